@@ -1,0 +1,65 @@
+# Every target sets up what it needs: `make demo` and `make test` work from a fresh clone.
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# CPython 3.11 or 3.12: durable_rules does not import on 3.13. PYTHON=/path/to/python3.12 overrides the search.
+PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && { echo "$$p"; break; }; done)
+ARGS ?=
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "KubeNode needs CPython 3.11 or 3.12 (durable_rules does not import on 3.13)." \
+		"Install one, or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "KubeNode needs a C compiler (cc) to build durable_rules. Install gcc or clang." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+venv: $(READY) ## build .venv from the lock file
+	@echo "$(PY) is ready"
+
+demo: $(READY) ## run the whole system on an embedded API server (ARGS="--for 60s --json")
+	@$(VENV)/bin/kubenode demo $(ARGS)
+
+test: $(READY) ## every test that this machine can run; in CI (CI=true) a missing component fails
+	$(PY) -m pytest tests/unit tests/integration tests/e2e $(ARGS)
+
+test-unit: $(READY) ## unit tests: no network, no sleep
+	$(PY) -m pytest tests/unit $(ARGS)
+
+check: $(READY) ## format, lint, types, import contracts, generated files up to date
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check --no-cache .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m kubenode.api.crd --check
+	$(PY) -m kubenode.api.reference --check
+	$(PY) -m defender.small_clusters --check
+
+docs: $(READY) ## write what is generated: CRDs and docs/reference
+	$(PY) -m kubenode.api.crd
+	$(PY) -m kubenode.api.reference
+	$(PY) -m defender.small_clusters
+
+e2e: $(READY) ## hosts with systemd, real control plane (root)
+	$(PY) -m pytest tests/e2e $(ARGS)
+
+bench: $(READY) ## benchmarks, JSON on standard output (ARGS="--nodes 1000")
+	@PYTHONPATH=tests $(PY) -m bench.run $(ARGS)
+
+deflake: $(READY) ## unit tests in random order until one fails
+	while $(PY) -m pytest -q tests/unit; do :; done
+
+lock: $(READY) ## renew requirements.lock from pyproject.toml
+	$(PY) -m pip install --quiet uv
+	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate --quiet --upgrade pyproject.toml --group dev -o requirements.lock
+
+wheel: $(READY) ## build dist/*.whl
+	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+
+.PHONY: help venv demo test test-unit check docs e2e bench deflake lock wheel

@@ -1,0 +1,96 @@
+"""RestartUnit, StartUnit, StopUnit, ReloadUnit: systemd's jobs on one unit, and their proof."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.host import Unit, UnitVerb
+from agent.outcome import Outcome, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+POLL_SECONDS = 0.1
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,247}\.(service|socket|timer|target|mount|path)")
+"""As the API's schema has it; no glob, so one name is one unit."""
+
+
+class UnitAction:
+    """One verb on the unit that the step names."""
+
+    def __init__(self, verb: UnitVerb) -> None:
+        self.verb = verb
+
+    def unfit(self, request: Request) -> str:
+        unit = request.step.unit if request.step else None
+        if not unit or not _UNIT.fullmatch(unit):
+            return f"{self.verb}: unit {unit!r} is no unit name; write it like kubelet.service"
+        return ""
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        assert request.step is not None and request.step.unit is not None
+        unit = await bench.host.unit(request.step.unit)
+        return {"unit": unit.name, "active": unit.active, "invocation": unit.invocation}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        name = before["unit"]
+        end = bench.clock.monotonic() + limit
+        if self.verb in (UnitVerb.RESTART, UnitVerb.START):
+            await bench.host.reset_failed(name)  # else the start limit refuses us too
+        await bench.host.unit_job(self.verb, name, max(0.1, limit - bench.settle))
+        unit = await self._settled(name, end, bench)
+        if self._stands(unit, before, seen_done=True):
+            return done(f"{self.verb}: {unit}")
+        return failed(f"{self.verb}: {unit}", unit.exit_status or 1)
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        if self.verb is UnitVerb.RELOAD:
+            return None  # leaves no trace that could be compared
+        unit = await self._settled(before["unit"], bench.clock.monotonic() + limit, bench)
+        if self._stands(unit, before, seen_done=False):
+            return done(f"{self.verb}: {unit}; the agent was interrupted, the result stands")
+        return None
+
+    def _stands(self, unit: Unit, before: Mapping[str, str], *, seen_done: bool) -> bool:
+        """Whether the unit is as the verb wants it.
+
+        seen_done  systemd told us that its job is done; else only the unit itself can tell, by an
+                   invocation that is another one than before. "" is none: systemd unloads a
+                   unit that is inactive and not failed, and forgets it.
+        """
+        fresh = seen_done or bool(unit.invocation and unit.invocation != before["invocation"])
+        up = unit.active == "active"
+        ran = unit.oneshot and unit.active == "inactive" and unit.result == "success"
+        match self.verb:
+            case UnitVerb.STOP:
+                return unit.active in ("inactive", "failed")
+            case UnitVerb.RESTART:
+                return fresh and (up or ran)
+            case UnitVerb.START:
+                return up or (fresh and ran)
+            case UnitVerb.RELOAD:
+                return up
+
+    async def _settled(self, name: str, end: float, bench: "Bench") -> Unit:
+        """The unit once it has been at rest for the settle time, or as it is at `end`.
+
+        A service that dies right after its start was "done" for systemd; this sees it.
+        """
+        clock = bench.clock
+        unit = await bench.host.unit(name)
+        since = clock.monotonic()
+        while clock.monotonic() < end:
+            stopped = unit.active in ("inactive", "failed")
+            if unit.settled and (stopped or clock.monotonic() - since >= bench.settle):
+                break
+            await clock.sleep(min(POLL_SECONDS, max(0.01, bench.settle)))
+            now = await bench.host.unit(name)
+            if (now.active, now.invocation) != (unit.active, unit.invocation):
+                since = clock.monotonic()
+            unit = now
+        return unit

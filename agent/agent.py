@@ -1,0 +1,117 @@
+"""The agent at work: a watch on its jobs, one worker, a heartbeat.
+
+The demo runs hundreds of these in one process and feeds them from one shared informer: it uses
+`Worker` with its own watch. A real host runs `Agent`, which brings the watch along.
+"""
+
+import asyncio
+import logging
+
+from agent.actions import SETTLE_SECONDS, Bench
+from agent.core import AgentCore
+from agent.heartbeat import Heartbeat
+from agent.host import Host
+from agent.journal import Journal
+from agent.kubejobs import PLURAL, KubeJobs
+from agent.wire import Job, decode_job
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.paths import custom
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 300.0
+"""Per watch; 10,000 agents share the server (kube.md)."""
+RETRY_HIGH = 30.0
+"""Longest wait between two tries to answer while the API server is away."""
+
+
+class Worker:
+    """Jobs in, answers out, one job at a time. A Part: runs until cancelled."""
+
+    name = "worker"
+
+    def __init__(self, core: AgentCore, clock: Clock) -> None:
+        self._core = core
+        self._jobs: dict[str, Job] = {}
+        self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
+
+    def seen(self, name: str, job: Job | None) -> None:
+        """The newest state of a job, None when it is gone. Never blocks."""
+        if job is None:
+            self._jobs.pop(name, None)
+            return
+        self._jobs[name] = job
+        self._queue.add(name)
+
+    async def run(self) -> None:
+        """Raises JournalError when what an earlier process left cannot be read."""
+        await self._core.recover()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._queue.run())
+            tasks.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            name = await self._queue.get()
+            try:
+                if (job := self._jobs.get(name)) is not None:
+                    await self._core.handle(job)
+                self._queue.forget(name)
+            except KubeError as error:
+                delay = self._queue.retry(name, at_least=error.retry_after or 0.0)
+                log.warning(
+                    "a job waits for the API server",
+                    extra={"job": name, "error": str(error), "again_seconds": round(delay, 1)},
+                )
+            finally:
+                self._queue.done(name)
+
+
+class Agent:
+    """One host's agent, without globals.
+
+    kube     the API server under the agent's own identity
+    node     the node's name, as jobs give it in spec.nodeName
+    agent    the agent's name, spec.agent of jobs and the name of its Lease
+    settle   seconds that a unit must stay up to count as started
+    """
+
+    name = "agent"
+
+    def __init__(
+        self,
+        kube: Kube,
+        host: Host,
+        node: str,
+        agent: str,
+        journal: Journal,
+        clock: Clock,
+        *,
+        settle: float = SETTLE_SECONDS,
+        watch_seconds: float = WATCH_SECONDS,
+    ) -> None:
+        core = AgentCore(
+            KubeJobs(kube), Bench(host, clock, settle), journal, node=node, agent=agent
+        )
+        self.worker = Worker(core, clock)
+        self.heartbeat = Heartbeat(kube, host, agent, clock)
+        self.informer: Informer[Job] = Informer(
+            kube,
+            custom(PLURAL),
+            decode_job,
+            field_selector=f"spec.agent={agent}",
+            clock=clock,
+            watch_seconds=watch_seconds,
+        )
+        self.informer.add_handler(lambda key, old, new: self.worker.seen(key, new))
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises an ExceptionGroup when a part of it fails."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.heartbeat.run(), name="heartbeat")
+            tasks.create_task(self.informer.run(), name="informer")
+            tasks.create_task(self.worker.run(), name="worker")

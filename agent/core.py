@@ -1,0 +1,278 @@
+"""What the agent does with one job: at most one act per request, at least one answer.
+
+    asked ──► begun before? ──yes──► its outcome, or proof, or "interrupted; not repeated"
+                 │ no
+                 ├──► fit, for me, of this boot, not expired? ──no──► Refused
+                 ├──► still asked, read live?                 ──no──► nothing
+                 ▼
+              intent on disk ──► act ──► outcome on disk ──► answer on the API server
+
+Everything may die after every arrow. The journal on disk decides whether an act may begin, the
+API server only whether it is asked for; an answer that could not be written is written later from
+the journal. Errors of the API server travel to the caller, who tries the job again.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from agent import request as requests
+from agent.actions import CATALOGUE, Action, Bench
+from agent.host import HostError, HostUnreachable
+from agent.journal import Entry, Journal, JournalError
+from agent.outcome import Outcome, failed, refused
+from agent.request import BadRequest, Key, Request
+from agent.wire import Answer, Job, StepStatus, format_time
+
+log = logging.getLogger(__name__)
+
+PROOF_SECONDS = 30.0
+"""How long a unit may take to come to rest after an interruption before nothing is proven."""
+LOGGED = 200
+"""Characters of an output in the log; all of it is in the job's status."""
+INTERRUPTED = "interrupted; not repeated"
+
+
+class Jobs(Protocol):
+    """The API server as the core needs it. Both raise KubeError."""
+
+    async def read(self, name: str) -> Job | None:
+        """The live object, None if it is gone."""
+        ...
+
+    async def answer(self, job: str, request_id: str, answer: Answer) -> str:
+        """Write one answer; the job's new resourceVersion, "" if the job is gone."""
+        ...
+
+
+class AgentCore:
+    """One agent on one host. Call `handle` for one job at a time: one act at a time.
+
+    node, agent  the names that jobs must give; see `request.refusal`
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        bench: Bench,
+        journal: Journal,
+        *,
+        node: str,
+        agent: str,
+        catalogue: Mapping[str, Action] = CATALOGUE,
+    ) -> None:
+        self._jobs = jobs
+        self._bench = bench
+        self._journal = journal
+        self._node = node
+        self._agent = agent
+        self._catalogue = catalogue
+        self._written: dict[str, int] = {}  # job uid: resourceVersion of our last answer
+
+    async def recover(self) -> None:
+        """At start, before anything else: settle what an earlier process left in the middle.
+
+        The sooner it looks, the more it can prove. Raises JournalError.
+        """
+        for key, entry in list(self._journal.interrupted()):
+            log.warning(
+                "a request was interrupted",
+                extra={"job": entry.job, "request": key.request_id, "action": entry.action},
+            )
+            await self._settle(key, entry)
+
+    async def handle(self, job: Job) -> None:
+        """Bring every request of `job` to its answer. Raises KubeError: try again."""
+        if job.spec.agent != self._agent:
+            return  # another's to answer; the API server would refuse ours
+        asked = list(requests.open_requests(job))
+        if not asked:
+            self._written.pop(job.metadata.uid, None)
+            return
+        if self._behind(job):
+            return  # an older state than our own answer; the newer one is on its way
+        for request_id, step in asked:
+            answer = await self._one(job, step)
+            if answer is not None:
+                version = await self._jobs.answer(job.metadata.name, request_id, answer)
+                self._written[job.metadata.uid] = _number(version)
+                log.info(
+                    "answered",
+                    extra={
+                        "job": job.metadata.name,
+                        "request": request_id,
+                        "state": answer.state,
+                        "output": answer.output[:LOGGED],
+                    },
+                )
+
+    def _behind(self, job: Job) -> bool:
+        return _number(job.metadata.resource_version) < self._written.get(job.metadata.uid, 0)
+
+    async def _one(self, job: Job, step: StepStatus) -> Answer | None:
+        """The answer to one request; None if it is not asked any more."""
+        try:
+            request = requests.read(job, step)
+        except BadRequest as error:
+            return self._refuse(str(error))
+        try:
+            entry = self._journal.read(request.key)
+        except JournalError as error:
+            return self._without_entry(failed(f"{error}; {INTERRUPTED}"))
+        if entry is not None:
+            return self._answer(await self._settle(request.key, entry))
+        if why := self._unfit(request):
+            return self._refuse(why)
+        live = await self._live(job, step)
+        if live is None:
+            return None
+        return await self._begin(live)
+
+    def _unfit(self, request: Request) -> str:
+        why = requests.refusal(
+            request,
+            agent=self._agent,
+            node=self._node,
+            boot_id=self._bench.host.boot_id(),
+            now=self._bench.clock.now(),
+        )
+        if why or request.step is None:
+            return why
+        action = self._catalogue.get(request.step.action)
+        if action is None:
+            return f"this agent cannot {request.step.action}"
+        return action.unfit(request)
+
+    async def _live(self, job: Job, step: StepStatus) -> Request | None:
+        """The request as it stands now, None if it does not: a watch may tell old news."""
+        now = await self._jobs.read(job.metadata.name)
+        if now is None or now.metadata.uid != job.metadata.uid or now.spec.cancel:
+            return None
+        for request_id, live in requests.open_requests(now):
+            if request_id == step.request_id:
+                return requests.read(now, live)
+        return None
+
+    async def _begin(self, request: Request) -> Answer:
+        """Look, write the intent, act, write the outcome."""
+        if why := self._unfit(request):  # once more: reading the live object took time
+            return self._refuse(why)
+        assert request.step is not None and request.expires_at is not None
+        clock, action = self._bench.clock, self._catalogue[request.step.action]
+        now = clock.now()
+        # The operator gives up at the expiry: an act that ends later would surprise it.
+        limit = min(request.timeout, (request.expires_at - now).total_seconds())
+        try:
+            before = await action.look(request, self._bench)
+        except HostError as error:
+            return self._without_entry(failed(str(error)))
+        entry = Entry(
+            job=request.job,
+            action=request.step.action,
+            boot_id=self._bench.host.boot_id(),
+            started_at=now,
+            expires_at=request.expires_at,
+            limit=limit,
+            before=dict(before),
+        )
+        try:
+            self._journal.begin(request.key, entry, now)
+        except JournalError as error:
+            return self._refuse(f"{error}; without it nothing is begun")
+        outcome = await self._act(action, request, entry)
+        return self._answer(self._finish(request.key, entry, outcome))
+
+    async def _act(self, action: Action, request: Request, entry: Entry) -> Outcome:
+        log.info(
+            "acting",
+            extra={"job": entry.job, "request": request.key.request_id, "action": entry.action},
+        )
+        try:
+            return await action.act(request, entry.before, entry.limit, self._bench)
+        except HostUnreachable as error:
+            # Repairing the message bus itself looks like this.
+            proven = await self._proof(action, entry)
+            return proven or failed(f"{error}; what came of it is unknown")
+        except HostError as error:
+            return failed(str(error))
+
+    async def _settle(self, key: Key, entry: Entry) -> Entry:
+        """An entry with an outcome, whatever happened to its act. Never acts."""
+        if entry.outcome is not None:
+            return entry
+        action = self._catalogue.get(entry.action)
+        boot_id = self._bench.host.boot_id()
+        if entry.boot_id != boot_id:
+            outcome = failed(f"the host booted again (boot {boot_id or 'unknown'}); {INTERRUPTED}")
+        elif action is None:
+            outcome = failed(f"the agent ended while it worked; {INTERRUPTED}")
+        else:
+            proven = await self._proof(action, entry)
+            outcome = proven or failed(f"the agent ended while it worked; {INTERRUPTED}")
+        return self._finish(key, entry, outcome)
+
+    async def _proof(self, action: Action, entry: Entry) -> Outcome | None:
+        limit = min(entry.limit, PROOF_SECONDS)
+        end = self._bench.clock.monotonic() + limit
+        while True:
+            try:
+                left = max(0.0, end - self._bench.clock.monotonic())
+                return await action.prove(entry.before, left, self._bench)
+            except HostUnreachable:  # the bus may be about to come back
+                if self._bench.clock.monotonic() + 1.0 > end:
+                    return None
+            except HostError:
+                return None
+            await self._bench.clock.sleep(1.0)
+
+    def _finish(self, key: Key, entry: Entry, outcome: Outcome) -> Entry:
+        ended = Entry(
+            job=entry.job,
+            action=entry.action,
+            boot_id=entry.boot_id,
+            started_at=entry.started_at,
+            expires_at=entry.expires_at,
+            limit=entry.limit,
+            before=entry.before,
+            finished_at=self._bench.clock.now(),
+            outcome=outcome,
+        )
+        try:
+            self._journal.finish(key, ended)
+        except JournalError as error:
+            # The intent stands, so it is not repeated; the answer goes out while we still know it.
+            log.error("an outcome is not on disk", extra={"error": str(error), "job": entry.job})
+        return ended
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def _answer(self, entry: Entry) -> Answer:
+        assert entry.outcome is not None
+        return Answer(
+            state=entry.outcome.state.value,
+            boot_id=entry.boot_id,
+            started_at=format_time(entry.started_at),
+            finished_at=format_time(entry.finished_at) if entry.finished_at else None,
+            code=entry.outcome.code,
+            output=entry.outcome.output,
+        )
+
+    def _without_entry(self, outcome: Outcome) -> Answer:
+        """The answer to what was never begun by this process."""
+        at = format_time(self._bench.clock.now())
+        return Answer(
+            state=outcome.state.value,
+            boot_id=self._bench.host.boot_id(),
+            started_at=at,
+            finished_at=at,
+            code=outcome.code,
+            output=outcome.output,
+        )
+
+    def _refuse(self, why: str) -> Answer:
+        return self._without_entry(refused(why))
+
+
+def _number(resource_version: str) -> int:
+    """resourceVersions are decimal and comparable (Kubernetes 1.35); 0 for none."""
+    return int(resource_version) if resource_version.isdecimal() else 0

@@ -1,0 +1,95 @@
+"""The agent's Lease: that it lives, and which boot it lives on.
+
+`kubenode-agents/AGENT`, renewed every 10 s. Its annotation `kubenode.io/boot-id` tells the boot ID
+where no kubelet reports one. A missed renewal is nothing but a missed renewal: readers count the
+Lease's age, and the next one comes.
+"""
+
+import logging
+import random
+from datetime import UTC, datetime
+
+from agent.host import Host
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, KubeError, NotFound
+from kubenode.runtime.kube.paths import lease, leases
+from kubenode.runtime.rate import Spread
+
+log = logging.getLogger(__name__)
+
+NAMESPACE = "kubenode-agents"
+BOOT_ID_ANNOTATION = "kubenode.io/boot-id"
+EVERY_SECONDS = 10.0
+JITTER = 0.1
+"""Of the interval, either way: 10,000 agents must not renew in step."""
+LEASE_SECONDS = 40
+"""Four renewals, as kubelet's own Lease."""
+
+
+class Heartbeat:
+    """A Part: renews until cancelled."""
+
+    name = "heartbeat"
+
+    def __init__(
+        self,
+        kube: Kube,
+        host: Host,
+        agent: str,
+        clock: Clock,
+        *,
+        every: float = EVERY_SECONDS,
+        spread: Spread = random.random,
+    ) -> None:
+        self._kube = kube
+        self._host = host
+        self._agent = agent
+        self._clock = clock
+        self._every = every
+        self._spread = spread
+        self._failing = ""
+
+    async def run(self) -> None:
+        while True:
+            await self.beat()
+            await self._clock.sleep(self._every * (1 - JITTER + 2 * JITTER * self._spread()))
+
+    async def beat(self) -> None:
+        """Renew once. A failure is logged when it is another one than before."""
+        try:
+            await self._renew()
+        except KubeError as error:
+            if (text := str(error)) != self._failing:
+                self._failing = text
+                log.warning("the agent's lease was not renewed", extra={"error": text})
+            return
+        if self._failing:
+            self._failing = ""
+            log.info("the agent's lease is renewed again")
+
+    async def _renew(self) -> None:
+        fresh = self._lease()
+        try:
+            await self._kube.patch(lease(NAMESPACE, self._agent), fresh)
+        except NotFound:
+            fresh["metadata"] = {"name": self._agent, **fresh["metadata"]}
+            try:
+                await self._kube.create(leases(NAMESPACE), fresh)
+            except AlreadyExists:
+                return  # made by an earlier request whose answer was lost; renewed next time
+
+    def _lease(self) -> dict[str, dict[str, object]]:
+        return {
+            "metadata": {"annotations": {BOOT_ID_ANNOTATION: self._host.boot_id()}},
+            "spec": {
+                "holderIdentity": self._agent,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "renewTime": micro_time(self._clock.now()),
+            },
+        }
+
+
+def micro_time(at: datetime) -> str:
+    """metav1.MicroTime: RFC 3339 with exactly six digits of a second."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

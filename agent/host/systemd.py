@@ -1,0 +1,194 @@
+"""A Host over systemd's D-Bus interface.
+
+Each act takes a connection of its own: acts are rare, connecting costs a millisecond, and a
+dbus-daemon that was restarted in between (perhaps by us) needs no special case. Messages are
+written by hand instead of through introspected proxies, which would first load a description of
+systemd of 100 KB. Source: org.freedesktop.systemd1(5).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from dbus_fast import BusType, DBusError, Message, MessageType
+from dbus_fast.aio import MessageBus
+from dbus_fast.errors import AuthError, InvalidAddressError
+
+from agent.host import (
+    BOOT_ID_FILE,
+    HostError,
+    HostUnreachable,
+    NoSuchUnit,
+    Unit,
+    UnitVerb,
+    read_boot_id,
+)
+
+SYSTEMD = "org.freedesktop.systemd1"
+MANAGER = f"{SYSTEMD}.Manager"
+ROOT = "/org/freedesktop/systemd1"
+CALL_TIMEOUT = 25.0
+"""Seconds for one call, D-Bus' own default. Waiting for a unit has its own time."""
+_NOT_THERE = frozenset({f"{SYSTEMD}.NoSuchUnit", f"{SYSTEMD}.LoadFailed", f"{SYSTEMD}.UnitMasked"})
+
+
+class SystemdHost:
+    """Implements agent.host.Host for the machine we run on.
+
+    bus_address   D-Bus address of the system bus, None for the usual one
+    boot_id_file  where the kernel tells the boot ID
+    """
+
+    def __init__(self, bus_address: str | None = None, boot_id_file: str = BOOT_ID_FILE) -> None:
+        self._bus_address = bus_address
+        self._boot_id_file = boot_id_file
+
+    def boot_id(self) -> str:
+        return read_boot_id(self._boot_id_file)
+
+    async def unit(self, name: str) -> Unit:
+        async with self._connect() as bus:
+            return await bus.unit(name)
+
+    async def reset_failed(self, name: str) -> None:
+        async with self._connect() as bus:
+            try:
+                await bus.manager("ResetFailedUnit", "s", name)
+            except NoSuchUnit:
+                return  # not loaded, so it holds no failure against us
+
+    async def unit_job(self, verb: UnitVerb, name: str, timeout: float) -> None:  # noqa: ASYNC109
+        async with self._connect() as bus:
+            await bus.run_job(verb, name, timeout)
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator["_Bus"]:
+        bus = MessageBus(self._bus_address, bus_type=BusType.SYSTEM)
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT):
+                await bus.connect()
+        except (OSError, EOFError, AuthError, InvalidAddressError) as error:
+            raise HostUnreachable(f"connect to the system bus: {error!r}") from error
+        try:
+            yield _Bus(bus)
+        finally:
+            bus.disconnect()
+
+
+class _Bus:
+    """One connection, with what we say over it."""
+
+    def __init__(self, bus: MessageBus) -> None:
+        self._bus = bus
+        self._results: dict[str, str] = {}  # object path of a systemd job: how it ended
+        self._news = asyncio.Event()
+
+    async def call(
+        self, path: str, interface: str, member: str, signature: str, *args: Any
+    ) -> list[Any]:
+        to = "org.freedesktop.DBus" if path == "/org/freedesktop/DBus" else SYSTEMD
+        message = Message(
+            destination=to,
+            path=path,
+            interface=interface,
+            member=member,
+            signature=signature,
+            body=list(args),
+        )
+        tried = f"{member} {args[0] if args else ''}".strip()
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT):
+                reply = await self._bus.call(message)
+        except (OSError, EOFError, DBusError) as error:
+            raise HostUnreachable(f"{tried}: no answer from systemd: {error!r}") from error
+        if reply is None:
+            raise HostUnreachable(f"{tried}: no answer from systemd")
+        if reply.message_type is MessageType.ERROR:
+            text = f"{tried}: {reply.body[0] if reply.body else reply.error_name}"
+            raise (NoSuchUnit if reply.error_name in _NOT_THERE else HostError)(text)
+        return reply.body
+
+    async def manager(self, member: str, signature: str, *args: Any) -> list[Any]:
+        return await self.call(ROOT, MANAGER, member, signature, *args)
+
+    async def unit(self, name: str) -> Unit:
+        (path,) = await self.manager("LoadUnit", "s", name)
+        read = await self._properties(path, f"{SYSTEMD}.Unit")
+        if read.get("LoadState") in ("not-found", "masked"):
+            raise NoSuchUnit(f"unit {name} is {read['LoadState']} on this host")
+        own: dict[str, Any] = {}
+        if name.endswith(".service"):
+            own = await self._properties(path, f"{SYSTEMD}.Service")
+        return Unit(
+            name=name,
+            active=read.get("ActiveState", ""),
+            sub=read.get("SubState", ""),
+            result=own.get("Result", "success"),
+            exit_status=own.get("ExecMainStatus", 0),
+            invocation=bytes(read.get("InvocationID", b"")).hex(),
+            oneshot=own.get("Type") == "oneshot",
+        )
+
+    async def _properties(self, path: str, interface: str) -> dict[str, Any]:
+        (found,) = await self.call(
+            path, "org.freedesktop.DBus.Properties", "GetAll", "s", interface
+        )
+        return {key: variant.value for key, variant in found.items()}
+
+    async def run_job(self, verb: UnitVerb, name: str, limit: float) -> None:
+        """Listen first, then ask: a quick job may end before the call returns."""
+        self._bus.add_message_handler(self._heard)
+        await self.manager("Subscribe", "")
+        rule = f"type='signal',sender='{SYSTEMD}',interface='{MANAGER}',member='JobRemoved'"
+        daemon = "org.freedesktop.DBus"
+        await self.call("/org/freedesktop/DBus", daemon, "AddMatch", "s", rule)
+        (job,) = await self.manager(verb.value, "ss", name, "replace")
+        try:
+            async with asyncio.timeout(limit):
+                result = await self._ended(job)
+        except TimeoutError as error:
+            await self._withdraw(job)
+            raise HostError(
+                f"{verb} {name}: not done within {limit:g} s; systemd's job was withdrawn"
+            ) from error
+        if result not in ("done", "skipped"):
+            raise HostError(f"{verb} {name}: systemd's job ended with {result!r}")
+
+    def _heard(self, message: Message) -> None:
+        if message.message_type is MessageType.SIGNAL and message.member == "JobRemoved":
+            _, job, _, result = message.body
+            self._results[job] = result
+            self._news.set()
+
+    async def _ended(self, job: str) -> str:
+        """How the job ended. Raises HostUnreachable if the bus goes away first."""
+        async with asyncio.TaskGroup() as tasks:
+            lost = tasks.create_task(_gone(self._bus))
+            while job not in self._results:
+                self._news.clear()
+                heard = tasks.create_task(self._news.wait())
+                await asyncio.wait({lost, heard}, return_when=asyncio.FIRST_COMPLETED)
+                heard.cancel()
+                if lost.done():
+                    break
+            lost.cancel()
+        if job not in self._results:
+            raise HostUnreachable("the system bus went away while systemd worked")
+        return self._results[job]
+
+    async def _withdraw(self, job: str) -> None:
+        """A job that is late must not come true when nobody expects it any more."""
+        try:
+            await self.call(job, f"{SYSTEMD}.Job", "Cancel", "")
+        except HostError:
+            return  # it ended after all, or systemd is gone
+
+
+async def _gone(bus: MessageBus) -> None:
+    """Return when the connection has ended, for whatever reason."""
+    ended: Awaitable[None] = bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
+    try:
+        await asyncio.shield(ended)  # a cancel would reach the bus' own future
+    except (OSError, EOFError):
+        return

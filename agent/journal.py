@@ -1,0 +1,189 @@
+"""What this agent has begun and how it ended, on disk: why a request runs at most once.
+
+One small file per request. It is written whole beside its place, flushed, renamed and the folder
+flushed, so a power cut leaves the old entry or the new one. The intent stands before the act: an
+intent without an outcome was interrupted, and is never begun again. A file that cannot be read
+any more still has its name, and so still forbids.
+
+Bounded: entries whose request expired long ago are dropped, as an expired request is refused
+anyway; when that makes no room, nothing new is begun.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from agent.outcome import Outcome
+from agent.request import Key
+
+MAX_ENTRIES = 512
+KEEP = timedelta(hours=24)
+"""After the expiry: a clock may be set back by less than this."""
+
+
+class JournalError(Exception):
+    """The journal cannot be written or is full; the text names the file and the remedy."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One request. `outcome` None: begun, and never seen to end.
+
+    boot_id  of the host when it began
+    before   what the action saw before it acted
+    limit    seconds that the act was given
+    """
+
+    job: str
+    action: str
+    boot_id: str
+    started_at: datetime
+    expires_at: datetime
+    limit: float
+    before: dict[str, str]
+    finished_at: datetime | None = None
+    outcome: Outcome | None = None
+
+
+class Journal(Protocol):
+    """Both writes return when the entry would survive a power cut. Raise JournalError."""
+
+    def read(self, key: Key) -> Entry | None:
+        """None: never begun. Raises JournalError for an entry that cannot be read."""
+        ...
+
+    def begin(self, key: Key, entry: Entry, now: datetime) -> None: ...
+
+    def finish(self, key: Key, entry: Entry) -> None: ...
+
+    def interrupted(self) -> Iterator[tuple[Key, Entry]]:
+        """Entries that were begun and have no outcome."""
+        ...
+
+
+class MemoryJournal:
+    """For simulated agents, which lose nothing that a real host would keep."""
+
+    def __init__(self, limit: int = MAX_ENTRIES) -> None:
+        self._limit = limit
+        self._entries: dict[Key, Entry] = {}
+
+    def read(self, key: Key) -> Entry | None:
+        return self._entries.get(key)
+
+    def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+        if len(self._entries) >= self._limit:
+            old = [k for k, e in self._entries.items() if now > e.expires_at + KEEP]
+            for known in old:
+                del self._entries[known]
+        if len(self._entries) >= self._limit:
+            raise JournalError(_full(self._limit))
+        self._entries[key] = entry
+
+    def finish(self, key: Key, entry: Entry) -> None:
+        self._entries[key] = entry
+
+    def interrupted(self) -> Iterator[tuple[Key, Entry]]:
+        yield from [(k, e) for k, e in self._entries.items() if e.outcome is None]
+
+
+class FileJournal:
+    """One file `JOB-UID.REQUEST-ID` per request in `folder`, which is made if it is missing.
+
+    Raises JournalError when the folder cannot be used.
+    """
+
+    def __init__(self, folder: Path, limit: int = MAX_ENTRIES) -> None:
+        self._folder = folder
+        self._limit = limit
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for unfinished in folder.glob(".*.new"):
+                unfinished.unlink()
+            _flush_folder(folder.parent)
+        except OSError as error:
+            raise JournalError(
+                f"journal folder {folder}: {error.strerror}; set state_dir to a folder on disk "
+                "that the agent may write"
+            ) from error
+
+    def read(self, key: Key) -> Entry | None:
+        path = self._folder / str(key)
+        try:
+            return _decode(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise JournalError(f"journal entry {path} cannot be read: {error}") from error
+
+    def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+        names = self._names()
+        if len(names) >= self._limit:
+            names = self._drop_old(names, now)
+        if len(names) >= self._limit:
+            raise JournalError(_full(self._limit))
+        self._write(key, entry)
+
+    def finish(self, key: Key, entry: Entry) -> None:
+        self._write(key, entry)
+
+    def interrupted(self) -> Iterator[tuple[Key, Entry]]:
+        for name in self._names():
+            key = Key(*name.split(".", 1))
+            try:
+                entry = self.read(key)
+            except JournalError:
+                continue  # no outcome can come of it; it forbids by its name
+            if entry is not None and entry.outcome is None:
+                yield key, entry
+
+    def _names(self) -> list[str]:
+        try:
+            return [n for n in os.listdir(self._folder) if "." in n and not n.startswith(".")]
+        except OSError as error:
+            raise JournalError(f"journal folder {self._folder}: {error.strerror}") from error
+
+    def _drop_old(self, names: list[str], now: datetime) -> list[str]:
+        kept = []
+        for name in names:
+            try:
+                entry = self.read(Key(*name.split(".", 1)))
+            except JournalError:
+                entry = None
+            if entry is not None and now > entry.expires_at + KEEP:
+                (self._folder / name).unlink(missing_ok=True)
+            else:
+                kept.append(name)
+        return kept
+
+    def _write(self, key: Key, entry: Entry) -> None:
+        path = self._folder / str(key)
+        unfinished = self._folder / f".{key}.new"
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(msgspec.json.encode(entry))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+            _flush_folder(self._folder)
+        except OSError as error:
+            raise JournalError(f"journal entry {path}: {error.strerror}") from error
+
+
+_decode = msgspec.json.Decoder(Entry).decode
+
+
+def _flush_folder(folder: Path) -> None:
+    """A rename is safe from a power cut only once its folder is."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _full(limit: int) -> str:
+    return f"the journal has {limit} requests that have not expired; nothing new is begun"

@@ -1,0 +1,42 @@
+"""Jobs at the API server: read one, write one answer. Nothing else of a job is ours to write."""
+
+from agent.wire import Answer, Job, decode_job
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.paths import custom
+
+PLURAL = "remedyoperationjobs"
+
+
+class KubeJobs:
+    """Implements agent.core.Jobs."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def read(self, name: str) -> Job | None:
+        try:
+            return await self._kube.get(custom(PLURAL, name), decode_job)
+        except NotFound:
+            return None
+
+    async def answer(self, job: str, request_id: str, answer: Answer) -> str:
+        """A merge patch touches this one key, whatever the operator writes meanwhile."""
+        body = {"status": {"agent": {"requests": {request_id: _plain(answer)}}}}
+        try:
+            written = await self._kube.patch(custom(PLURAL, job, "status"), body, decode=decode_job)
+        except NotFound:
+            return ""
+        return written.metadata.resource_version
+
+
+def _plain(answer: Answer) -> dict[str, object]:
+    given = {
+        "state": answer.state,
+        "bootID": answer.boot_id,
+        "startedAt": answer.started_at,
+        "finishedAt": answer.finished_at,
+        "code": answer.code,
+        "output": answer.output,
+    }
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,45 @@
+"""How a request ended, before it becomes an answer on the wire."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+OUTPUT_LIMIT = 4096
+"""Characters; the API refuses more (kubenode.api: AgentRequest.output)."""
+
+
+class State(StrEnum):
+    """Refused was never started. There is no Running: an answer is written once, at the end."""
+
+    DONE = "Done"
+    FAILED = "Failed"
+    REFUSED = "Refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`code` is 0 for what is done, an exit status or 1 for what failed, None if nothing ran."""
+
+    state: State
+    output: str
+    code: int | None = None
+
+
+def done(output: str) -> Outcome:
+    return Outcome(State.DONE, bounded(output), 0)
+
+
+def failed(output: str, code: int = 1) -> Outcome:
+    return Outcome(State.FAILED, bounded(output), code)
+
+
+def refused(why: str) -> Outcome:
+    return Outcome(State.REFUSED, bounded(why))
+
+
+def bounded(text: str, limit: int = OUTPUT_LIMIT) -> str:
+    """At most `limit` characters; the middle goes, as the end tells why something failed."""
+    if len(text) <= limit:
+        return text
+    mark = f"\n[{len(text) - limit} characters and more left out]\n"
+    head = (limit - len(mark)) // 3
+    return text[:head] + mark + text[-(limit - len(mark) - head) :]

@@ -1,0 +1,118 @@
+"""The agent's settings: a TOML file, and KUBENODE_AGENT_* variables over it.
+
+    node = "n00042"
+    server = "https://10.0.0.1:6443"
+    ca_file = "/etc/kubenode/ca.crt"
+    cert_file = "/etc/kubenode/agent.crt"
+    key_file = "/etc/kubenode/agent.key"
+
+A DaemonSet has no file: it sets KUBENODE_AGENT_NODE and the rest as variables. Everything is
+checked at start, and every complaint names the setting, what was given and what to do.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent.host import BOOT_ID_FILE
+from kubenode.runtime.process import CannotStart
+
+CONFIG_FILE = "/etc/kubenode/agent.toml"
+PREFIX = "KUBENODE_AGENT_"
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class SettingsError(CannotStart):
+    """One line per complaint."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Files are paths; "" is none.
+
+    node          name of the Node object of this host
+    agent         name in the client certificate (CN kubenode:agent:NAME); "" is the node's
+    server        https://HOST:PORT of the API server
+    token_file    bearer token, where there is no client certificate
+    state_dir     where the journal lives; must survive reboots
+    boot_id_file  where the kernel tells the boot ID
+    """
+
+    node: str
+    server: str
+    agent: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    token_file: str = ""
+    state_dir: str = "/var/lib/kubenode-agent"
+    boot_id_file: str = BOOT_ID_FILE
+    log_level: str = "info"
+
+    @property
+    def agent_name(self) -> str:
+        return self.agent or self.node
+
+
+def load(environ: Mapping[str, str], config: str | None = None) -> Settings:
+    """Settings from `config` (or KUBENODE_AGENT_CONFIG, or /etc/kubenode/agent.toml if it is
+    there) and the environment. Raises SettingsError."""
+    given = _file(environ, config)
+    for name in Settings.__struct_fields__:
+        if (value := environ.get(PREFIX + name.upper())) is not None:
+            given[name] = value
+    missing = [name for name in ("node", "server") if not given.get(name)]
+    if missing:
+        raise SettingsError(
+            "\n".join(f"{n} is not set: write it into {CONFIG_FILE} or {_var(n)}" for n in missing)
+        )
+    try:
+        settings = msgspec.convert(given, Settings)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"agent settings: {error}") from error
+    if complaints := list(_complaints(settings)):
+        raise SettingsError("\n".join(complaints))
+    return settings
+
+
+def _var(name: str) -> str:
+    return f"{PREFIX}{name.upper()}"
+
+
+def _file(environ: Mapping[str, str], config: str | None) -> dict[str, object]:
+    named = config or environ.get(f"{PREFIX}CONFIG")
+    path = Path(named or CONFIG_FILE)
+    if not named and not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"config file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"config file {path} is no TOML: {error}") from error
+
+
+def _complaints(settings: Settings) -> list[str]:
+    found = []
+    if not settings.server.startswith(("https://", "http://")):
+        found.append(f"server {settings.server!r}: give it as https://HOST:PORT")
+    if bool(settings.cert_file) != bool(settings.key_file):
+        found.append("cert_file and key_file go together: set both or neither")
+    if settings.server.startswith("https://") and not (settings.cert_file or settings.token_file):
+        found.append("no identity: set cert_file and key_file, or token_file")
+    if settings.log_level not in LEVELS:
+        found.append(f"log_level {settings.log_level!r}: one of {', '.join(LEVELS)}")
+    for name in ("ca_file", "cert_file", "key_file", "token_file"):
+        path = getattr(settings, name)
+        if path and (why := _unreadable(path)):
+            found.append(f"{name} {path}: {why}; put it there or set {_var(name)}")
+    return found
+
+
+def _unreadable(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return "" if file.read(1) else "the file is empty"
+    except OSError as error:
+        return error.strerror or str(error)

@@ -1,0 +1,108 @@
+"""RemedyOperationJob as the agent reads it: the few fields it needs, decoded by msgspec.
+
+The models of kubenode.api are pydantic and say what may be written; an agent only reads, so a
+field that a newer operator adds is skipped here, and one that is null or missing has its default.
+"""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+
+class Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Base: camelCase names, unknown fields skipped."""
+
+
+class Metadata(Wire, frozen=True):
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    resource_version: str = ""
+
+
+class AgentStep(Wire, frozen=True):
+    """The action of the fixed catalogue that a step asks for, and its parameters."""
+
+    action: str
+    unit: str | None = None
+    check: str | None = None
+    script: str | None = None
+    params: dict[str, str] | None = None
+    timeout: str | None = None
+    """Go style (`90s`); None is the API's default."""
+
+
+class LadderStep(Wire, frozen=True):
+    agent: AgentStep | None = None
+
+
+class Rung(Wire, frozen=True):
+    steps: list[LadderStep] | None = None
+
+
+class Spec(Wire, frozen=True):
+    node_name: str = ""
+    agent: str = ""
+    ladder: list[Rung] | None = None
+    cancel: bool | None = None
+
+
+class StepStatus(Wire, frozen=True):
+    """One step as the operator wrote it; the intent that the agent acts on."""
+
+    rung: int
+    index: int
+    by: str | None = None
+    request_id: str | None = msgspec.field(default=None, name="requestID")
+    state: str | None = None
+    expires_at: datetime | None = None
+    boot_id: str | None = msgspec.field(default=None, name="bootID")
+
+
+class Answer(Wire, frozen=True, omit_defaults=True):
+    """What the agent says of one request, in `status.agent.requests`."""
+
+    state: str
+    boot_id: str = msgspec.field(default="", name="bootID")
+    started_at: str | None = None
+    finished_at: str | None = None
+    code: int | None = None
+    output: str = ""
+
+
+class Answers(Wire, frozen=True):
+    requests: dict[str, Answer] | None = None
+
+
+class Status(Wire, frozen=True):
+    phase: str | None = None
+    steps: list[StepStatus] | None = None
+    agent: Answers | None = None
+
+
+class Job(Wire, frozen=True):
+    metadata: Metadata
+    spec: Spec = Spec()
+    status: Status | None = None
+
+    def action_of(self, step: StepStatus) -> AgentStep | None:
+        """What the ladder says at the place that `step` names; None if there is no agent step."""
+        ladder = self.spec.ladder or []
+        if not 0 <= step.rung < len(ladder):
+            return None
+        steps = ladder[step.rung].steps or []
+        return steps[step.index].agent if 0 <= step.index < len(steps) else None
+
+    def answer(self, request_id: str) -> Answer | None:
+        """What the API server has of our answer to `request_id`."""
+        if self.status is None or self.status.agent is None:
+            return None
+        return (self.status.agent.requests or {}).get(request_id)
+
+
+decode_job = msgspec.json.Decoder(Job).decode
+
+
+def format_time(at: datetime) -> str:
+    """RFC 3339 in UTC with milliseconds, as all kinds of KubeNode write it."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,171 @@
+"""Keeps the record true: what nobody gives back, what was left half written, what is long past.
+
+A permit whose time is over is never freed by the time alone: its holder may be slow, and its node
+still be down. The holder is looked at, live. If it is gone or over, or the node is gone, the slot
+is free; else the permit is Overdue, still counts, and a person is told by the metrics. A holder or
+node that the informers no longer show is looked at without waiting for the time.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+import msgspec
+
+from defender.census import Census
+from defender.ledger import Held
+from defender.metrics import Metrics
+from defender.store import NotWritten, PermitStore
+from defender.turns import Turns
+from kubenode.api.v1alpha1 import KINDS, RemedyOperationJob
+from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError, NotFound
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, ObjectMeta
+
+log = logging.getLogger(__name__)
+
+ROUND_SECONDS = 5.0
+LOOK_AGAIN = timedelta(seconds=30)
+"""Between two looks at one holder that still lives."""
+DELETED_AT_ONCE = 100
+JOB = RemedyOperationJob.resource.kind
+PLURALS = {kind.resource.kind: kind.resource.plural for kind in KINDS}
+CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class Holder(msgspec.Struct):
+    """What Kube Defender reads of a holder: that it is there, and a job's phase."""
+
+    metadata: ObjectMeta
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_holder = msgspec.json.Decoder(Holder).decode
+
+
+def turn_of(held: Held) -> str:
+    return f"{held.holder.uid}/{held.node}"
+
+
+class Keeper:
+    """`keep` tells how long released permits are remembered: the longest rate and perNode."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        fence: Fence,
+        store: PermitStore,
+        turns: Turns,
+        census: Census,
+        nodes: Informer[Node],
+        jobs: Informer[Holder],
+        metrics: Metrics,
+        keep: Callable[[], timedelta],
+    ) -> None:
+        self._kube, self._clock, self._fence = kube, clock, fence
+        self._store, self._turns, self._census = store, turns, census
+        self._nodes, self._jobs = nodes, jobs
+        self._metrics, self._keep = metrics, keep
+
+    async def round(self) -> None:
+        """Once over all permits. What fails is tried again in the next round."""
+        self._census.advance(self._clock.now())
+        for held in self._store.ledger:
+            if not self._needs_care(held):
+                continue
+            async with self._turns.of(turn_of(held)):
+                if self._store.ledger.get(held.name) is held and self._needs_care(held):
+                    await self._care(held)
+        await self._forget()
+
+    def _needs_care(self, held: Held) -> bool:
+        if not held.open:
+            return False
+        unfinished = held.releasing or held.unsure or not held.status_written
+        return bool(unfinished) or self._due(held)
+
+    def _due(self, held: Held) -> bool:
+        """Whether it is time to look at the holder."""
+        now = self._clock.now()
+        if held.looked_at is not None and now < held.looked_at + LOOK_AGAIN:
+            return False
+        if held.expires_at <= now:
+            return True
+        if self._nodes.fresh() and self._nodes.get(held.node) is None:
+            return True
+        if held.holder.kind != JOB or not self._jobs.fresh():
+            return False
+        job = self._jobs.get(held.holder.name)
+        return job is None or _over(job, held)
+
+    async def _care(self, held: Held) -> None:
+        self._fence.check()
+        try:
+            if held.releasing:
+                await self._store.release(held)
+                self._metrics.freed.labels("forgotten").inc()
+            elif held.unsure:
+                await self._store.clear_up(held, self._clock.now())
+            elif self._due(held):
+                await self._look(held)
+            else:
+                await self._store.describe(held)
+        except (KubeError, NotWritten) as error:
+            extra = {"permit": held.name, "why": str(error)}
+            log.info("permit could not be looked after, trying again", extra=extra)
+
+    async def _look(self, held: Held) -> None:
+        why = await self._free(held)
+        held.looked_at = self._clock.now()
+        if why:
+            await self._store.release(held)
+            self._metrics.freed.labels(why).inc()
+            log.info("permit freed", extra={"permit": held.name, "node": held.node, "why": why})
+        elif held.expires_at <= self._clock.now() and held.state is PermitState.GRANTED:
+            await self._store.overdue(held)
+            extra = {"permit": held.name, "node": held.node, "holder": held.holder.name}
+            log.warning("permit is overdue: its holder lives and does not renew it", extra=extra)
+
+    async def _free(self, held: Held) -> str:
+        """Why the slot may be freed, "" if it may not. Raises KubeError: then nobody knows."""
+        try:
+            await self._kube.get(paths.node(held.node), _holder)
+        except NotFound:
+            return "node"
+        plural = PLURALS.get(held.holder.kind)
+        if plural is None:
+            return ""  # a kind we cannot look at is taken to live
+        try:
+            holder = await self._kube.get(paths.custom(plural, held.holder.name), _holder)
+        except NotFound:
+            return "holder"
+        return "holder" if _over(holder, held) else ""
+
+    async def _forget(self) -> None:
+        """Delete released permits that no limit looks back to."""
+        past = list(self._store.forgettable(self._clock.now() - self._keep()))
+        for held in past[:DELETED_AT_ONCE]:
+            self._fence.check()
+            try:
+                await self._store.delete(held)
+            except KubeError as error:
+                log.info("old permit not deleted", extra={"permit": held.name, "why": str(error)})
+                return
+
+
+def _over(holder: Holder, held: Held) -> bool:
+    """Another object of the same name is not the holder."""
+    if holder.metadata.uid != held.holder.uid:
+        return True
+    return held.holder.kind == JOB and holder.status.phase in CLOSED

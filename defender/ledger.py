@@ -1,0 +1,207 @@
+"""What is held, and what was: the permits that limits count. Pure memory, rebuilt from Permits.
+
+The rules that keep it safe:
+
+- A permit counts from the moment it is entered, before it is written, until its release is known
+  to be written.
+- While a write's outcome is unknown the permit counts as everything it may be: `also` holds the
+  class before an upgrade, `unsure` how many of its last grants may not exist.
+- Released permits stay until the longest rate forgets them.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from kubenode.api.v1alpha1 import Disruption, Operation, Permit
+from kubenode.api.v1alpha1.permit import Grant, Holder, PermitState
+
+JOB = "RemedyOperationJob"
+LONGEST_NODE_PART = 52
+"""Node names are cut so that the whole fits a label value of 63 characters."""
+
+
+@dataclass(slots=True)
+class Held:
+    """One permit.
+
+    grants     (class, instant), oldest first
+    scopes     names of the scopes it was granted in; None: unknown, then it counts in each
+    uid        "" until the Permit is known to exist
+    releasing  the holder gave it back, but that is not known to be written
+    looked_at  when its holder was last looked at
+    """
+
+    name: str
+    node: str
+    operation: Operation
+    holder: Holder
+    grants: list[tuple[Disruption, datetime]]
+    expires_at: datetime
+    state: PermitState = PermitState.GRANTED
+    scopes: frozenset[str] | None = None
+    policy_generation: int = 0
+    renewed_at: datetime | None = None
+    released_at: datetime | None = None
+    uid: str = ""
+    resource_version: str = ""
+    unsure: int = 0
+    also: frozenset[Disruption] = frozenset()
+    releasing: bool = False
+    status_written: bool = False
+    looked_at: datetime | None = None
+
+    @property
+    def class_(self) -> Disruption:
+        return self.grants[-1][0]
+
+    @property
+    def granted_at(self) -> datetime:
+        return self.grants[0][1]
+
+    @property
+    def open(self) -> bool:
+        return self.state is not PermitState.RELEASED
+
+    def counts_as(self, classes: frozenset[Disruption]) -> bool:
+        return self.class_ in classes or not classes.isdisjoint(self.also)
+
+    def same_holder(self, holder: Holder) -> bool:
+        return (self.holder.kind, self.holder.uid) == (holder.kind, holder.uid)
+
+
+def permit_name(node: str, holder: Holder, previous: str) -> str:
+    """A name that whoever asks again arrives at again.
+
+    `previous` is the holder's latest released permit on the node, "" if it has none: what was
+    given back and is asked for anew is a new permit.
+    """
+    cause = "\0".join((node, holder.kind, holder.uid, previous))
+    cut = node[:LONGEST_NODE_PART].rstrip("-.")
+    return f"{cut}-{sha256(cause.encode()).hexdigest()[:10]}"
+
+
+def held_from(permit: Permit, life_seconds: float) -> Held:
+    """A Permit as it was written; one without status was granted, but not more than that yet."""
+    spec, status, meta = permit.spec, permit.status, permit.metadata
+    created = meta.creation_timestamp
+    grants = [(grant.class_, grant.at) for grant in spec.grants]
+    if not grants:
+        at = status.granted_at or created
+        if at is None:
+            raise ValueError(f"permit {meta.name}: neither grants nor creationTimestamp")
+        grants = [(spec.class_, at)]
+    return Held(
+        name=meta.name,
+        node=spec.node_name,
+        operation=spec.operation,
+        holder=spec.holder,
+        grants=grants,
+        expires_at=status.expires_at or grants[-1][1] + timedelta(seconds=life_seconds),
+        state=status.state or PermitState.GRANTED,
+        scopes=frozenset(status.scopes) if status.scopes else None,
+        policy_generation=spec.policy_generation,
+        renewed_at=status.renewed_at,
+        released_at=status.released_at,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        status_written=status.state is not None,
+    )
+
+
+def grants_of(held: Held) -> list[Grant]:
+    return [Grant(class_=class_, at=at) for class_, at in held.grants]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Permits by name, by node, and their grants in order of time."""
+
+    _all: dict[str, Held] = field(default_factory=dict)
+    _open: dict[str, Held] = field(default_factory=dict)
+    _by_node: dict[str, dict[str, Held]] = field(default_factory=dict)
+    _grants: list[tuple[datetime, str, int]] = field(default_factory=list)
+    """(instant, permit, place in its grants), sorted."""
+
+    def enter(self, held: Held) -> None:
+        if held.name in self._all:
+            raise ValueError(f"permit {held.name} is in the ledger already")
+        self._all[held.name] = held
+        self._by_node.setdefault(held.node, {})[held.name] = held
+        if held.open:
+            self._open[held.name] = held
+        for place, (_, at) in enumerate(held.grants):
+            insort(self._grants, (at, held.name, place))
+
+    def forget(self, name: str) -> None:
+        """As if it had never been."""
+        held = self._all.pop(name, None)
+        if held is None:
+            return
+        self._open.pop(name, None)
+        on_node = self._by_node[held.node]
+        del on_node[name]
+        if not on_node:
+            del self._by_node[held.node]
+        self._grants = [g for g in self._grants if g[1] != name]
+
+    def grant(self, held: Held, class_: Disruption, at: datetime) -> None:
+        """A stronger class for a permit that is held."""
+        insort(self._grants, (at, held.name, len(held.grants)))
+        held.grants.append((class_, at))
+
+    def ungrant(self, held: Held) -> None:
+        """Take back the last grant: it is known not to have been written."""
+        class_at = held.grants[-1]
+        self._grants.remove((class_at[1], held.name, len(held.grants) - 1))
+        held.grants.pop()
+
+    def replace_grants(self, held: Held, grants: list[tuple[Disruption, datetime]]) -> None:
+        self._grants = [g for g in self._grants if g[1] != held.name]
+        held.grants = list(grants)
+        for place, (_, at) in enumerate(grants):
+            insort(self._grants, (at, held.name, place))
+
+    def release(self, held: Held, at: datetime) -> None:
+        held.state, held.released_at = PermitState.RELEASED, at
+        held.unsure, held.also, held.releasing = 0, frozenset(), False
+        self._open.pop(held.name, None)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def get(self, name: str) -> Held | None:
+        return self._all.get(name)
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(list(self._all.values()))
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def open(self) -> list[Held]:
+        return list(self._open.values())
+
+    def on_node(self, node: str) -> list[Held]:
+        """All permits on the node, released ones too."""
+        return list(self._by_node.get(node, {}).values())
+
+    def open_on(self, node: str) -> list[Held]:
+        return [held for held in self.on_node(node) if held.open]
+
+    def open_of(self, holder: Holder, node: str) -> Held | None:
+        return next((h for h in self.open_on(node) if h.same_holder(holder)), None)
+
+    def next_name(self, holder: Holder, node: str) -> str:
+        mine = [h for h in self.on_node(node) if h.same_holder(holder) and not h.open]
+        latest = max(mine, key=lambda h: (h.granted_at, h.name), default=None)
+        name = permit_name(node, holder, latest.name if latest else "")
+        while name in self._all:  # an older one that was not the latest by the clock
+            name = permit_name(node, holder, name)
+        return name
+
+    def grants_since(self, at: datetime) -> list[tuple[datetime, Held, int]]:
+        """(instant, permit, place in its grants) from `at` on, oldest first."""
+        start = bisect_left(self._grants, (at, "", 0))
+        return [(when, self._all[name], place) for when, name, place in self._grants[start:]]

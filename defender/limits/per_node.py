@@ -1,0 +1,38 @@
+"""perNode: how often one node is disrupted, over all rules and operations."""
+
+from defender.ledger import JOB, Held
+from defender.limits.case import Case, Refusal
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import Reason
+
+
+def per_node(case: Case) -> Refusal | None:
+    """Permits of the node in the window; those of one RemedyOperationJob count once.
+
+    A job that gave its slot back to wait for a PodDisruptionBudget goes on with what it began.
+    """
+    rule = case.spec.per_node
+    recent = [
+        held
+        for held in case.ledger.on_node(case.ask.node)
+        if held.granted_at > case.now - rule.within
+        and held is not case.mine
+        and not _same_job(case, held)
+    ]
+    acts = {held.holder.uid if held.holder.kind == JOB else held.name: held for held in recent}
+    if len(acts) < rule.max_acts or case.inevitable:
+        return None
+    first = min(held.granted_at for held in recent)
+    return Refusal(
+        Reason.PER_NODE,
+        f"node {case.ask.node}: {len(acts)} of {rule.max_acts} disruptions in"
+        f" {format_duration(rule.within)} were spent",
+        first + rule.within,
+        f"node={case.ask.node}",
+        len(acts),
+        rule.max_acts,
+    )
+
+
+def _same_job(case: Case, held: Held) -> bool:
+    return held.holder.kind == JOB and held.same_holder(case.ask.holder)

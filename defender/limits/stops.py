@@ -1,0 +1,54 @@
+"""What stops an act whatever the counts: exclusion, a person's pause, a policy we cannot keep."""
+
+from datetime import timedelta
+
+from defender.limits.case import Case, Refusal
+from kubenode.api.v1alpha1 import Reason
+from kubenode.api.v1alpha1.defenderpolicy import Pause
+
+SELDOM = timedelta(minutes=5)
+"""How soon to ask again where only a person changes the answer."""
+
+
+def excluded(case: Case) -> Refusal | None:
+    if case.spec.exclude is None or not case.spec.exclude.matches(case.member.labels):
+        return None
+    message = f"node {case.ask.node} is excluded by policy {case.policy.name}"
+    return Refusal(Reason.EXCLUDED, message, case.now + SELDOM, f"node={case.ask.node}")
+
+
+def paused(case: Case) -> Refusal | None:
+    """Of several pauses the one that lasts longest."""
+    found = [
+        pause
+        for pause in case.spec.pauses
+        if _about(pause, case) and (pause.until is None or pause.until > case.now)
+    ]
+    if not found:
+        return None
+    pause = max(found, key=lambda p: (p.until is None, p.until or case.now))
+    scope = _scope(pause)
+    by = f" by {pause.by}" if pause.by else ""
+    why = f": {pause.why}" if pause.why else ""
+    message = f"{scope} is paused{by}{why}"
+    return Refusal(Reason.PAUSED, message, pause.until or case.now + SELDOM, scope)
+
+
+def _about(pause: Pause, case: Case) -> bool:
+    match pause.scope:
+        case "Cluster":
+            return True
+        case "Label":
+            return case.member.labels.get(pause.label or "") == pause.value
+        case "Node":
+            return case.ask.node == pause.value
+
+
+def _scope(pause: Pause) -> str:
+    match pause.scope:
+        case "Cluster":
+            return "cluster"
+        case "Label":
+            return f"{pause.label}={pause.value}"
+        case "Node":
+            return f"node={pause.value}"

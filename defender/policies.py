@@ -1,0 +1,112 @@
+"""The policies as Kube Defender uses them: which cover an act, and what of them it cannot keep.
+
+A policy that cannot be understood, or that asks for a limit which is not enforced yet, must not
+pass as no limit. So each problem here refuses what the policy covers (PolicyInvalid), and parts
+that every policy carries by default but that nothing enforces yet are named in the policy's
+status condition NotEnforced.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from pydantic import ValidationError
+
+from kubenode.api.problems import problems
+from kubenode.api.v1alpha1 import DefenderPolicy, Operation, default_policy
+from kubenode.api.v1alpha1.defenderpolicy import (
+    DefenderPolicySpec,
+    DefenderPolicyStatus,
+    LimitScope,
+)
+from kubenode.runtime.kube.objects import ObjectMeta
+
+NOT_ENFORCED = ("spec.breaker", "spec.guard", "spec.workload.maxDisplacedPending")
+"""Parts with defaults, so every policy has them. They come with the breaker and the webhook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy. `spec` is None when the object could not be read; then `problem` says why.
+
+    `problem` "" means that every explicit limit of the policy is enforced.
+    """
+
+    metadata: ObjectMeta
+    spec: DefenderPolicySpec | None
+    status: DefenderPolicyStatus
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    def covers(self, labels: dict[str, str]) -> bool:
+        """Whether the node belongs to this policy; an unreadable one covers every node."""
+        return self.spec is None or self.spec.nodes.matches(labels)
+
+    def rules(self, operation: Operation) -> bool:
+        return self.spec is None or operation in self.spec.operations
+
+    def problem_for(self, operation: Operation) -> str:
+        """Why acts of `operation` must be refused, "" if nothing is wrong."""
+        if self.problem or self.spec is None:
+            return self.problem or "cannot be read"
+        for index, window in enumerate(self.spec.windows):
+            if window.for_ is None or operation in window.for_:
+                return f"spec.windows[{index}]: windows are not enforced yet: remove it"
+        return ""
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that refuses acts of some operation, each once."""
+        return list(dict.fromkeys(p for o in Operation if (p := self.problem_for(o))))
+
+
+class _Head(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+_head = msgspec.json.Decoder(_Head).decode
+
+
+def read_policy(raw: bytes) -> Policy:
+    """A DefenderPolicy of the API server, also one that does not fit: it must not vanish.
+
+    Raises ValueError only if not even its name can be read.
+    """
+    metadata = _head(raw).metadata
+    try:
+        policy = DefenderPolicy.from_server(raw)
+    except ValidationError as error:
+        text = "; ".join(problems(error, DefenderPolicy))
+        return Policy(metadata, None, DefenderPolicyStatus(), text)
+    return Policy(metadata, policy.spec, policy.status, _unsupported(policy.spec))
+
+
+def _unsupported(spec: DefenderPolicySpec) -> str:
+    for index, limit in enumerate(spec.limits):
+        if limit.scope is LimitScope.FLEET:
+            return f"spec.limits[{index}]: scope Fleet is not enforced yet: remove it"
+    return ""
+
+
+BUILT_IN_NAME = "built-in default"
+
+
+def built_in(policy: DefenderPolicy) -> Policy:
+    """`policy` under a name that no object can have, so that nothing is counted twice."""
+    meta = ObjectMeta(name=BUILT_IN_NAME)
+    return Policy(meta, policy.spec, policy.status, _unsupported(policy.spec))
+
+
+BUILT_IN = built_in(default_policy())
+"""What holds for nodes and operations that no policy covers: never "no limit"."""
+
+
+def covering(
+    policies: Iterable[Policy], labels: dict[str, str], operation: Operation, fallback: Policy
+) -> Sequence[Policy]:
+    """The policies that rule an act, by name; `fallback` alone if there is none."""
+    found = [p for p in policies if p.covers(labels) and p.rules(operation)]
+    return sorted(found, key=lambda policy: policy.name) or [fallback]

@@ -1,0 +1,340 @@
+"""The record: Permit objects on the API server, and the ledger in memory that limits count.
+
+Order keeps it safe. A permit is in the ledger before it is written, and leaves the ledger after
+its release was written; so memory never counts fewer than the server holds. A write that fails
+for certain is taken back at once. One whose outcome is unclear (no answer, 5xx, cancelled) is read
+back, and counts until its absence is certain: a request may be carried out late, but not later
+than UNCLEAR after it was sent.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from defender.ledger import Held, Ledger, grants_of, held_from
+from kubenode.api.meta import ObjectMeta, format_time
+from kubenode.api.v1alpha1 import Ask, Permit
+from kubenode.api.v1alpha1.permit import PermitSpec, PermitState
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+
+log = logging.getLogger(__name__)
+
+LIFE = timedelta(minutes=15)
+UNCLEAR = timedelta(seconds=90)
+"""The API server ends a request after 60 s (--request-timeout); the rest is for the way."""
+PERMITS = paths.custom(Permit.resource.plural)
+
+
+class NotWritten(Exception):
+    """The record could not be changed, or nobody knows whether it was. The text says why.
+
+    `absent`: the server was asked afterwards, and the change was not there.
+    """
+
+    def __init__(self, why: str, *, absent: bool = False) -> None:
+        super().__init__(why)
+        self.absent = absent
+
+
+class PermitStore:
+    """`life` is how long a permit lasts from a grant or renewal until its holder is looked at."""
+
+    def __init__(self, kube: Kube, clock: Clock, ledger: Ledger, life: timedelta = LIFE) -> None:
+        self.ledger = ledger
+        self.ready = False
+        """Whether the ledger holds what the server holds; until then nothing may be granted."""
+        self.life = life
+        self._kube = kube
+        self._clock = clock
+        self._sent: dict[str, datetime] = {}
+        """When the last write of unclear outcome was sent, by permit."""
+
+    # -- reading ------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Make the ledger what the server holds now. Raises KubeError, or ValueError for a Permit
+        that cannot be read: it may be open.
+        """
+        listed = await self._kube.get(PERMITS)
+        permits = [Permit.from_server(msgspec.json.encode(each)) for each in listed["items"]]
+        there = {permit.metadata.name for permit in permits}
+        for held in self.ledger:
+            if held.name not in there and not held.unsure:
+                self.ledger.forget(held.name)
+        for permit in permits:
+            self.apply(permit)
+        self.ready = True
+
+    def changed(self, name: str, old: Permit | None, new: Permit | None) -> None:
+        """An informer saw this."""
+        if new is not None:
+            self.apply(new)
+        elif old is not None:
+            held = self.ledger.get(name)
+            if held is not None and held.uid == old.metadata.uid:
+                self.ledger.forget(name)
+
+    def apply(self, permit: Permit) -> None:
+        """Take over what the server says, unless we know of something newer."""
+        name, meta = permit.metadata.name, permit.metadata
+        seen = held_from(permit, self.life.total_seconds())
+        held = self.ledger.get(name)
+        if held is not None and _version(held.resource_version) > _version(meta.resource_version):
+            return
+        if held is None or held.uid not in ("", meta.uid) or (seen.open and not held.open):
+            self.ledger.forget(name)
+            self.ledger.enter(seen)
+            return
+        self._take_over(held, seen)
+
+    def _take_over(self, held: Held, seen: Held) -> None:
+        upgrade_under_way = held.unsure and held.uid and len(seen.grants) < len(held.grants)
+        held.uid, held.resource_version = seen.uid, seen.resource_version
+        held.expires_at, held.renewed_at = seen.expires_at, seen.renewed_at
+        held.status_written = seen.status_written
+        held.scopes = seen.scopes or held.scopes
+        if not upgrade_under_way:
+            if held.grants != seen.grants:
+                self.ledger.replace_grants(held, seen.grants)
+            held.unsure, held.also = 0, frozenset()
+        if seen.open:
+            held.state = seen.state
+        elif held.open:
+            self.ledger.release(held, seen.released_at or self._clock.now())
+
+    # -- taking -------------------------------------------------------------------------------
+
+    def take(self, ask: Ask, scopes: frozenset[str], generation: int, now: datetime) -> Held:
+        """Enter a permit that was judged a moment ago. No await may lie between the two."""
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as it will be read back
+        mine = self.ledger.open_of(ask.holder, ask.node)
+        if mine is not None:
+            mine.also |= {mine.class_}
+            mine.unsure += 1
+            self.ledger.grant(mine, ask.class_, now)
+            return mine
+        held = Held(
+            name=self.ledger.next_name(ask.holder, ask.node),
+            node=ask.node,
+            operation=ask.operation,
+            holder=ask.holder,
+            grants=[(ask.class_, now)],
+            expires_at=now + self.life,
+            scopes=scopes,
+            policy_generation=generation,
+            unsure=1,
+        )
+        self.ledger.enter(held)
+        return held
+
+    async def write(self, held: Held) -> None:
+        """Write what was taken. Raises NotWritten; the ledger then counts what may be true."""
+        if held.uid:
+            await self._upgrade(held)
+        else:
+            await self._create(held)
+        if not held.status_written or held.expires_at < held.grants[-1][1] + self.life:
+            await self._describe(held)
+
+    async def settle(self, held: Held) -> None:
+        """Bring an unfinished release or grant to its end. Raises NotWritten."""
+        if held.releasing or held.state is PermitState.REVOKED:
+            await self.release(held)
+        elif held.unsure:
+            await self.write(held)
+
+    async def _create(self, held: Held) -> None:
+        first = held.name not in self._sent
+        self._sent[held.name] = self._clock.now()
+        try:
+            made = await self._kube.create(PERMITS, _body(held), Permit.from_server)
+        except KubeError as error:
+            if first and _certain(error) and not isinstance(error, AlreadyExists):
+                self._undo(held)
+                raise NotWritten(str(error)) from error
+            await self._read_back(held, error)
+        else:
+            self._sent.pop(held.name, None)
+            self.apply(made)
+
+    async def _upgrade(self, held: Held) -> None:
+        first = held.name not in self._sent
+        self._sent[held.name] = self._clock.now()
+        spec = {"class": held.class_, "grants": [grant.to_dict() for grant in grants_of(held)]}
+        change = {"metadata": {"resourceVersion": held.resource_version}, "spec": spec}
+        try:
+            made = await self._kube.patch(_path(held), change, decode=Permit.from_server)
+        except KubeError as error:
+            if first and _certain(error) and not isinstance(error, Conflict | NotFound):
+                self._undo(held)
+                raise NotWritten(str(error)) from error
+            await self._read_back(held, error)
+        else:
+            self._sent.pop(held.name, None)
+            self.apply(made)
+
+    async def _read_back(self, held: Held, why: KubeError) -> None:
+        """After a write of unclear outcome: did it happen? Raises NotWritten unless it did."""
+        try:
+            permit = await self._kube.get(_path(held), Permit.from_server)
+        except NotFound:
+            if held.uid:  # it was there, and somebody deleted it
+                self.ledger.forget(held.name)
+                self._sent.pop(held.name, None)
+            raise NotWritten(str(why), absent=True) from why
+        except KubeError as error:
+            raise NotWritten(f"{why}; and then {error}") from error
+        if permit.spec.holder.uid != held.holder.uid:
+            self._undo(held)
+            self.apply(permit)
+            raise NotWritten(f"permit {held.name} is another holder's") from why
+        self.apply(permit)
+        if held.unsure or self.ledger.get(held.name) is not held:
+            raise NotWritten(str(why), absent=True) from why
+        self._sent.pop(held.name, None)
+
+    def _undo(self, held: Held) -> None:
+        """What was taken is known not to have been written."""
+        self._sent.pop(held.name, None)
+        if not held.uid:
+            self.ledger.forget(held.name)
+            return
+        for _ in range(held.unsure):
+            self.ledger.ungrant(held)
+        held.unsure, held.also = 0, frozenset()
+
+    async def clear_up(self, held: Held, now: datetime) -> None:
+        """Look whether an unclear write happened; after UNCLEAR without it, it never will."""
+        sent = self._sent.setdefault(held.name, now)
+        try:
+            await self._read_back(held, KubeError(0, "", "the outcome of a write is unclear"))
+        except NotWritten as error:
+            if error.absent and held.unsure and now > sent + UNCLEAR:
+                self._undo(held)
+
+    # -- status -------------------------------------------------------------------------------
+
+    async def _describe(self, held: Held) -> None:
+        """The status of a grant. Without it the grant stands: housekeeping writes it later."""
+        try:
+            # Guarded: arriving late, it must not open again what was given back meanwhile.
+            status = self._status(held, held.grants[-1][1] + self.life)
+            await self._patch_status(held, status, guarded=True)
+        except KubeError as error:
+            log.info(
+                "permit without status for now", extra={"permit": held.name, "why": str(error)}
+            )
+
+    async def describe(self, held: Held) -> None:
+        await self._describe(held)
+
+    def _status(self, held: Held, expires_at: datetime) -> dict[str, Any]:
+        return {
+            "state": PermitState.GRANTED,
+            "grantedAt": format_time(held.granted_at),
+            "expiresAt": format_time(max(expires_at, held.expires_at)),
+            "scopes": sorted(held.scopes or ()),
+        }
+
+    async def renew(self, held: Held, now: datetime) -> None:
+        """Prolong. Raises NotWritten; then the old time holds, in memory too."""
+        status = self._status(held, now + self.life) | {"renewedAt": format_time(now)}
+        for last in (False, True):
+            try:
+                await self._patch_status(held, status, guarded=True)
+            except Conflict as error:
+                await self._refresh(held)
+                if last or not held.open or held.state is PermitState.REVOKED:
+                    raise NotWritten(str(error)) from error
+            except KubeError as error:
+                raise NotWritten(str(error)) from error
+            else:
+                return
+
+    async def overdue(self, held: Held) -> None:
+        """Its time is over and its holder lives. Raises KubeError."""
+        await self._patch_status(held, {"state": PermitState.OVERDUE}, guarded=True)
+
+    async def release(self, held: Held) -> None:
+        """Raises NotWritten: then the permit still counts, and housekeeping goes on releasing."""
+        held.releasing = True
+        now = self._clock.now()
+        status = {"state": PermitState.RELEASED, "releasedAt": format_time(now)}
+        try:
+            await self._patch_status(held, status)
+        except NotFound as error:
+            if not held.uid:  # never seen: its create may still be under way
+                raise NotWritten(str(error)) from error
+            self.ledger.forget(held.name)
+        except KubeError as error:
+            await self._refresh(held)
+            if held.open and self.ledger.get(held.name) is held:
+                raise NotWritten(str(error)) from error
+
+    async def _refresh(self, held: Held) -> None:
+        try:
+            self.apply(await self._kube.get(_path(held), Permit.from_server))
+        except NotFound:
+            self.ledger.forget(held.name)
+        except KubeError as error:
+            raise NotWritten(str(error)) from error
+
+    async def _patch_status(
+        self, held: Held, status: dict[str, Any], *, guarded: bool = False
+    ) -> None:
+        """guarded: only if nobody wrote since, so that what was released stays so."""
+        change: dict[str, Any] = {"status": status}
+        if guarded:
+            change["metadata"] = {"resourceVersion": held.resource_version}
+        path = paths.custom(Permit.resource.plural, held.name, "status")
+        self.apply(await self._kube.patch(path, change, decode=Permit.from_server))
+
+    # -- forgetting ---------------------------------------------------------------------------
+
+    def forgettable(self, before: datetime) -> Iterable[Held]:
+        """Permits released before an instant that no rate looks back to."""
+        return [h for h in self.ledger if not h.open and (h.released_at or h.granted_at) < before]
+
+    async def delete(self, held: Held) -> None:
+        """Raises KubeError. The ledger forgets when it is gone."""
+        with contextlib.suppress(NotFound):
+            await self._kube.delete(_path(held), uid=held.uid)
+        self.ledger.forget(held.name)
+
+
+def _certain(error: KubeError) -> bool:
+    """Whether the server surely did nothing: it read the request and refused it."""
+    return 400 <= error.status < 500 and error.status != 408
+
+
+def _version(text: str) -> int:
+    return int(text or 0)
+
+
+def _path(held: Held) -> str:
+    return paths.custom(Permit.resource.plural, held.name)
+
+
+def _body(held: Held) -> dict[str, Any]:
+    """A Permit to create; the server keeps no status then."""
+    permit = Permit(
+        metadata=ObjectMeta(name=held.name),
+        spec=PermitSpec(
+            operation=held.operation,
+            class_=held.class_,
+            node_name=held.node,
+            holder=held.holder,
+            policy_generation=held.policy_generation,
+            grants=grants_of(held),
+        ),
+    )
+    body = permit.to_dict()
+    body.pop("status", None)
+    return body

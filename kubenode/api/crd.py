@@ -1,0 +1,101 @@
+"""CustomResourceDefinitions of every kind, written from the models.
+
+    python -m kubenode.api.crd            write charts/kubenode/crds
+    python -m kubenode.api.crd --check    exit 1 and name the files that differ
+
+The text repeats itself where an Expression is unrolled (see kubenode.api.structural). Equal copies
+are one YAML anchor and aliases, so the files stay short enough to read; kubectl, Helm and every
+other reader resolve them.
+"""
+
+import io
+import sys
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
+
+from kubenode.api.base import GROUP, VERSION, Resource, ResourceInfo
+from kubenode.api.generated import ROOT, run
+from kubenode.api.structural import structural_schema
+from kubenode.api.v1alpha1 import KINDS
+
+FOLDER = ROOT / "charts" / "kubenode" / "crds"
+HEADER = "# Written by `make docs` from kubenode/api; change the models, not this file.\n"
+
+
+def definition(kind: type[Resource]) -> dict[str, Any]:
+    """The CustomResourceDefinition of `kind`, apiextensions.k8s.io/v1."""
+    info = kind.resource
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{info.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {
+                "kind": info.kind,
+                "listKind": f"{info.kind}List",
+                "plural": info.plural,
+                "singular": info.kind.lower(),
+                "shortNames": [info.short_name],
+                "categories": ["kubenode"],
+            },
+            "versions": [_version(kind, info)],
+        },
+    }
+
+
+def _version(kind: type[Resource], info: ResourceInfo) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            {"name": column.name, "type": column.type, "jsonPath": column.json_path}
+            | ({"priority": column.priority} if column.priority else {})
+            for column in info.columns
+        ],
+    }
+    if info.selectable_fields:
+        made["selectableFields"] = [{"jsonPath": path} for path in info.selectable_fields]
+    return made | {"schema": {"openAPIV3Schema": structural_schema(kind)}}
+
+
+class _Representer(RoundTripRepresenter):
+    """Quotes what YAML 1.1, which kubectl reads, takes for a boolean: `Off`, `on`, `no`."""
+
+    def represent_str(self, data: str) -> ScalarNode:
+        if data.lower() in ("y", "yes", "n", "no", "on", "off"):
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style='"')
+        return super().represent_str(data)  # type: ignore[no-any-return]
+
+
+_Representer.add_representer(str, _Representer.represent_str)
+
+
+def as_yaml(crd: dict[str, Any]) -> str:
+    """`crd` as YAML; a dict that stands in it twice is written once."""
+    yaml = YAML()
+    yaml.Representer = _Representer
+    yaml.width = 100
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = io.StringIO()
+    yaml.dump(crd, text)
+    return HEADER + text.getvalue()
+
+
+def files() -> dict[str, str]:
+    """File name to content, one file a kind."""
+    return {f"{GROUP}_{kind.resource.plural}.yaml": as_yaml(definition(kind)) for kind in KINDS}
+
+
+def main(arguments: list[str]) -> int:
+    return run({FOLDER / name: text for name, text in files().items()}, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

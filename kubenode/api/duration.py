@@ -1,0 +1,68 @@
+"""Durations as people write them: `90s`, `10m`, `1h30m`, `250ms`.
+
+The text form is that of Go's time.ParseDuration without signs and without units below a
+millisecond, so that kubectl users meet nothing new.
+"""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|[smh]))+$"
+LONGEST = timedelta(days=3650)
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+}
+
+
+def parse_duration(text: str) -> timedelta:
+    """`text` as a timedelta of whole milliseconds, the finest that is written back.
+
+    Raises ValueError naming the text and the form that is wanted.
+    """
+    if not re.fullmatch(PATTERN, text):
+        raise ValueError(
+            f"{text!r} is no duration: write a number and a unit, like 90s, 10m or 1h30m"
+        )
+    try:
+        total = sum((float(n) * _UNITS[unit] for n, unit in _PART.findall(text)), timedelta())
+    except OverflowError:
+        total = LONGEST + timedelta(1)
+    if total > LONGEST:
+        raise ValueError(f"{text!r} is longer than ten years")
+    return timedelta(milliseconds=round(total / timedelta(milliseconds=1)))
+
+
+def format_duration(value: timedelta) -> str:
+    """The shortest exact text to the millisecond: `0s`, `90s` as `1m30s`, `250ms`."""
+    millis = round(value / timedelta(milliseconds=1))
+    hours, millis = divmod(millis, 3_600_000)
+    minutes, millis = divmod(millis, 60_000)
+    seconds, millis = divmod(millis, 1000)
+    parts = [(hours, "h"), (minutes, "m"), (seconds, "s"), (millis, "ms")]
+    return "".join(f"{n}{unit}" for n, unit in parts if n) or "0s"
+
+
+def _read(value: Any) -> timedelta:
+    match value:
+        case timedelta():
+            return value
+        case str():
+            return parse_duration(value)
+        case _:
+            raise ValueError(f"{value!r} is no duration: write a text with a unit, like '90s'")
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_read),
+    PlainSerializer(format_duration, return_type=str, when_used="always"),
+    WithJsonSchema({"type": "string", "pattern": PATTERN, "maxLength": 32}),
+]
+"""A length of time. On the wire a text such as `90s`."""

@@ -1,0 +1,277 @@
+"""Structural schemas of our kinds, as the API server wants them in a CustomResourceDefinition.
+
+pydantic's JSON schema of a kind is the source. It is made structural: references are written out,
+`anyOf: [X, null]` becomes X, defaults are texts of the wire, and what a schema cannot say comes
+from the models' CEL rules. An API server applies the defaults, so they are the models' own; empty
+ones are left out, as absent and empty mean the same.
+
+A structural schema cannot refer to itself, and an Expression does. It is written out for DEPTH
+combinators, with only leaves at the bottom: dozens of copies of one list of leaves. So that a CRD
+stays small enough for `kubectl apply`, which keeps it whole in an annotation, only the first copy
+is described, and copies below the first combinator are lean: they carry types, required and known
+fields, enums and defaults, and leave limits of texts to the model, that is to the registry.
+
+Source: kubernetes.io, Extend the Kubernetes API with CustomResourceDefinitions.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from kubenode.api.base import Model, Resource
+from kubenode.api.duration import PATTERN as DURATION
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1.leaves import COMBINATORS, DEPTH, Expression
+
+Schema = dict[str, Any]
+
+SHAPE = ("format", "enum")
+LIMITS = (
+    *("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength"),
+    *("pattern", "minimum", "maximum", "exclusiveMinimum"),
+)
+FULL_DEPTH = 1
+"""Inside more combinators than this a leaf has no limits in the CRD."""
+RARE = ("host_event", "alert", "annotation", "taint", "probe", "absent")
+"""Leaves that are not written out inside DEPTH combinators."""
+LIST_KEYS: Mapping[str, list[str]] = MappingProxyType(
+    {"Condition": ["type"], "BreakerStatus": ["scope"]}
+)
+"""Lists of these are maps: one entry for a key."""
+IN_WORDS = MappingProxyType(
+    {DURATION: "no duration: write a number and a unit, like 90s, 10m or 1h30m"}
+)
+"""Patterns that people meet often: the API server answers these words, not the pattern."""
+
+
+EXPRESSION = Expression.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How much of a schema is written out at a place."""
+
+    described: bool = True
+    lean: bool = False
+    defaults: bool = True
+    depth: int = 0
+    """Combinators around this place."""
+    deepest: int = DEPTH
+
+
+def structural_schema(kind: type[Resource]) -> Schema:
+    """The openAPIV3Schema of `kind`. Equal copies are one and the same dict, to be an alias."""
+    return _Writer(kind).kind()
+
+
+class _Writer:
+    def __init__(self, kind: type[Resource]) -> None:
+        self._json = kind.model_json_schema(by_alias=True)
+        self._models = {model.__name__: model for model in models_of(kind)}
+        self._described: set[str] = set()
+        self._copies: dict[tuple[str, View], Schema] = {}
+
+    def kind(self) -> Schema:
+        fields = self._json["properties"]
+        return {
+            "description": plain(self._json["description"]),
+            "type": "object",
+            "required": ["spec"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"type": "object"},
+                "spec": self._field(fields["spec"], View()),
+                "status": self._field(fields["status"], View(defaults=False)),
+            },
+        }
+
+    def _field(self, given: Schema, view: View) -> Schema:
+        """One field, item or value: `given` is pydantic's JSON schema of it."""
+        given = without_null(given)
+        name = reference(given)
+        if "deepest" in given:
+            view = replace(view, deepest=given["deepest"], lean=True)
+        if name in self._models:
+            made = self._model(name, view)
+        elif name:
+            made = self._value({**self._json["$defs"][name], **given}, view)
+        else:
+            made = self._value(given, view)
+        if given.get("emptyMeansAbsent"):
+            made = _or_empty(made)
+        if view.described and "description" in given:
+            made = {"description": plain(given["description"])} | _less(made, "description")
+        return made
+
+    def _value(self, given: Schema, view: View) -> Schema:
+        if "anyOf" in given:
+            # Only a scalar has several types: all of them, or a whole number and a text.
+            types = {option["type"] for option in given["anyOf"]}
+            mixed = "preserve-unknown-fields" if "boolean" in types else "int-or-string"
+            return {f"x-kubernetes-{mixed}": True}
+        made = {k: v for k, v in given.items() if k in ("type", "x-kubernetes-int-or-string")}
+        if "const" in given:
+            made["enum"] = [given["const"]]
+        kept = SHAPE if view.lean else (*SHAPE, *LIMITS)
+        made |= {name: given[name] for name in kept if name in given}
+        if "exclusiveMinimum" in made:
+            made |= {"minimum": made["exclusiveMinimum"], "exclusiveMinimum": True}
+        if "items" in given:
+            made["items"] = self._field(given["items"], view)
+            if (keys := LIST_KEYS.get(reference(given["items"]))) is not None:
+                made |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
+        if isinstance(given.get("additionalProperties"), dict):
+            made["additionalProperties"] = self._field(given["additionalProperties"], view)
+        return made if view.lean else _in_words(made)
+
+    def _model(self, name: str, view: View) -> Schema:
+        """A model; copies that come out the same are made once."""
+        if name == EXPRESSION:
+            view = replace(view, described=view.described and view.depth == 0)
+            view = replace(view, lean=view.lean or view.depth > FULL_DEPTH)
+        described = view.described and name not in self._described
+        self._described.add(name)
+        key = (name, replace(view, described=described))
+        if described or key not in self._copies:
+            self._copies[key] = self._object(name, key[1])
+        return self._copies[key]
+
+    def _object(self, name: str, view: View) -> Schema:
+        model, given = self._models[name], self._json["$defs"][name]
+        made: Schema = {}
+        if view.described and "description" in given:
+            made["description"] = plain(given["description"])
+        made["type"] = "object"
+        required = [f for f in given.get("required", ()) if f not in model.defaulted_in_python]
+        if required:
+            made["required"] = required
+        made["properties"] = self._properties(model, given["properties"], view)
+        if name == EXPRESSION and view.depth:
+            made |= {"minProperties": 1, "maxProperties": 1}
+        if view.lean or (name == EXPRESSION and view.depth):
+            return made
+        rules = [
+            {"rule": r.rule, "message": r.message} | ({"fieldPath": f".{r.at}"} if r.at else {})
+            for r in model.cel
+        ]
+        rules += _immutability(made["properties"], required, model.mutable)
+        return made | ({"x-kubernetes-validations": rules} if rules else {})
+
+    def _properties(self, model: type[Model], given: Schema, view: View) -> Schema:
+        made: Schema = {}
+        inside = replace(view, depth=view.depth + 1 if model is Expression else 0)
+        for name, field in model.model_fields.items():
+            wire = field.alias or name
+            combines = model is Expression and name in COMBINATORS
+            if combines and view.depth == view.deepest:
+                continue
+            if model is Expression and name in _unwritten(view):
+                made[wire] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                continue
+            below = inside if combines or model is not Expression else replace(view, depth=0)
+            if name == "absent" and view.depth:
+                below = replace(below, lean=True)
+            made[wire] = self._field(given[wire], below)
+            default = field.get_default(call_default_factory=True)
+            if view.defaults and not field.is_required() and _worth_writing(default):
+                made[wire] = made[wire] | {"default": to_wire(default)}
+        return made
+
+
+def _unwritten(view: View) -> tuple[str, ...]:
+    """Fields of an Expression whose inside the CRD leaves to the model."""
+    if not view.lean:
+        return ()
+    return RARE if view.depth == DEPTH else ("absent",)
+
+
+def models_of(kind: type[BaseModel]) -> Iterator[type[Model]]:
+    """`kind` and every model below it."""
+    seen: set[Any] = set()
+    queue: list[Any] = [kind]
+    while queue:
+        found = queue.pop()
+        queue += getattr(found, "__args__", ())
+        if isinstance(found, type) and issubclass(found, Model) and found not in seen:
+            seen.add(found)
+            yield found
+            queue += [field.annotation for field in found.model_fields.values()]
+
+
+def reference(given: Schema) -> str:
+    """Name of the definition that a JSON schema refers to; "" when it stands for itself."""
+    return str(given.get("$ref", "")).rsplit("/", 1)[-1]
+
+
+def without_null(given: Schema) -> Schema:
+    """`given` without its option to be null: null and absent are the same to an API server."""
+    options = [o for o in given.get("anyOf", ()) if o.get("type") != "null"]
+    return _less(given, "anyOf") | options[0] if len(options) == 1 else given
+
+
+def plain(text: str) -> str:
+    """A docstring as one line."""
+    return " ".join(text.split())
+
+
+def to_wire(value: Any) -> Any:
+    """A default as JSON. A model's is {}: the server fills in the defaults inside."""
+    match value:
+        case BaseModel():
+            full: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            return full
+        case Enum():
+            return value.value
+        case timedelta():
+            return format_duration(value)
+        case list():
+            return [to_wire(item) for item in value]
+        case _:
+            return value
+
+
+def _worth_writing(default: Any) -> bool:
+    return default is not None and default not in ("", [], {})
+
+
+def _less(given: Schema, key: str) -> Schema:
+    return {k: v for k, v in given.items() if k != key}
+
+
+def _in_words(made: Schema) -> Schema:
+    """`made` with a rule that answers in words in place of a pattern that people meet often."""
+    words = IN_WORDS.get(made.get("pattern", ""))
+    if words is None:
+        return made
+    rule = {"rule": f"self.matches({json.dumps(made['pattern'])})", "message": words}
+    return _less(made, "pattern") | {"x-kubernetes-validations": [rule]}
+
+
+def _or_empty(made: Schema) -> Schema:
+    """`made`, which may also be "" or {}: the models read these as absent."""
+    if "enum" in made:
+        return made | {"enum": ["", *made["enum"]]}
+    return _less(made, "x-kubernetes-validations") | {"maxProperties": 1}
+
+
+def _immutability(
+    fields: Schema, required: list[str], mutable: tuple[str, ...] | None
+) -> list[dict[str, str]]:
+    """A rule for each field that must stay as it was made."""
+    if mutable is None:
+        return []
+    rules = []
+    for name in (name for name in fields if name not in mutable):
+        same = f"self.{name} == oldSelf.{name}"
+        if name not in required:
+            same = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
+        message = f"{name} stays as it was made: delete the object and make another"
+        rules.append({"rule": same, "message": message})
+    return rules

@@ -1,0 +1,59 @@
+"""Version v1alpha1 of the API: every kind, and the parts that programs share."""
+
+from kubenode.api.base import API_VERSION, GROUP, VERSION, Resource
+from kubenode.api.meta import (
+    Condition,
+    ConditionStatus,
+    LabelSelector,
+    NodeSelection,
+    ObjectMeta,
+)
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicy, default_policy
+from kubenode.api.v1alpha1.hostevent import HostEvent
+from kubenode.api.v1alpha1.hostprobe import HostProbe
+from kubenode.api.v1alpha1.ladder import Disruption, Rung, Step
+from kubenode.api.v1alpha1.leaves import Expression
+from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
+from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase, RemedyOperationJob
+
+KINDS: tuple[type[Resource], ...] = (
+    NodeRemedier,
+    RemedyOperationJob,
+    HostProbe,
+    HostEvent,
+    DefenderPolicy,
+    Permit,
+)
+
+__all__ = [
+    "API_VERSION",
+    "GROUP",
+    "KINDS",
+    "VERSION",
+    "Ask",
+    "Condition",
+    "ConditionStatus",
+    "DefenderPolicy",
+    "Disruption",
+    "Expression",
+    "HoldReason",
+    "HostEvent",
+    "HostProbe",
+    "JobPhase",
+    "LabelSelector",
+    "Mode",
+    "NodeRemedier",
+    "NodeSelection",
+    "ObjectMeta",
+    "Operation",
+    "Permit",
+    "Reason",
+    "RemedyOperationJob",
+    "Resource",
+    "Rung",
+    "Severity",
+    "Step",
+    "Verdict",
+    "default_policy",
+]

@@ -1,0 +1,109 @@
+"""HostEvent: what Host Doctor knows of one external event, updated while its source reports it."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StrictInt, StringConstraints
+
+from kubenode.api.base import API_VERSION, Model, PrinterColumn, Resource, ResourceInfo
+from kubenode.api.meta import Condition, ObjectMeta, Time
+from kubenode.api.v1alpha1.noderemedier import Severity
+
+
+class HostEventSource(StrEnum):
+    ALIBABA_CLOUD = "AlibabaCloud"
+    AWS = "AWS"
+    AZURE = "Azure"
+    GCP = "GCP"
+    ALERTMANAGER = "Alertmanager"
+    WEBHOOK = "Webhook"
+    AGENT = "Agent"
+
+
+class HostEventClass(StrEnum):
+    REBOOT = "Reboot"
+    STOP = "Stop"
+    RETIRE = "Retire"
+    REDEPLOY = "Redeploy"
+    MAINTENANCE = "Maintenance"
+    FREEZE = "Freeze"
+    SPOT_INTERRUPTION = "SpotInterruption"
+    REBALANCE = "Rebalance"
+    BILLING = "Billing"
+    HARDWARE_FAULT = "HardwareFault"
+    DISK_FAULT = "DiskFault"
+    NETWORK_FAULT = "NetworkFault"
+    GPU_FAULT = "GPUFault"
+    ALERT = "Alert"
+    LOG = "Log"
+
+
+class HostEventPhase(StrEnum):
+    SCHEDULED = "Scheduled"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    ACTIVE = "Active"
+    COMPLETED = "Completed"
+    CANCELLED = "Cancelled"
+    EXPIRED = "Expired"
+
+    @property
+    def open(self) -> bool:
+        return self in (self.SCHEDULED, self.AWAITING_APPROVAL, self.ACTIVE)
+
+
+class HostEventNode(Model):
+    """The node the event is about; `name` is empty while it is unresolved."""
+
+    name: str = Field(default="", max_length=253)
+    provider_id: str = Field(default="", alias="providerID", max_length=512)
+    uid: str = Field(default="", max_length=128)
+
+
+class HostEventSpec(Model):
+    source: HostEventSource
+    external_id: str = Field(alias="externalID", min_length=1, max_length=512)
+    class_: HostEventClass = Field(alias="class")
+    severity: Severity = Severity.WARNING
+    node: HostEventNode
+    not_before: Time | None = None
+    """Scheduled start; absent: already running, or unknown."""
+    not_after: Time | None = None
+    attributes: dict[str, Annotated[str, StringConstraints(max_length=1024)]] = Field(
+        default_factory=dict, max_length=32
+    )
+    message: str = Field(default="", max_length=4096)
+
+
+class HostEventStatus(Model):
+    observed_generation: StrictInt = Field(default=0, ge=0)
+    phase: HostEventPhase | None = None
+    first_seen: Time | None = None
+    last_seen: Time | None = None
+    seen: StrictInt = Field(default=0, ge=0)
+    conditions: list[Condition] = Field(default_factory=list, max_length=16)
+
+
+class HostEvent(Resource):
+    """An external event about a host: cloud maintenance, an alert, a hardware fault."""
+
+    api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["HostEvent"] = "HostEvent"
+    metadata: ObjectMeta
+    spec: HostEventSpec
+    status: HostEventStatus = Field(default_factory=HostEventStatus)
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        kind="HostEvent",
+        plural="hostevents",
+        short_name="knhe",
+        columns=(
+            PrinterColumn("Source", ".spec.source"),
+            PrinterColumn("Class", ".spec.class"),
+            PrinterColumn("Node", ".spec.node.name"),
+            PrinterColumn("Phase", ".status.phase"),
+            PrinterColumn("NotBefore", ".spec.notBefore", "date"),
+            PrinterColumn("Message", ".spec.message", priority=1),
+            PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+        ),
+        selectable_fields=(".spec.node.name",),
+    )

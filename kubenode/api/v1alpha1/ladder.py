@@ -1,0 +1,305 @@
+"""The ladder of a repair: rungs, mildest first, each a list of steps and a proof."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from kubenode.api.base import CelRule, Model
+from kubenode.api.duration import Duration
+from kubenode.api.v1alpha1.leaves import Expression, shallow
+from kubenode.api.v1alpha1.steps import (
+    UNIT_ACTIONS,
+    AgentAction,
+    AgentStep,
+    AnnotateStep,
+    ApproveEventStep,
+    CheckpointWebhook,
+    CollectStep,
+    CordonStep,
+    CreateObjectStep,
+    FenceStep,
+    Gang,
+    LabelStep,
+    MigrateStep,
+    NotifyStep,
+    OnFailure,
+    OnTimeout,
+    PodPolicy,
+    PodPolicyMode,
+    PowerPath,
+    PowerStep,
+    RebootStep,
+    ReplacePath,
+    ReplaceStep,
+    RollbackComponentStep,
+    StepBody,
+    UncordonStep,
+    WaitForApprovalStep,
+    WaitForEventStep,
+    WaitStep,
+    WebhookStep,
+)
+
+__all__ = [
+    "UNIT_ACTIONS",
+    "AgentAction",
+    "AgentStep",
+    "AnnotateStep",
+    "ApproveEventStep",
+    "CheckpointWebhook",
+    "CollectStep",
+    "CordonStep",
+    "CreateObjectStep",
+    "Disruption",
+    "FenceStep",
+    "Gang",
+    "LabelStep",
+    "MigrateStep",
+    "NotifyStep",
+    "OnFailure",
+    "OnTimeout",
+    "PodPolicy",
+    "PodPolicyMode",
+    "PowerPath",
+    "PowerStep",
+    "RebootStep",
+    "ReplacePath",
+    "ReplaceStep",
+    "RollbackComponentStep",
+    "Rung",
+    "Step",
+    "UncordonStep",
+    "Verify",
+    "WaitForApprovalStep",
+    "WaitForEventStep",
+    "WaitStep",
+    "WebhookStep",
+]
+
+
+class Disruption(StrEnum):
+    """How much a rung can hurt, mildest first. Host and above ask Kube Defender."""
+
+    NONE = "None"
+    HOST = "Host"
+    PODS = "Pods"
+    NODE = "Node"
+
+    @property
+    def weight(self) -> int:
+        return list(Disruption).index(self)
+
+
+_BY_CLASS: dict[Disruption, tuple[str, ...]] = {
+    Disruption.NONE: (
+        "collect",
+        "notify",
+        "label",
+        "annotate",
+        "wait",
+        "wait_for_event",
+        "wait_for_approval",
+        "approve_event",
+        "uncordon",
+        "webhook",
+        "create_object",
+    ),
+    Disruption.HOST: ("rollback_component",),
+    Disruption.PODS: ("cordon", "migrate"),
+    Disruption.NODE: ("reboot", "power_off", "power_on", "power_cycle", "fence", "replace"),
+}
+"""Steps by what they can do to the node; an agent step's class is that of its action."""
+
+_AGENT_HOST = "s.agent.action != 'RunCheck'"
+_AGENT_PODS = (
+    "s.agent.action == 'ResetGPU' || (s.agent.action == 'CleanDisk' && has(s.agent.params)"
+    " && 'target' in s.agent.params && s.agent.params['target'] == 'imagesInUse')"
+)
+
+
+def _cel_some_step(disruption: Disruption, agent: str = "false") -> str:
+    """CEL: whether a rung has a step of this class."""
+    own = " || ".join(f"has(s.{to_camel(name)})" for name in _BY_CLASS[disruption])
+    return f"self.steps.exists(s, {own} || (has(s.agent) && ({agent})))"
+
+
+NOT_LOWERED = CelRule(
+    "!has(self.disruption) || self.disruption in ['', 'Node']"
+    f" || !{_cel_some_step(Disruption.NODE)}"
+    f" && (self.disruption == 'Pods' || !{_cel_some_step(Disruption.PODS, _AGENT_PODS)}"
+    f" && (self.disruption == 'Host' || !{_cel_some_step(Disruption.HOST, _AGENT_HOST)}))",
+    "lower than what the steps of the rung do: leave it out or raise it",
+    "disruption",
+)
+
+
+_ACTS = (*(name for names in _BY_CLASS.values() for name in names), "agent")
+_HAS_ACT = ", ".join(f"has(self.{to_camel(name)})" for name in _ACTS)
+
+
+class Step(Model):
+    """Exactly one act, named by its key: `{cordon: {}}`, `{agent: {action: RestartUnit, …}}`."""
+
+    cordon: CordonStep | None = None
+    uncordon: UncordonStep | None = None
+    collect: CollectStep | None = None
+    migrate: MigrateStep | None = None
+    reboot: RebootStep | None = None
+    power_off: PowerStep | None = None
+    power_on: PowerStep | None = None
+    power_cycle: PowerStep | None = None
+    fence: FenceStep | None = None
+    replace: ReplaceStep | None = None
+    rollback_component: RollbackComponentStep | None = None
+    label: LabelStep | None = None
+    annotate: AnnotateStep | None = None
+    wait: WaitStep | None = None
+    wait_for_event: WaitForEventStep | None = None
+    wait_for_approval: WaitForApprovalStep | None = None
+    approve_event: ApproveEventStep | None = None
+    notify: NotifyStep | None = None
+    webhook: WebhookStep | None = None
+    create_object: CreateObjectStep | None = None
+    agent: AgentStep | None = None
+
+    cel: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            f"[{_HAS_ACT}].filter(x, x).size() == 1",
+            "not one act: write one a line, such as `- cordon: {}`",
+        ),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_name(cls, data: Any) -> Any:
+        """`{cordon: null}`, which YAML makes of `cordon:`, is an act without parameters."""
+        if not isinstance(data, dict):
+            return data
+        if len(data) == 1:
+            return {name: {} if body is None else body for name, body in data.items()}
+        return {name: body for name, body in data.items() if body is not None}
+
+    @model_validator(mode="after")
+    def _one_act(self) -> "Step":
+        if sum(getattr(self, field) is not None for field in _ACTS) != 1:
+            raise self.cel[0].broken()
+        return self
+
+    @property
+    def _act(self) -> str:
+        return next(field for field in _ACTS if getattr(self, field) is not None)
+
+    @property
+    def name(self) -> str:
+        """The act's name as it is written, such as `powerCycle`."""
+        return to_camel(self._act)
+
+    @property
+    def body(self) -> StepBody:
+        body: StepBody = getattr(self, self._act)
+        return body
+
+    @property
+    def disruption(self) -> Disruption:
+        if self.agent is not None:
+            return _of_agent(self.agent)
+        return next(d for d, names in _BY_CLASS.items() if self._act in names)
+
+
+def _of_agent(step: AgentStep) -> Disruption:
+    match step.action:
+        case AgentAction.RUN_CHECK:
+            return Disruption.NONE
+        case AgentAction.RESET_GPU:
+            return Disruption.PODS
+        case AgentAction.CLEAN_DISK if step.params.get("target") == "imagesInUse":
+            return Disruption.PODS
+        case _:
+            return Disruption.HOST
+
+
+EMPTY_MEANS_ABSENT: dict[str, JsonValue] = {"emptyMeansAbsent": True}
+"""The contract shows these fields with "" or {}, which stand for "not given"."""
+
+CLEARED_DEPTH = 1
+"""A proof is a leaf, or one combinator of leaves."""
+
+CHECKS_ONLY = CelRule(
+    "!has(self.checks) || self.checks.all(c, has(c.agent) && c.agent.action == 'RunCheck')",
+    "a check only looks: write agent steps with `action: RunCheck`",
+    "checks",
+)
+
+
+class Verify(Model):
+    """How a rung proves that the fault is gone."""
+
+    for_: Duration = Field(default=timedelta(minutes=2), alias="for")
+    """The fault has been false this long, by fresh reports."""
+    timeout: Duration = timedelta(minutes=15)
+    settle: Duration = timedelta(minutes=3)
+    """A "False" reported within this time of a boot or a detector's start is unknown."""
+    cleared: Expression | None = Field(
+        default=None, json_schema_extra=EMPTY_MEANS_ABSENT | {"deepest": CLEARED_DEPTH}
+    )
+    """Proof of another kind.
+
+    Default: every evidence leaf is known false by a report made after the act."""
+    checks: list[Step] = Field(default_factory=list, max_length=8)
+    """Own proof where evidence cannot prove: agent steps with action RunCheck."""
+    probation: Duration = timedelta(hours=24)
+    """A relapse within it counts as failed healing in statistics."""
+
+    cel: ClassVar[tuple[CelRule, ...]] = (CHECKS_ONLY,)
+    _shallow = field_validator("cleared")(shallow(CLEARED_DEPTH))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_cleared_is_the_default(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("cleared") == {}:
+            return {k: v for k, v in data.items() if k != "cleared"}
+        return data
+
+    @model_validator(mode="after")
+    def _checks_only(self) -> "Verify":
+        for step in self.checks:
+            if step.agent is None or step.agent.action is not AgentAction.RUN_CHECK:
+                raise CHECKS_ONLY.broken()
+        return self
+
+
+class Rung(Model):
+    """One attempt at healing: steps in order, then the proof."""
+
+    name: str = Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+    disruption: Disruption | None = Field(default=None, json_schema_extra=EMPTY_MEANS_ABSENT)
+    """Computed from the steps; may be raised here, a lower value is refused."""
+    steps: list[Step] = Field(min_length=1, max_length=16)
+    verify: Verify = Field(default_factory=Verify)
+
+    cel: ClassVar[tuple[CelRule, ...]] = (NOT_LOWERED,)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_disruption_is_computed(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("disruption") == "":
+            return {k: v for k, v in data.items() if k != "disruption"}
+        return data
+
+    @model_validator(mode="after")
+    def _not_lowered(self) -> "Rung":
+        computed = self._computed()
+        if self.disruption is not None and self.disruption.weight < computed.weight:
+            raise NOT_LOWERED.broken()
+        return self
+
+    def _computed(self) -> Disruption:
+        return max((s.disruption for s in self.steps), key=lambda d: d.weight)
+
+    @property
+    def disruption_class(self) -> Disruption:
+        """What Kube Defender is asked for."""
+        return self.disruption if self.disruption is not None else self._computed()

@@ -1,0 +1,294 @@
+"""RemedyOperationJob: one incident on one node, from the decision to the proof."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    Field,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
+
+from kubenode.api.base import API_VERSION, CelRule, Model, PrinterColumn, Resource, ResourceInfo
+from kubenode.api.duration import Duration
+from kubenode.api.meta import Condition, ObjectMeta, Time
+from kubenode.api.v1alpha1.ladder import Disruption, Rung
+from kubenode.api.v1alpha1.leaves import Expression, shallow
+from kubenode.api.v1alpha1.noderemedier import Mode, OnGiveUp, Receiver, Severity
+
+
+class JobPhase(StrEnum):
+    PENDING = "Pending"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    AWAITING_PERMIT = "AwaitingPermit"
+    RUNNING = "Running"
+    VERIFYING = "Verifying"
+    NEEDS_HUMAN = "NeedsHuman"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    SHADOWED = "Shadowed"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the job is over and the node may have another."""
+        return self in (self.SUCCEEDED, self.FAILED, self.CANCELLED, self.SHADOWED)
+
+
+class StepState(StrEnum):
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    DONE = "Done"
+    FAILED = "Failed"
+    SKIPPED = "Skipped"
+    CANCELLED = "Cancelled"
+
+
+class StepBy(StrEnum):
+    OPERATOR = "Operator"
+    AGENT = "Agent"
+    PROVIDER = "Provider"
+
+
+class RequestState(StrEnum):
+    """What an agent says of a request: Refused was never started, and says why in `output`."""
+
+    RUNNING = "Running"
+    DONE = "Done"
+    FAILED = "Failed"
+    REFUSED = "Refused"
+
+
+class RemedierReference(Model):
+    name: str = Field(min_length=1, max_length=253)
+    uid: str = Field(max_length=128)
+    generation: StrictInt = Field(ge=0)
+
+
+class TriggerFact(Model):
+    """One leaf as it was read when the rule matched."""
+
+    atom: str = Field(max_length=512)
+    value: StrictBool | None = None
+    """Absent means unknown."""
+    observed: Time | None = None
+    source: str = Field(default="", max_length=128)
+
+
+class Trigger(Model):
+    first_true: Time
+    facts: list[TriggerFact] = Field(default_factory=list, max_length=64)
+    explanation: str = Field(default="", max_length=4096)
+
+
+class Approval(Model):
+    required: StrictBool = False
+    expires_after: Duration = timedelta(hours=24)
+
+
+class ApprovalDecision(Model):
+    """A person's word; `by` and `at` are set by admission from the caller."""
+
+    decision: Literal["Approve", "Deny"]
+    by: str = Field(default="", max_length=256)
+    at: Time | None = None
+    note: str = Field(default="", max_length=1024)
+
+
+class RemedyOperationJobSpec(Model):
+    """What was decided. Immutable but for `approvals` and `cancel`."""
+
+    node_name: str = Field(min_length=1, max_length=253)
+    agent: str = Field(min_length=1, max_length=253)
+    """Name of the host's agent: its Machine, else the node."""
+    node_uid: str = Field(default="", alias="nodeUID", max_length=128)
+    remedier: RemedierReference | None = None
+    """Absent for a job that a person started."""
+    trigger: Trigger
+    mode: Mode = Mode.ENFORCE
+    severity: Severity = Severity.WARNING
+    fault_class: str = Field(default="unknown", max_length=63)
+    deadline: Time | None = None
+    """A planned event's time: queue by it."""
+    previous: str = Field(default="", max_length=253)
+    """The job that this one follows after a relapse."""
+    start_rung: StrictInt = Field(default=0, ge=0, le=7)
+    ladder: list[Rung] = Field(min_length=1, max_length=8)
+    """The rule's ladder as it was."""
+    when: Expression | None = None
+    """The rule's evidence as it was."""
+    unless: Expression | None = None
+    """The rule's guards as they were."""
+    on_give_up: OnGiveUp = OnGiveUp.HOLD
+    notify: list[Receiver] = Field(default_factory=list, max_length=16)
+    approval: Approval = Field(default_factory=Approval)
+    approvals: list[ApprovalDecision] = Field(default_factory=list, max_length=16)
+    cancel: StrictBool = False
+    ttl_after_finished: Duration = timedelta(hours=72)
+    """A closed job is deleted after this; NeedsHuman has no TTL."""
+
+    mutable: ClassVar[tuple[str, ...] | None] = ("approvals", "cancel")
+    cel: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "self.startRung < size(self.ladder)",
+            "beyond the ladder: write the index of a rung, the first is 0",
+            "startRung",
+        ),
+    )
+    _shallow = field_validator("when", "unless")(shallow())
+
+    @model_validator(mode="after")
+    def _starts_on_the_ladder(self) -> "RemedyOperationJobSpec":
+        if self.start_rung >= len(self.ladder):
+            raise self.cel[0].broken()
+        return self
+
+
+Output = Annotated[str, StringConstraints(max_length=1024)]
+
+
+class StepStatus(Model):
+    """One act as it went. Written before the act, so that it happens at most once."""
+
+    rung: StrictInt = Field(ge=0)
+    index: StrictInt = Field(ge=0)
+    name: str = Field(max_length=64)
+    by: StepBy = StepBy.OPERATOR
+    request_id: str = Field(default="", alias="requestID", max_length=64)
+    state: StepState = StepState.WAITING
+    attempts: StrictInt = Field(default=0, ge=0)
+    started_at: Time | None = None
+    finished_at: Time | None = None
+    asked_at: Time | None = None
+    expires_at: Time | None = None
+    """After this the executor refuses the request."""
+    boot_id: str = Field(default="", alias="bootID", max_length=64)
+    """The host's boot ID when the act was asked for; another one refuses it."""
+    message: str = Field(default="", max_length=1024)
+    output: dict[str, Output] = Field(default_factory=dict, max_length=16)
+
+
+class AgentRequest(Model):
+    """An agent's answer to one request."""
+
+    state: RequestState
+    boot_id: str = Field(default="", alias="bootID", max_length=64)
+    started_at: Time | None = None
+    finished_at: Time | None = None
+    code: StrictInt | None = None
+    output: str = Field(default="", max_length=4096)
+
+
+class AgentAnswers(Model):
+    requests: dict[str, AgentRequest] = Field(default_factory=dict, max_length=128)
+
+
+class HeldPermit(Model):
+    """The Permit under which the job acts."""
+
+    name: str = Field(max_length=253)
+    class_: Disruption = Field(alias="class")
+    granted_at: Time | None = None
+    expires_at: Time | None = None
+
+
+PermitStatus = HeldPermit
+"""The name that the job controller imports; a Permit has a status of its own."""
+
+
+class Hold(Model):
+    """Why the job waits and when it looks again."""
+
+    reason: str = Field(max_length=64)
+    scope: str = Field(default="", max_length=317)
+    message: str = Field(default="", max_length=1024)
+    look_again_at: Time | None = None
+
+
+class Owned(Model):
+    """What we must undo, and proof of a reboot."""
+
+    cordon: StrictBool = False
+    scale_down_disabled: StrictBool = False
+    boot_id: str = Field(default="", alias="bootID", max_length=64)
+
+
+class AlsoMatched(Model):
+    remedier: str = Field(max_length=253)
+    why: str = Field(max_length=256)
+
+
+class Timeline(Model):
+    fault_seen: Time | None = None
+    job_created: Time | None = None
+    permit_granted: Time | None = None
+    cordoned: Time | None = None
+    drained: Time | None = None
+    acted: Time | None = None
+    verified: Time | None = None
+    closed: Time | None = None
+    pods_unavailable: Duration | None = None
+    """Sum over the evicted pods of the time from eviction to a ready replacement."""
+
+
+class RemedyOperationJobStatus(Model):
+    observed_generation: StrictInt = Field(default=0, ge=0)
+    phase: JobPhase = JobPhase.PENDING
+    message: str = Field(default="", max_length=1024)
+    rung: StrictInt = Field(default=0, ge=0)
+    """Index into the ladder."""
+    step: StrictInt = Field(default=0, ge=0)
+    """Index into the rung's steps."""
+    steps: list[StepStatus] = Field(default_factory=list, max_length=256)
+    agent: AgentAnswers | None = None
+    """Written by the agent, and nothing else is."""
+    permit: HeldPermit | None = None
+    hold: Hold | None = None
+    owned: Owned = Field(default_factory=Owned)
+    also_matched: list[AlsoMatched] = Field(default_factory=list, max_length=64)
+    timeline: Timeline = Field(default_factory=Timeline)
+    evidence_false_since: Time | None = None
+    """Since when the evidence has been known false, while verifying."""
+    conditions: list[Condition] = Field(default_factory=list, max_length=16)
+
+
+class RemedyOperationJob(Resource):
+    """One incident on one node: what was seen, what is done about it, and the proof."""
+
+    api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["RemedyOperationJob"] = "RemedyOperationJob"
+    metadata: ObjectMeta
+    spec: RemedyOperationJobSpec
+    status: RemedyOperationJobStatus = Field(default_factory=RemedyOperationJobStatus)
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        kind="RemedyOperationJob",
+        plural="remedyoperationjobs",
+        short_name="knj",
+        columns=(
+            PrinterColumn("Node", ".spec.nodeName"),
+            PrinterColumn("Remedier", ".spec.remedier.name"),
+            PrinterColumn("Phase", ".status.phase"),
+            PrinterColumn("Rung", ".status.rung", "integer"),
+            PrinterColumn("Hold", ".status.hold.reason"),
+            PrinterColumn("Why", ".status.hold.message", priority=1),
+            PrinterColumn("Message", ".status.message", priority=1),
+            PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+        ),
+        selectable_fields=(".spec.nodeName", ".spec.agent"),
+    )
+
+    @property
+    def rung(self) -> Rung:
+        """The rung that is being tried."""
+        return self.spec.ladder[self.status.rung]
+
+    def status_dict(self) -> dict[str, Any]:
+        """The status without the agent's part, which is not ours to write."""
+        return self.status.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude={"agent"}
+        )

@@ -1,0 +1,121 @@
+"""Garbage collection: dependents of a deleted owner, and the content of namespaces and CRDs.
+
+On a real cluster this is another process, so it is eventual here too: it runs on the loop after the
+request that caused it. Only background deletion and orphaning are done; foreground is refused where
+requests are read.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from kubenode.apiserver.errors import Obj
+from kubenode.apiserver.objects import CRDS, NAMESPACES, DeleteOptions, Objects, without_owners
+from kubenode.apiserver.registry import Resource
+from kubenode.apiserver.store import Key, Record
+
+
+class Collector:
+    """Installs itself as the listener of `objects`; `uninstall` takes a CRD out of service."""
+
+    def __init__(self, objects: Objects, uninstall: Callable[[Obj], None]) -> None:
+        self._objects = objects
+        self._uninstall = uninstall
+        self._work: deque[Callable[[], None]] = deque()
+        objects.removed = self._on_removed
+        objects.owned = lambda resource, record: self._later(
+            lambda: self._review(resource.qualified, record.key)
+        )
+
+    def _later(self, job: Callable[[], None]) -> None:
+        if not self._work:
+            asyncio.get_running_loop().call_soon(self._run)
+        self._work.append(job)
+
+    def _run(self) -> None:
+        while self._work:
+            self._work[0]()  # stays queued while it works, so that it starts no second run
+            self._work.popleft()
+
+    def _on_removed(self, resource: Resource, record: Record) -> None:
+        """After an object is gone, or a namespace or CRD was marked for deletion."""
+        metadata = record.obj["metadata"]
+        gone = self._objects.store.collection(resource.qualified).get(record.key) is None
+        if resource.qualified == NAMESPACES and not gone:
+            self._later(lambda: self._empty_namespace(metadata["name"]))
+            return
+        if resource.qualified == CRDS:
+            name = metadata["name"]
+            self._later(lambda: self._uninstall(record.obj) if gone else self._empty_crd(name))
+        if not gone:
+            return
+        if self._objects.store.dependents(metadata["uid"]):
+            self._later(lambda: self._orphaned(metadata["uid"]))
+        self._check_holders(resource, metadata.get("namespace", ""))
+
+    # ---- owners
+
+    def _orphaned(self, uid: str) -> None:
+        for qualified, key in self._objects.store.dependents(uid):
+            self._review(qualified, key)
+
+    def _review(self, qualified: str, key: Key) -> None:
+        """Delete an object none of whose owners lives; forget dead owners beside living ones."""
+        resource = self._objects.registry.find(qualified)
+        record = self._objects.store.collection(qualified).get(key)
+        if resource is None or record is None or record.obj["metadata"].get("deletionTimestamp"):
+            return
+        owners = {owner["uid"] for owner in record.obj["metadata"].get("ownerReferences") or ()}
+        dead = {uid for uid in owners if uid not in self._objects.store.by_uid}
+        if not dead:
+            return
+        if dead == owners:
+            self._objects.delete(resource, *key, DeleteOptions())
+        else:
+            self._objects.put(resource, key[0], without_owners(record.obj, dead))
+
+    # ---- namespaces and CRDs
+
+    def _empty_namespace(self, name: str) -> None:
+        for resource in list(self._objects.registry):
+            if resource.namespaced:
+                collection = self._objects.store.collection(resource.qualified)
+                for record in list(collection.records(name)):
+                    if not record.obj["metadata"].get("deletionTimestamp"):
+                        self._objects.delete(resource, *record.key, DeleteOptions())
+        self._finish_namespace(name)
+
+    def _empty_crd(self, name: str) -> None:
+        resource = self._objects.registry.find(name)
+        if resource is not None:
+            for record in list(self._objects.store.collection(name).records()):
+                if not record.obj["metadata"].get("deletionTimestamp"):
+                    self._objects.delete(resource, *record.key, DeleteOptions())
+        self._finish_crd(name)
+
+    def _check_holders(self, resource: Resource, namespace: str) -> None:
+        """The last object may have been what a namespace or a CRD waited for."""
+        if namespace and self._is_going(NAMESPACES, namespace):
+            self._later(lambda: self._finish_namespace(namespace))
+        if resource.crd and self._is_going(CRDS, resource.crd):
+            self._later(lambda: self._finish_crd(resource.crd))
+
+    def _is_going(self, qualified: str, name: str) -> bool:
+        record = self._objects.store.collection(qualified).get(("", name))
+        return record is not None and "deletionTimestamp" in record.obj["metadata"]
+
+    def _finish_namespace(self, name: str) -> None:
+        store = self._objects.store
+        if any(next(c.records(name), None) is not None for c in store.collections()):
+            return
+        if self._is_going(NAMESPACES, name):
+            record = store.collection(NAMESPACES).get(("", name))
+            assert record is not None
+            self._objects.finish(self._objects.registry.named(NAMESPACES), record)
+
+    def _finish_crd(self, name: str) -> None:
+        store = self._objects.store
+        if next(store.collection(name).records(), None) is None and self._is_going(CRDS, name):
+            record = store.collection(CRDS).get(("", name))
+            assert record is not None
+            self._objects.finish(self._objects.registry.named(CRDS), record)

@@ -1,0 +1,200 @@
+"""What can be typed after `kubenode`: commands, their flags, their help.
+
+Nothing heavy is imported before a command runs, so `--help` answers at once. Settings are flags or
+KUBENODE_* variables; a flag that was not given is None here and gets its default where it is used.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="kubenode",
+    help="Heals Kubernetes nodes by rules, under one risk control.",
+    epilog="Exit codes: 0 fine, 1 finding or refusal, 2 usage, 3 cluster unreachable.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+run_app = typer.Typer(
+    no_args_is_help=True, help="Run a program of KubeNode until it is told to stop."
+)
+rules_app = typer.Typer(no_args_is_help=True, help="Look after rules.")
+explain_app = typer.Typer(no_args_is_help=True, help="Say why something is, or is not, done.")
+app.add_typer(run_app, name="run")
+app.add_typer(rules_app, name="rules")
+app.add_typer(explain_app, name="explain")
+
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", envvar="KUBENODE_KUBECONFIG", metavar="FILE",
+                 help="Which cluster; else $KUBECONFIG, ~/.kube/config, in-cluster."),
+]  # fmt: skip
+Context = Annotated[
+    str | None,
+    typer.Option("--context", envvar="KUBENODE_CONTEXT", help="Context of the kubeconfig."),
+]
+Namespace = Annotated[str | None, typer.Option("--namespace", help="Where our Leases live.")]
+LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning, error.")]
+LogJson = Annotated[
+    bool | None, typer.Option("--log-json/--log-text", help="JSON logs; default: if no terminal.")
+]
+HealthAddress = Annotated[str | None, typer.Option("--health-address", metavar="ADDRESS")]
+HealthPort = Annotated[
+    int | None,
+    typer.Option("--health-port", help="/healthz, /readyz, /metrics; 0 takes a free port."),
+]
+NoLease = Annotated[
+    bool | None,
+    typer.Option("--no-lease", help="Elect no leader: only where nobody else runs the same."),
+]
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    typer.echo(f"kubenode {installed('kubenode')}")
+
+
+@app.command()
+def demo(
+    nodes: Annotated[int, typer.Option(min=6, max=20_000, help="Simulated nodes.")] = 300,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Stop after, like 60s or 10m.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same faults.")] = None,
+    speed: Annotated[
+        float, typer.Option(min=1, max=100, help="Divides every duration of rules and policy.")
+    ] = 20,
+    json: Annotated[
+        bool, typer.Option("--json", help="No terminal view; ends with one JSON line.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the API server; 0 takes a free one.")
+    ] = 0,
+) -> None:
+    """Run everything on an embedded API server with a simulated fleet, and watch it heal."""
+    from kubenode.cli.demo.main import Options
+    from kubenode.cli.demo.main import demo as start
+    from kubenode.cli.exits import explained
+
+    with explained():
+        start(Options.of(nodes=nodes, lasts=for_, seed=seed, speed=speed, json=json, port=port))
+
+
+@run_app.command("all")
+def run_all(
+    ctx: typer.Context,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = None,
+    health_address: HealthAddress = None,
+    health_port: HealthPort = None,
+    no_lease: NoLease = None,
+) -> None:
+    """Remedy operator and Kube Defender in one process, against any cluster that has the CRDs."""
+    from kubenode.cli.running import everything
+
+    everything(ctx.params)
+
+
+@run_app.command("remedy")
+def run_remedy(
+    ctx: typer.Context,
+    defender_url: Annotated[
+        str | None, typer.Option("--defender-url", help="http://HOST:PORT of Kube Defender.")
+    ] = None,
+    defender_token_file: Annotated[
+        str | None, typer.Option("--defender-token-file", metavar="FILE")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = None,
+    health_address: HealthAddress = None,
+    health_port: HealthPort = None,
+    no_lease: NoLease = None,
+) -> None:
+    """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
+    from kubenode.cli.running import remedy
+
+    remedy(ctx.params)
+
+
+@run_app.command("defender")
+def run_defender(
+    ctx: typer.Context,
+    listen_address: Annotated[str | None, typer.Option("--listen-address")] = None,
+    listen_port: Annotated[int | None, typer.Option("--listen-port", min=0, max=65535)] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option("--token-file", metavar="FILE", help="Bearer token that callers must show."),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = None,
+    health_address: HealthAddress = None,
+    health_port: HealthPort = None,
+    no_lease: NoLease = None,
+) -> None:
+    """Kube Defender: says yes or no to every disruptive act."""
+    from kubenode.cli.running import defender
+
+    defender(ctx.params)
+
+
+@run_app.command("agent", add_help_option=False, context_settings={"ignore_unknown_options": True})
+def run_agent(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[CONFIG]")] = None,
+) -> None:
+    """The node agent, on this host."""
+    from agent.main import main as agent  # and nothing else: it runs on every node
+
+    raise typer.Exit(agent(arguments or []))
+
+
+@app.command()
+def install(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Create or update the custom resource definitions in a cluster."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.install import install as work
+
+    run(work(kubeconfig, context))
+
+
+@app.command()
+def crds() -> None:
+    """Print the custom resource definitions as YAML, for `kubectl apply -f -`."""
+    from kubenode.api.crd import files
+
+    typer.echo("---\n".join(files().values()), nl=False)
+
+
+@rules_app.command("lint")
+def lint(
+    files: Annotated[list[Path], typer.Argument(help="YAML files, or folders of them.")],
+) -> None:
+    """Check rules without a cluster: each problem as file:line:col: field: problem, remedy."""
+    from kubenode.cli.exits import explained
+    from kubenode.cli.lint import lint as work
+
+    with explained():
+        raise typer.Exit(work(files))
+
+
+@explain_app.command("node")
+def explain_node(name: str, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Why a node is, or is not, being repaired: rules, what they read, jobs, holds."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.explaining import explain_node as work
+
+    raise typer.Exit(run(work(name, kubeconfig, context)))

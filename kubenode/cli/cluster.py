@@ -1,0 +1,100 @@
+"""The cluster that a command talks to: connected, checked, and explained when it is not there."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound, Unauthorized, Unreachable
+
+HELLO_SECONDS = 5.0
+GROUP_PATH = "/apis/kubenode.io/v1alpha1"
+NEEDED = frozenset({"noderemediers", "remedyoperationjobs", "defenderpolicies", "permits"})
+
+
+@asynccontextmanager
+async def connected(
+    kubeconfig: str | None, context: str | None, *, rate: float = 500.0, burst: float = 1000.0
+) -> AsyncIterator[Kube]:
+    """A client of a cluster that answers. Raises Refusal or KubeconfigError with what to do."""
+    from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
+
+    kube = Kube(connect(kubeconfig, context), rate=rate, burst=burst)
+    try:
+        await hello(kube, kubeconfig)
+        yield kube
+    finally:
+        await kube.close()
+
+
+async def hello(kube: Kube, kubeconfig: str | None) -> Mapping[str, str]:
+    """Ask for the server's version: the shortest question whose answer needs credentials' TLS."""
+    named = f"of kubeconfig {kubeconfig}" if kubeconfig else "of the default kubeconfig"
+    try:
+        answer = await kube.call("GET", "/version", timeout=HELLO_SECONDS, attempts=1)
+        # /version is public on most clusters; what follows is not.
+        await kube.call("GET", "/api", timeout=HELLO_SECONDS, attempts=1)
+    except Unreachable as error:
+        raise Refusal(
+            f"the cluster {named} does not answer: {error}; is the server address right, and is"
+            " there a way to it (VPN, proxy)?",
+            Exit.UNREACHABLE,
+        ) from error
+    except Unauthorized as error:
+        raise Refusal(
+            f"the cluster {named} refuses the credentials: {error}; renew them, or name others with"
+            " --kubeconfig or --context",
+            Exit.UNREACHABLE,
+        ) from error
+    return answer if isinstance(answer, dict) else {}
+
+
+async def require_crds(kube: Kube) -> None:
+    """Raises Refusal if our kinds are not installed."""
+    try:
+        answer = await kube.get(GROUP_PATH)
+        there = {resource["name"] for resource in answer.get("resources", ())}
+    except NotFound:
+        there = set()
+    if missing := sorted(NEEDED - there):
+        raise Refusal(
+            "the custom resource definitions of kubenode.io are not installed in this cluster"
+            f" (missing: {', '.join(missing)}); run `kubenode install` with the same --kubeconfig"
+        )
+
+
+async def require_namespace(kube: Kube, namespace: str) -> None:
+    """Raises Refusal if the namespace of our Leases is missing."""
+    try:
+        await kube.get(paths.namespace(namespace))
+    except NotFound as error:
+        raise Refusal(
+            f"namespace {namespace}, where our Leases live, does not exist; run `kubenode install`"
+            " with the same --kubeconfig, or name another one with --namespace"
+        ) from error
+
+
+def crds() -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions, made from the models: an installed package has no charts."""
+    from kubenode.api.crd import definition
+    from kubenode.api.v1alpha1 import KINDS
+
+    return [definition(kind) for kind in KINDS]
+
+
+def require_engine() -> None:
+    """Raises Refusal if durable_rules cannot be imported: no job could ever be agreed."""
+    from importlib.util import find_spec
+
+    try:
+        there = find_spec("durable_rules_engine") is not None
+    except ImportError:
+        there = False
+    if not there:
+        raise Refusal(
+            "the rule engine durable_rules is not installed (module durable_rules_engine), and"
+            " nothing may act on the reference engine alone; run `make venv`, or"
+            " `pip install durable-rules==2.0.28` with a C compiler and CPython 3.11 or 3.12"
+        )

@@ -1,0 +1,1 @@
+"""The demo: everything of KubeNode on an embedded API server, with a simulated fleet under it."""

@@ -1,0 +1,73 @@
+"""Things of the simulated fleet that fall due: one heap instead of ten thousand sleeping tasks.
+
+A thing is a coroutine function. What the API server refuses for now (overload, a conflict) is done
+again a little later; an object that is gone has nothing left to be done to it.
+"""
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+
+from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.kube.errors import KubeError, NotFound
+
+log = logging.getLogger(__name__)
+
+AGAIN = 0.5
+ATTEMPTS = 20
+
+Do = Callable[[], Awaitable[None]]
+
+
+class Agenda:
+    """A Part. `at` and `soon` may be called at any time, also from handlers of informers.
+
+    width  things done at once; the others wait, in the order in which they fell due
+    """
+
+    def __init__(self, name: str, clock: Clock, width: int = 16) -> None:
+        self.name = name
+        self._clock = clock
+        self._width = width
+        self._heap: list[tuple[float, int, int, Do]] = []
+        self._number = itertools.count()
+        self._changed = asyncio.Event()
+
+    def soon(self, seconds: float, do: Do) -> None:
+        self._push(self._clock.monotonic() + seconds, 1, do)
+
+    @property
+    def late(self) -> float:
+        """Seconds by which the next thing is overdue; above 0 the machine cannot keep up."""
+        return max(0.0, self._clock.monotonic() - self._heap[0][0]) if self._heap else 0.0
+
+    def _push(self, when: float, attempt: int, do: Do) -> None:
+        heapq.heappush(self._heap, (when, next(self._number), attempt, do))
+        self._changed.set()
+
+    async def run(self) -> None:
+        room = asyncio.Semaphore(self._width)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._changed.clear()
+                delay = self._heap[0][0] - self._clock.monotonic() if self._heap else None
+                if delay is None or delay > 0:
+                    await wait(self._clock, self._changed, delay)
+                    continue
+                await room.acquire()
+                _, _, attempt, do = heapq.heappop(self._heap)
+                task = tasks.create_task(self._one(do, attempt))
+                task.add_done_callback(lambda _: room.release())
+
+    async def _one(self, do: Do, attempt: int) -> None:
+        try:
+            await do()
+        except NotFound:
+            return
+        except KubeError as error:
+            if attempt == ATTEMPTS:
+                log.warning("gave up", extra={"agenda": self.name, "error": str(error)})
+                return
+            self._push(self._clock.monotonic() + AGAIN, attempt + 1, do)

@@ -1,0 +1,104 @@
+"""How many nodes may be disrupted, worked out once more and in another way than Kube Defender does.
+
+The observer compares what happened with these numbers. Nothing here may import `defender`: a
+mistake there must not be repeated by whoever looks for it. The rules are those of the design
+(api-remedy.md, DefenderPolicy, "Arithmetic").
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kubenode.api.v1alpha1 import DefenderPolicy, Disruption
+from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope
+
+BY_DEFAULT = frozenset({Disruption.PODS.value, Disruption.NODE.value})
+CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One limit applied to one group of nodes.
+
+    key          names limit and group, unlike any other budget's
+    classes      permits that count
+    at_most      nodes at once, None for no such limit
+    keep         nodes that must stay healthy when one more is taken, 0 for no such limit
+    rate, burst  permits per second and at once; rate None for no such limit
+    """
+
+    key: str
+    name: str
+    members: frozenset[str]
+    classes: frozenset[str]
+    at_most: int | None
+    keep: int
+    rate: float | None
+    burst: int
+
+
+def budgets(policy: DefenderPolicy, labels: Mapping[str, Mapping[str, str]]) -> list[Budget]:
+    """Every budget of `policy` over nodes given as name -> labels.
+
+    Fleet limits span clusters and are not judged here.
+    """
+    small = policy.spec.small_pool.nodes
+    found = []
+    for index, limit in enumerate(policy.spec.limits):
+        for name, members in _groups(limit, labels):
+            found.append(_budget(f"{index} {name}", limit, name, members, small))
+    return found
+
+
+def _groups(
+    limit: Limit, labels: Mapping[str, Mapping[str, str]]
+) -> Iterable[tuple[str, frozenset[str]]]:
+    if limit.scope is LimitScope.CLUSTER:
+        yield "cluster", frozenset(labels)
+    elif limit.scope is LimitScope.CONTROL_PLANE:
+        yield (
+            "control-plane",
+            frozenset(n for n, own in labels.items() if CONTROL_PLANE_LABEL in own),
+        )
+    elif limit.scope is LimitScope.LABEL and limit.label is not None:
+        groups: dict[str, set[str]] = {}
+        for node, own in labels.items():
+            if limit.label in own:
+                groups.setdefault(own[limit.label], set()).add(node)
+        for value, members in sorted(groups.items()):
+            yield f"{limit.label}={value}", frozenset(members)
+
+
+def _budget(key: str, limit: Limit, name: str, members: frozenset[str], small: int) -> Budget:
+    size = len(members)
+    at_most = _most(limit.max_concurrent, size)
+    keep = _keep(limit.min_healthy, size)
+    if size <= small and limit.scope is LimitScope.LABEL:
+        # smallPool: ratios do not apply, one at a time, all others healthy.
+        at_most = 1 if at_most is None else min(at_most, 1)
+        keep = limit.min_healthy if isinstance(limit.min_healthy, int) else 0
+    rate = None
+    if limit.rate is not None:
+        rate = limit.rate.count / limit.rate.per.total_seconds()
+    return Budget(
+        key=key,
+        name=name,
+        members=members,
+        classes=frozenset(c.value for c in limit.classes) if limit.classes else BY_DEFAULT,
+        at_most=at_most,
+        keep=keep,
+        rate=rate,
+        burst=limit.rate.burst if limit.rate is not None else 0,
+    )
+
+
+def _most(share: int | str | None, size: int) -> int | None:
+    """A percentage rounds down, but to no less than one."""
+    if share is None or isinstance(share, int):
+        return share
+    return max(1, size * int(share.removesuffix("%")) // 100)
+
+
+def _keep(share: int | str | None, size: int) -> int:
+    if share is None or isinstance(share, int):
+        return share or 0
+    return size * int(share.removesuffix("%")) // 100

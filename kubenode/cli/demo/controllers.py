@@ -1,0 +1,72 @@
+"""All of KubeNode for the demo, as `kubenode run all` runs it, and an agent per host beside it.
+
+Nothing here is simulated. The programs' own times (how long a permit lives, how soon to look again)
+are divided by the speed, as the rules' and the policy's are.
+"""
+
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from prometheus_client import CollectorRegistry
+
+from defender.service import Defender, DefenderSettings
+from kubenode.cli.demo.agents import Agents
+from kubenode.cli.demo.hosts import Host
+from kubenode.cli.engine import engines
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.fence import AlwaysLeader
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import Part
+from remedy.operator import RemedyOperator, RemedySettings
+
+PERMIT_LIFE = timedelta(minutes=3)
+"""A permit must outlast the minute that the remedy operator allows for one act, at any speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """parts  what decides and acts; `ground` what only follows the API server"""
+
+    parts: list[Part]
+    ground: list[Part]
+
+
+@contextlib.contextmanager
+def controllers(
+    central: Kube, agents: Kube, hosts: dict[str, Host], clock: Clock, speed: float, seed: int
+) -> Iterator[Controllers]:
+    """`central` is the operators' client, `agents` that of all agents."""
+    registry = CollectorRegistry()
+    fence = AlwaysLeader()
+    defender = Defender(central, fence, clock, registry, defender_settings(speed))
+    rng = random.Random(seed)
+    fleet = Agents(agents, hosts.values(), clock, speed, rng)
+    with engines() as diagnoser:
+        remedy = RemedyOperator(
+            central, defender, diagnoser, fence, clock, registry, remedy_settings(speed)
+        )
+        try:
+            yield Controllers(
+                parts=[*defender.parts, *remedy.parts, fleet],
+                ground=[*defender.ground, *remedy.ground],
+            )
+        finally:
+            remedy.close()
+
+
+def defender_settings(speed: float) -> DefenderSettings:
+    plain = DefenderSettings()
+    return DefenderSettings(
+        life=max(PERMIT_LIFE, plain.life / speed),
+        look_again=plain.look_again / speed,
+        grace=plain.grace / speed,
+        round=max(0.5, plain.round / speed),
+    )
+
+
+def remedy_settings(speed: float) -> RemedySettings:
+    plain = RemedySettings()
+    return RemedySettings(look_again=max(timedelta(seconds=1), plain.look_again / speed))

@@ -1,0 +1,54 @@
+"""A simulated host behind the port through which the real agent acts on real ones."""
+
+import random
+import uuid
+
+from agent.host import HostError, NoSuchUnit, Unit, UnitVerb
+from kubenode.cli.demo.hosts import UNITS, Host
+from kubenode.runtime.clock import Clock
+
+RESTART = (1.0, 8.0)
+"""Seconds of a real fleet that a unit takes to restart."""
+
+
+class Machine:
+    """Implements agent.host.Host. A unit that hangs is `active` for systemd, ill as it may be."""
+
+    def __init__(self, host: Host, clock: Clock, speed: float, rng: random.Random) -> None:
+        self._host = host
+        self._clock = clock
+        self._speed = speed
+        self._rng = rng
+        self._invocations = dict.fromkeys(UNITS, "")
+
+    @property
+    def name(self) -> str:
+        return self._host.name
+
+    def boot_id(self) -> str:
+        return self._host.boot_id
+
+    async def unit(self, name: str) -> Unit:
+        self._known(name)
+        invocation = self._invocations[name] or uuid.UUID(self._host.boot_id).hex
+        return Unit(name, "active", "running", invocation=invocation)
+
+    async def reset_failed(self, name: str) -> None:
+        self._known(name)
+
+    async def unit_job(self, verb: UnitVerb, name: str, timeout: float) -> None:  # noqa: ASYNC109
+        self._known(name)
+        if verb not in (UnitVerb.RESTART, UnitVerb.START):
+            raise HostError(f"{verb.value} {name}: not simulated")
+        takes = self._rng.uniform(*RESTART) / self._speed
+        if takes > timeout:
+            await self._clock.sleep(timeout)
+            raise HostError(f"{verb.value} {name}: not done within {timeout:g} s")
+        await self._clock.sleep(takes)
+        if verb is UnitVerb.RESTART:
+            self._invocations[name] = f"{self._rng.getrandbits(128):032x}"
+            self._host.restart(name, self._clock.monotonic())
+
+    def _known(self, name: str) -> None:
+        if name not in UNITS:
+            raise NoSuchUnit(f"unit {name} is not-found on this host")

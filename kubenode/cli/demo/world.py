@@ -1,0 +1,155 @@
+"""The simulated world, put together: everything of the demo that is not KubeNode.
+
+All of it talks to the API server over HTTP, as in a real cluster. Created once, then run as parts.
+"""
+
+import random
+from collections.abc import Callable
+from itertools import islice
+
+from kubenode.api.v1alpha1 import DefenderPolicy
+from kubenode.cli.demo.agenda import Agenda
+from kubenode.cli.demo.detectors import Detectors
+from kubenode.cli.demo.faults import Kind, Pace, plan
+from kubenode.cli.demo.fleet import Place, node_object, places
+from kubenode.cli.demo.hosts import Host, HostAct
+from kubenode.cli.demo.kubelets import LEASES, Kubelets, all_at_once
+from kubenode.cli.demo.ledger import Ledger
+from kubenode.cli.demo.observer import Observer
+from kubenode.cli.demo.trouble import Trouble
+from kubenode.cli.demo.watching import Watching
+from kubenode.cli.demo.workloads import NAMESPACE, SYSTEM, Workloads
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, Pod, structs
+from kubenode.runtime.process import Part
+
+NAMESPACES = ("kubenode-system", "kubenode-agents", "default", LEASES, SYSTEM, NAMESPACE)
+WIDTH = 32
+"""Requests at once while the fleet is made."""
+LOOKAHEAD = 200
+
+
+class World:
+    """A fleet of `nodes` with what runs on it, what goes wrong, and who watches.
+
+    kube      for everything simulated; `eyes` for the observer alone
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        eyes: Kube,
+        *,
+        nodes: int,
+        seed: int,
+        speed: float,
+        policy: DefenderPolicy,
+        clock: Clock,
+        news: Callable[[str], None],
+    ) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._news = news
+        self._rng = random.Random(seed)
+        self.places: list[Place] = places(nodes)
+        self.hosts = {p.name: Host(p) for p in self.places}
+        self.ledger = Ledger(slack=20 / speed)
+        self.observer = Observer(policy, self.ledger)
+        self.pods: Informer[Pod] = Informer(kube, paths.pods(), structs(Pod), name="demo pods")
+        self.nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), name="demo nodes")
+        # Two, so that heartbeats never keep a fault from being reported on a busy machine.
+        self.agenda = Agenda("fleet", clock)
+        self.routine = Agenda("heartbeats", clock, width=4)
+        self.detectors = Detectors(
+            kube,
+            list(self.hosts.values()),
+            self.agenda,
+            self.routine,
+            clock,
+            speed,
+            self._signalled,
+            self._withdrawn,
+            self._rng,
+        )
+        self.kubelets = Kubelets(
+            kube, self.hosts, self.pods, self.agenda, self.routine, clock, speed, self._rng
+        )
+        pace = Pace.at_speed(speed, nodes)
+        soon = list(islice(plan(seed, self.places, pace), LOOKAHEAD))
+        blocked = next(p.nodes[0] for p in soon if p.kind is Kind.RUNTIME_SHIMS)
+        self._by_hand = next(p.nodes[0] for p in soon if p.kind is Kind.RUNTIME_HUNG)
+        self.workloads = Workloads(
+            kube, self.hosts, self.pods, self.nodes, self.agenda, clock, self._rng, blocked
+        )
+        self.trouble = Trouble(
+            kube,
+            self.hosts,
+            plan(seed, self.places, pace),
+            self.ledger,
+            self.detectors,
+            self.workloads,
+            self.agenda,
+            clock,
+            speed,
+            self._rng,
+        )
+        self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
+        self._blocked = False
+        for host in self.hosts.values():
+            host.changed = self._host_changed
+            host.acted = self._host_acted
+
+    async def create(self) -> None:
+        """Namespaces, nodes, leases, detectors' first reports, workloads: a fleet at rest."""
+        for name in NAMESPACES:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            try:
+                await self._kube.create(paths.namespaces(), body)
+            except AlreadyExists:
+                continue
+        await all_at_once(WIDTH, [self._node(host) for host in self.hosts.values()])
+        await self.workloads.create()
+        await self.trouble.cordon_by_hand(self._by_hand)
+
+    async def _node(self, host: Host) -> None:
+        await self._kube.create(paths.nodes(), node_object(host.place, self._clock.now()))
+        await self.kubelets.register(host)
+        await self.detectors.start(host)
+
+    def ground(self) -> list[Part]:
+        """Runs before the controllers and after them: informers, kubelets, the observer."""
+        return [
+            self.pods,
+            self.nodes,
+            self.agenda,
+            self.routine,
+            self.kubelets,
+            self.workloads,
+            self.watching,
+            *self.watching.parts(),
+        ]
+
+    def _host_changed(self, host: Host) -> None:
+        self.detectors.look(host)
+        self.kubelets.look(host)
+
+    def _host_acted(self, act: HostAct) -> None:
+        self._news(f"{act.node}: {act.verb} {act.unit}")
+        self.watching.host_acted(act.node, f"{act.verb} {act.unit}")
+
+    def _signalled(self, node: str) -> None:
+        self.ledger.signalled(node, self._clock.monotonic())
+
+    def _withdrawn(self, node: str) -> None:
+        self.ledger.withdrawn(node, self._clock.monotonic())
+
+    def _job_told(self, node: str, phase: str, hold: str) -> None:
+        if phase == "NeedsHuman":
+            self.trouble.handed_over(node)
+        if hold == "PDBBlocked" and not self._blocked:
+            self._blocked = True
+            self.trouble.blocked()

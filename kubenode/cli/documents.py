@@ -1,0 +1,92 @@
+"""YAML files of people, with the place of every field: `file:line:col`.
+
+A file is read twice: plainly for the data, and with marks for the places. Lines and columns count
+from 1, as editors do.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+SUFFIXES = (".yaml", ".yml")
+
+Field = tuple[str | int, ...]
+
+
+class Unreadable(Exception):
+    """A file that is no YAML, or is not there: `place: what, remedy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One YAML document. `data` is plain, `marked` knows the lines of the same nodes."""
+
+    path: Path
+    data: Any
+    marked: Any
+
+    def where(self, field: Field) -> str:
+        """The place of `field`; of one that is missing, the place of what should contain it."""
+        line, column = _place(self.marked, field)
+        return f"{self.path}:{line + 1}:{column + 1}"
+
+
+def files(given: Sequence[Path]) -> list[Path]:
+    """The files themselves, and every YAML file within the folders. Raises Unreadable."""
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES)
+            if not inside:
+                raise Unreadable(f"{path}: no YAML file in this folder; name files or another one")
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise Unreadable(f"{path}: no such file; check the name")
+    return found
+
+
+def read(path: Path) -> Iterator[Document]:
+    """Every document of the file that is not empty. Raises Unreadable."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        plain = list(YAML(typ="safe", pure=True).load_all(text))
+        marked = list(YAML(typ="rt", pure=True).load_all(text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(
+            f"{path}: cannot be read: {error}; it must be a text file in UTF-8"
+        ) from error
+    except MarkedYAMLError as error:
+        raise Unreadable(_broken(path, error)) from error
+    except YAMLError as error:
+        raise Unreadable(f"{path}: no YAML: {error}") from error
+    for data, marks in zip(plain, marked, strict=True):
+        if data is not None:
+            yield Document(path, data, marks)
+
+
+def _broken(path: Path, error: MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
+    what = " ".join(str(error.problem or error.context or "no YAML").split())
+    return f"{place}: not valid YAML: {what}; check the indentation and quotes around here"
+
+
+def _place(node: Any, field: Field) -> tuple[int, int]:
+    """Line and column from 0 of the deepest part of `field` that exists."""
+    marks = getattr(node, "lc", None)
+    at = (marks.line, marks.col) if marks is not None and marks.line is not None else (0, 0)
+    for key in field:
+        if isinstance(node, Mapping) and key in node:
+            at = node.lc.key(key)  # type: ignore[attr-defined]
+        elif isinstance(node, list) and isinstance(key, int) and key < len(node):
+            at = node.lc.item(key)  # type: ignore[attr-defined]
+        else:
+            break
+        node = node[key]
+    return int(at[0]), int(at[1])

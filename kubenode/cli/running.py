@@ -1,0 +1,225 @@
+"""`kubenode run remedy|defender|all`: settings read, the cluster greeted, parts wired and served.
+
+Everything that a person can put right is checked before the first part starts: settings,
+kubeconfig, server, credentials, CRDs, namespace, engine. What decides and acts runs under a lease
+of its program's name; what only follows the API server runs on every replica.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+from pydantic import Field
+
+from defender.client import HttpPermits, Permits
+from defender.server import DefenderServer
+from defender.service import Defender
+from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
+from kubenode.cli.engine import engines
+from kubenode.cli.exits import explained, run
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.fence import AlwaysLeader, Fence
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.official import connect
+from kubenode.runtime.kube.outage import Outage
+from kubenode.runtime.lease import LeaderElection, new_identity
+from kubenode.runtime.process import Part, run_until_signal, serve
+from kubenode.runtime.settings import Settings, load
+from kubenode.runtime.telemetry import logging as logs
+from kubenode.runtime.telemetry.health import HealthServer
+from kubenode.runtime.telemetry.metrics import Metrics
+from remedy.operator import RemedyOperator
+
+Flags = Mapping[str, Any]
+S = TypeVar("S", bound="Central")
+
+LEASE_TIMEOUT = 5.0
+
+
+class Central(Settings):
+    """What the central programs share beyond the runtime's settings."""
+
+    no_lease: bool = Field(False, description="elect no leader; only where nobody else runs")
+
+
+class RemedyFlags(Central):
+    defender_url: str = Field(
+        "http://127.0.0.1:8082", pattern="^https?://", description="where Kube Defender listens"
+    )
+    defender_token_file: str | None = Field(None, description="bearer token for Kube Defender")
+
+
+class DefenderFlags(Central):
+    listen_address: str = Field("127.0.0.1", description="where Kube Defender listens")
+    listen_port: int = Field(8082, ge=0, le=65535, description="0 takes a free port")
+    token_file: str | None = Field(None, description="bearer token that callers must show")
+    health_port: int = Field(8083, ge=0, le=65535, description="0 takes a free port")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What every program stands on."""
+
+    settings: Central
+    kube: Kube
+    fence: Fence
+    election: LeaderElection | None
+    clock: SystemClock
+    metrics: Metrics
+    health: HealthServer
+
+    async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
+        """`parts` under the lease, `ground` always, until a signal."""
+        led = parts if self.election is None else [Led(self.election, parts)]
+        await run_until_signal(led, ground=[*ground, self.health])
+
+
+class Led:
+    """A Part: its parts run while we lead; when the lease is lost the process ends."""
+
+    name = "leader"
+
+    def __init__(self, election: LeaderElection, parts: Sequence[Part]) -> None:
+        self._election = election
+        self._parts = parts
+
+    async def run(self) -> None:
+        await self._election.run(lambda: serve(self._parts))
+
+
+def everything(flags: Flags) -> None:
+    with explained():
+        settings = load(Central, flags)
+    run(_everything(settings))
+
+
+def remedy(flags: Flags) -> None:
+    with explained():
+        settings = load(RemedyFlags, flags)
+    run(_remedy(settings))
+
+
+def defender(flags: Flags) -> None:
+    with explained():
+        settings = load(DefenderFlags, flags)
+    run(_defender(settings))
+
+
+@asynccontextmanager
+async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
+    """The ground of `program`, checked. Raises Refusal, KubeconfigError."""
+    logs.setup(settings.log_level, settings.log_json)
+    clock = SystemClock()
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    outage = Outage()
+    kube = Kube(
+        connect(settings.kubeconfig, settings.context),
+        clock=clock,
+        rate=settings.request_rate,
+        burst=settings.request_burst,
+        gzip=settings.gzip,
+        outage=outage,
+        meter=metrics.client("main"),
+    )
+    lease_kube = Kube(
+        connect(settings.kubeconfig, settings.context),
+        timeout=LEASE_TIMEOUT,
+        attempts=1,
+        clock=clock,
+        meter=metrics.client("lease"),
+    )
+    try:
+        await hello(kube, settings.kubeconfig)
+        await require_crds(kube)
+        election = None
+        if not settings.no_lease:
+            await require_namespace(kube, settings.namespace)
+            election = _election(lease_kube, settings, program)
+            metrics.lease(program, election)
+        health = HealthServer(settings.health_address, settings.health_port, registry)
+        fence: Fence = AlwaysLeader() if election is None else election
+        yield Ground(settings, kube, fence, election, clock, metrics, health)
+    finally:
+        await kube.close()
+        await lease_kube.close()
+
+
+def _election(kube: Kube, settings: Central, program: str) -> LeaderElection:
+    ttl = settings.lease_seconds
+    return LeaderElection(
+        kube,
+        settings.namespace,
+        f"kubenode-{program}",
+        new_identity(socket.gethostname()),
+        ttl=ttl,
+        deadline=ttl * 2 / 3,
+        retry=ttl * 2 / 15,
+    )
+
+
+async def _remedy(settings: RemedyFlags) -> None:
+    require_engine()
+    async with standing(settings, "remedy") as ground:
+        permits = HttpPermits(settings.defender_url, settings.defender_token_file)
+        try:
+            await _operate(ground, permits)
+        finally:
+            await permits.close()
+
+
+async def _defender(settings: DefenderFlags) -> None:
+    async with standing(settings, "defender") as ground:
+        service = _service(ground)
+        server = DefenderServer(
+            service,
+            service.status,
+            address=settings.listen_address,
+            port=settings.listen_port,
+            token_file=settings.token_file,
+        )
+        # A follower listens too: it answers that it does not hold the lease, which is a no.
+        await ground.serve(service.parts, [*service.ground, server])
+
+
+async def _everything(settings: Central) -> None:
+    require_engine()
+    async with standing(settings, "all") as ground:
+        service = _service(ground)
+        await _operate(ground, service, service.parts, service.ground)
+
+
+def _service(ground: Ground) -> Defender:
+    service = Defender(
+        ground.kube, ground.fence, ground.clock, ground.metrics.registry, runtime=ground.metrics
+    )
+    ground.health.add_check("defender", service.ready)
+    return service
+
+
+async def _operate(
+    ground: Ground, permits: Permits, more: Sequence[Part] = (), below: Sequence[Part] = ()
+) -> None:
+    """Serve a remedy operator, with other parts under the same lease."""
+    with engines() as diagnoser:
+        operator = RemedyOperator(
+            ground.kube,
+            permits,
+            diagnoser,
+            ground.fence,
+            ground.clock,
+            ground.metrics.registry,
+            runtime=ground.metrics,
+        )
+        ground.health.add_check("remedy", lambda: _ready(operator))
+        try:
+            await ground.serve([*more, *operator.parts], [*below, *operator.ground])
+        finally:
+            operator.close()
+
+
+def _ready(operator: RemedyOperator) -> str:
+    return "" if operator.ready() else "caches are not current or the rules are not loaded"

@@ -1,0 +1,59 @@
+"""A child process with a private socket to it, for work that may crash or hang.
+
+It has a process group of its own: a signal meant for us, such as Ctrl-C, does not reach it.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+
+class ChildProcess:
+    """`python -m MODULE FD`, ended by `kill`. Its errors are OSErrors; TimeoutError is one."""
+
+    def __init__(self, module: str) -> None:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", module, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    process_group=0,
+                    env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                )
+        except BaseException:
+            ours.close()
+            raise
+        self._socket = ours
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, data: bytes, seconds: float) -> None:
+        self._socket.settimeout(seconds)
+        self._socket.sendall(data)
+
+    def receive(self, length: int, seconds: float) -> bytes:
+        """Exactly `length` bytes within `seconds`."""
+        deadline = time.monotonic() + seconds
+        parts = bytearray()
+        while len(parts) < length:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("the child did not answer in time")
+            self._socket.settimeout(left)
+            part = self._socket.recv(min(length - len(parts), 1 << 20))
+            if not part:
+                raise ConnectionResetError(f"exit status {self._process.poll()}")
+            parts += part
+        return bytes(parts)
+
+    def kill(self) -> None:
+        """End it and wait for its end."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()

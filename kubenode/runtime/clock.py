@@ -1,0 +1,51 @@
+"""Time as an argument.
+
+Nothing below the command line reads the machine's clock or sleeps by itself: it is handed a Clock.
+Tests hand in one that stands still until it is told to step.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Wall time, aware, UTC. For what people and other processes read, never for waiting."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back, from an arbitrary start. For durations and deadlines."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return once `monotonic()` has advanced by `seconds`; 0 or less yields once."""
+        ...
+
+
+class SystemClock:
+    """The one place that reads the machine's clocks."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)  # noqa: TID251  the ban points here
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+async def wait(clock: Clock, event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait until `event` is set (True) or `seconds` have passed (False); None waits for ever."""
+    if seconds is None or event.is_set():
+        await event.wait()
+        return True
+    async with asyncio.TaskGroup() as tasks:
+        woken = tasks.create_task(event.wait())
+        slept = tasks.create_task(clock.sleep(seconds))
+        await asyncio.wait({woken, slept}, return_when=asyncio.FIRST_COMPLETED)
+        woken.cancel()
+        slept.cancel()
+    return event.is_set()

@@ -1,0 +1,194 @@
+"""Workers over one queue: a key goes in, `reconcile(key)` answers when to look again.
+
+The one place that catches every exception. A reconcile that fails is logged once per change of
+its text and tried again after a growing delay; the rest of the fleet goes on meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol
+
+from kubenode.runtime.clock import Clock, SystemClock
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.result import Result, TerminalError
+from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
+from kubenode.runtime.kube.informer import Informer
+
+log = logging.getLogger(__name__)
+
+Reconcile = Callable[[str], Awaitable[Result]]
+Mapper = Callable[[str, Any, Any], Iterable[str]]
+"""(key, old, new) of a change to the keys it concerns; old or new is None for absent."""
+
+WORKERS = 8
+DEADLINE_SECONDS = 60.0
+DRAIN_SECONDS = 10.0
+GONE_LOOK_AGAIN = 30.0
+
+OUTCOMES = ("done", "later", "conflict", "gone", "throttled", "terminal", "timeout", "error")
+
+
+class Meter(Protocol):
+    """What a controller tells the metrics."""
+
+    def reconciled(self, outcome: str, seconds: float) -> None:
+        """`outcome` is one of OUTCOMES."""
+        ...
+
+
+class NoMeter:
+    def reconciled(self, outcome: str, seconds: float) -> None: ...
+
+
+def same_key(key: str, old: object, new: object) -> tuple[str]:
+    return (key,)
+
+
+class Controller:
+    """`workers` at a time, each key by one of them.
+
+    deadline  seconds for one reconcile; passing it is an error like any other
+    drain     seconds that running reconciles get at shutdown before they are cancelled, while
+              `fence` still lets us act; a lost lease leaves no time at all
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        workers: int = WORKERS,
+        queue: WorkQueue[str] | None = None,
+        clock: Clock | None = None,
+        deadline: float = DEADLINE_SECONDS,
+        drain: float = DRAIN_SECONDS,
+        fence: Fence | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self.name = name
+        self.clock = clock or SystemClock()
+        self.queue = queue or WorkQueue(self.clock)
+        self._reconcile = reconcile
+        self._workers = workers
+        self._deadline = deadline
+        self._drain = drain
+        self._fence = fence or AlwaysLeader()
+        self._meter = meter or NoMeter()
+        self._informers: list[Informer[Any]] = []
+        self._errors: dict[str, str] = {}
+        self._stopping = False
+        self._running = 0
+
+    def watch(self, informer: Informer[Any], mapper: Mapper = same_key) -> None:
+        """Enqueue what `mapper` makes of each change; `run` waits until `informer` has listed."""
+
+        def enqueue(key: str, old: Any, new: Any) -> None:
+            for target in mapper(key, old, new):
+                self.queue.add(target)
+
+        self._informers.append(informer)
+        informer.add_handler(enqueue)
+
+    async def run(self) -> None:
+        """Work until cancelled. Start it only while the lease is held."""
+        for informer in self._informers:
+            await informer.synced.wait()
+        log.info("controller starts", extra={"controller": self.name})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.queue.run(), name=f"{self.name} timer")
+            workers = {
+                tasks.create_task(self._work(), name=f"{self.name} worker {i}")
+                for i in range(self._workers)
+            }
+            try:
+                await asyncio.wait(workers)
+            except asyncio.CancelledError:
+                await self._finish(workers)
+                raise  # and the group cancels what is left
+
+    async def _finish(self, workers: set[asyncio.Task[None]]) -> None:
+        """Let running reconciles end; hand out no new key."""
+        self._stopping = True
+        deadline = self.clock.monotonic() + self._drain
+        while self._running and self.clock.monotonic() < deadline:
+            try:
+                self._fence.check()
+            except LeaseLost:
+                return
+            await asyncio.wait(workers, timeout=0.05)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            if self._stopping:
+                return
+            self._running += 1
+            try:
+                await self._one(key)
+            finally:
+                self._running -= 1
+                self.queue.done(key)
+
+    async def _one(self, key: str) -> None:
+        began = self.clock.monotonic()
+        outcome = "error"
+        try:
+            async with asyncio.timeout(self._deadline):
+                result = await self._reconcile(key)
+            outcome = self._succeeded(key, result)
+        except LeaseLost:
+            raise
+        except Exception as error:  # noqa: BLE001  the worker is the place for it
+            outcome = self._failed(key, error)
+        finally:
+            self._meter.reconciled(outcome, self.clock.monotonic() - began)
+
+    def _succeeded(self, key: str, result: Result) -> str:
+        self.queue.forget(key)
+        self._errors.pop(key, None)
+        if result.requeue_after is None:
+            return "done"
+        self.queue.add_after(key, result.requeue_after.total_seconds())
+        return "later"
+
+    def _failed(self, key: str, error: Exception) -> str:
+        match error:
+            case Conflict():
+                self.queue.retry(key)  # somebody wrote first: read again, nothing to report
+                return "conflict"
+            case NotFound():
+                # What we wanted to change is gone, and its delete is on its way to the cache.
+                # Should it be something else that is missing, this look again notices it.
+                self.queue.forget(key)
+                self.queue.add_after(key, GONE_LOOK_AGAIN)
+                return "gone"
+            case Throttled():
+                self.queue.retry(key, at_least=error.retry_after or 0.0)
+                return "throttled"
+            case TerminalError():
+                self.queue.forget(key)
+                self._report(key, error)
+                return "terminal"
+            case TimeoutError():
+                self.queue.retry(key)
+                self._report(key, error)
+                return "timeout"
+            case _:
+                self.queue.retry(key, at_least=_retry_after(error))
+                self._report(key, error)
+                return "error"
+
+    def _report(self, key: str, error: Exception) -> None:
+        """Once per change of text: a fault that lasts an hour is one line, not thousands."""
+        text = f"{type(error).__name__}: {error}"
+        if self._errors.get(key) == text:
+            return
+        self._errors[key] = text
+        extra = {"controller": self.name, "key": key, "why": text}
+        log.error("reconcile failed", exc_info=error, extra=extra)
+
+
+def _retry_after(error: Exception) -> float:
+    return (error.retry_after or 0.0) if isinstance(error, KubeError) else 0.0

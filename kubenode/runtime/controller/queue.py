@@ -1,0 +1,153 @@
+"""A set of keys, each handed to one worker at a time.
+
+A key added while it is worked on is handed out once more afterwards, never twice at once:
+no change is lost, and no two runs fight over one node.
+"""
+
+import asyncio
+import heapq
+import random
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from kubenode.runtime.clock import Clock, SystemClock, wait
+from kubenode.runtime.rate import Spread, TokenBucket
+
+K = TypeVar("K", bound=Hashable)
+
+RETRY_LOW = 0.5
+RETRY_HIGH = 300.0
+RATE = 1000.0
+BURST = 10_000.0
+
+
+class WorkQueue(Generic[K]):
+    """Keys that are due, keys at work, and keys for later.
+
+    low, high    seconds of the per-key backoff: low, 2 low ... high, each ± 20 %
+    rate, burst  bound on keys handed out per second: a storm may fill the queue, not the server
+    """
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        low: float = RETRY_LOW,
+        high: float = RETRY_HIGH,
+        rate: float = RATE,
+        burst: float = BURST,
+        spread: Spread = random.random,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._low, self._high, self._spread = low, high, spread
+        self._bucket = TokenBucket(rate, burst, self._clock)
+        self._ready: dict[K, float] = {}  # key: when it became due; a dict keeps the order
+        self._busy: set[K] = set()
+        self._again: dict[K, float] = {}  # changed while busy
+        self._failures: dict[K, int] = {}
+        self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []  # may hold outdated entries; _due decides
+        self._pushed = 0  # breaks ties, as keys need not be ordered
+        self._some = asyncio.Event()
+        self._earlier = asyncio.Event()
+        self.retries = 0
+
+    def __len__(self) -> int:
+        """Keys that are due and wait for a worker."""
+        return len(self._ready)
+
+    @property
+    def later(self) -> int:
+        """Keys that wait for their time."""
+        return len(self._due)
+
+    @property
+    def busy(self) -> int:
+        return len(self._busy)
+
+    def oldest(self) -> float:
+        """Seconds that the longest waiting due key has waited, 0 if none does."""
+        first = next(iter(self._ready.values()), None)
+        return 0.0 if first is None else self._clock.monotonic() - first
+
+    def failures(self, key: K) -> int:
+        """Retries of `key` since it was last forgotten."""
+        return self._failures.get(key, 0)
+
+    def add(self, key: K) -> None:
+        """Hand out `key` as soon as a worker is free; what was planned for later is dropped."""
+        self._due.pop(key, None)
+        now = self._clock.monotonic()
+        if key in self._busy:
+            self._again.setdefault(key, now)
+        elif key not in self._ready:
+            self._ready[key] = now
+            self._some.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Hand out `key` in `seconds`; of several requests for one key the earliest wins."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        if key in self._ready or key in self._again:
+            return  # due already, which is earlier
+        at = self._clock.monotonic() + seconds
+        if self._due.get(key, float("inf")) <= at:
+            return
+        self._due[key] = at
+        self._pushed += 1
+        heapq.heappush(self._heap, (at, self._pushed, key))
+        if self._heap[0][2] == key:
+            self._earlier.set()
+
+    def retry(self, key: K, at_least: float = 0.0) -> float:
+        """Hand out `key` again after its backoff, or `at_least` seconds; the delay chosen."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.retries += 1
+        delay = min(self._high, self._low * 2 ** min(failures, 30))
+        delay = max(at_least, delay * (0.8 + 0.4 * self._spread()))
+        self.add_after(key, delay)
+        return float(delay)
+
+    def forget(self, key: K) -> None:
+        """The key went well: its next failure starts with the shortest delay."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; it is at work until `done(key)`."""
+        await self._bucket.take()
+        while not self._ready:
+            self._some.clear()
+            await self._some.wait()
+        key = next(iter(self._ready))
+        del self._ready[key]
+        self._busy.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        self._busy.discard(key)
+        if (since := self._again.pop(key, None)) is not None:
+            self._due.pop(key, None)
+            self._ready[key] = since
+            self._some.set()
+
+    def promote(self) -> float | None:
+        """Move the keys whose time has come; seconds until the next one, None if there is none."""
+        now = self._clock.monotonic()
+        while self._heap:
+            at, _, key = self._heap[0]
+            if self._due.get(key) != at:
+                heapq.heappop(self._heap)  # outdated: asked for earlier, or added since
+            elif at <= now:
+                heapq.heappop(self._heap)
+                self.add(key)
+            else:
+                return at - now
+        return None
+
+    async def run(self) -> None:
+        """Keep time for `add_after`, for ever."""
+        while True:
+            self._earlier.clear()
+            await wait(self._clock, self._earlier, self.promote())

@@ -1,0 +1,419 @@
+"""A cache of one resource that survives what networks and servers do.
+
+LIST in pages, then WATCH from there, for ever. Each way a watch can fail has its answer:
+
+    the server ends it, the network fails     resume from the last resourceVersion
+    410, or a server that is behind us        list again: changed objects become updates, vanished
+                                              ones deletes; the old cache stays readable meanwhile
+    silence beyond the time we asked for      the peer is dead: a new connection
+    a watch without a single line             ask whether the server still knows our version: one
+                                              from a restored backup accepts it and stays silent
+    a line that cannot be read, twice         list again
+    an object that cannot be read             keep its last good copy and say so
+
+`age()` counts the seconds since the server last proved that the cache is current. Whoever acts
+on it asks `fresh()` first.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kubenode.runtime.clock import Clock, SystemClock, wait
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import TOO_LARGE_RESOURCE_VERSION, Gone, KubeError
+from kubenode.runtime.kube.listwatch import PAGE, BadLine, ListWatch
+from kubenode.runtime.kube.objects import Object
+from kubenode.runtime.kube.recovery import Recovery
+from kubenode.runtime.kube.store import Handler, Index, Store, key_of
+from kubenode.runtime.kube.wire import decode_event, decode_head, error_of
+from kubenode.runtime.rate import Spread
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+WATCH_SECONDS = 30.0
+GRACE_SECONDS = 10.0
+FRESH_SECONDS = 60.0
+RESYNC_SECONDS = 450.0
+RELIST_SECONDS = 1800.0
+BACKOFF_LOW, BACKOFF_HIGH = 0.5, 10.0
+GOOD_SPELL = 5.0
+LIST_RESTARTS = 3
+YIELD_EVERY = 50
+
+
+class WentBack(Gone):
+    """The server's resourceVersion is below ours: it was restored from a backup."""
+
+
+class Stats:
+    """What happened so far; read by the metrics."""
+
+    def __init__(self) -> None:
+        self.lists = self.relists = self.watches = self.confirmed = 0
+        self.events = self.errors = self.undecodable = 0
+
+
+class Informer(Generic[T]):
+    """The objects under `path` that match the selectors, by key `name` or `namespace/name`.
+
+    decode         one object's JSON to T; ValueError for what does not fit
+    watch_seconds  asked of the server per watch; agents use 300, as 10,000 share the server
+    grace          seconds of silence beyond that which prove a dead peer
+    resync         seconds between two rounds in which handlers see every object again, None for
+                   none: level-triggered controllers then forget nothing for longer than that
+    relist         seconds between full lists, None for none: the last resort against a watch that
+                   lives but tells lies (failures.md F47)
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        path: str,
+        decode: Callable[[bytes], T],
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        clock: Clock | None = None,
+        name: str | None = None,
+        page: int = PAGE,
+        watch_seconds: float = WATCH_SECONDS,
+        grace: float = GRACE_SECONDS,
+        resync: float | None = RESYNC_SECONDS,
+        relist: float | None = RELIST_SECONDS,
+        backoff: tuple[float, float] = (BACKOFF_LOW, BACKOFF_HIGH),
+        spread: Spread = random.random,
+    ) -> None:
+        self.kube = kube
+        self.path = path
+        self.name = name or path.rsplit("/", 1)[-1]
+        self.synced = asyncio.Event()
+        self.stats = Stats()
+        self.resource_version = ""
+        self.broken: dict[str, str] = {}
+        """Keys whose newest version did not decode, and why; `get` still gives the last good."""
+        self._decode = decode
+        self._clock = clock or kube.clock or SystemClock()
+        self._server = ListWatch(
+            kube,
+            path,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            page=page,
+            watch_seconds=watch_seconds,
+            grace=grace,
+            spread=spread,
+        )
+        self._good_spell = min(GOOD_SPELL, watch_seconds / 2)
+        self._resync_seconds, self._relist_seconds = resync, relist
+        self._spread = spread
+        self._recovery = Recovery(self.name, *backoff, self._clock, spread)
+        self._store: Store[T] = Store(self.name)
+        self._contact = self._listed = float("-inf")
+        self._watching_since = float("inf")
+        self._must_list = True
+        self._distrust = False
+        self._bad_line_at: str | None = None
+        self._waiters: list[tuple[int, asyncio.Event]] = []
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def cache(self) -> dict[str, T]:
+        """Read only. Key to object."""
+        return self._store.cache
+
+    def get(self, key: str) -> T | None:
+        return self._store.cache.get(key)
+
+    def by(self, index: str, value: str) -> list[T]:
+        return self._store.by(index, value)
+
+    def add_index(self, name: str, values: Index[T]) -> None:
+        self._store.add_index(name, values)
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        self._store.add_handler(handler)
+
+    @property
+    def woken(self) -> int:
+        """Waits cut short because an outage was over."""
+        return self._recovery.woken
+
+    @property
+    def handler_errors(self) -> int:
+        return self._store.handler_errors
+
+    def age(self) -> float:
+        """Seconds since the server last proved this cache current; infinite before the first."""
+        return self._clock.monotonic() - self._contact
+
+    def fresh(self, limit: float = FRESH_SECONDS) -> bool:
+        """Whether one may act on this cache. `limit` must exceed `watch_seconds`."""
+        return self.synced.is_set() and self.age() <= limit
+
+    def readable(self, key: str) -> bool:
+        """False while the newest version of the object could not be decoded."""
+        return key not in self.broken
+
+    async def wait_for(
+        self,
+        key: str,
+        resource_version: str,
+        timeout: float = 5.0,  # noqa: ASYNC109  measured on our clock
+    ) -> None:
+        """Return when the cache holds what was written at `resource_version`, or something newer.
+
+        Awaited after a write, so that the next reconcile does not decide on the state before it.
+        Raises TimeoutError: the caller then fails and is retried, which is the safe way.
+        """
+        wanted = int(resource_version)
+        have = self.get(key)
+        if self._seen() >= wanted or (have is not None and _rv(have) >= wanted):
+            return
+        seen = asyncio.Event()
+        waiter = (wanted, seen)
+        self._waiters.append(waiter)
+        try:
+            if not await wait(self._clock, seen, timeout):
+                raise TimeoutError(
+                    f"{self.name}: our write of {key} at {resource_version} was not seen within"
+                    f" {timeout:g} s"
+                )
+        finally:
+            self._waiters.remove(waiter)
+
+    # -- following the server -----------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the server until cancelled. Raises only for a broken index function."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow(), name=f"informer {self.name}")
+            if self._resync_seconds is not None:
+                tasks.create_task(self._resync(self._resync_seconds), name=f"resync {self.name}")
+
+    async def _follow(self) -> None:
+        while True:
+            over = self.kube.outage.over
+            self._watching_since = float("inf")
+            try:
+                if self._must_list or self._list_is_old():
+                    await self._list()
+                    over = self.kube.outage.over
+                if not await self._watch():
+                    await self._confirm()
+            except (KubeError, BadLine) as error:
+                self.stats.errors += 1
+                self._lasted()
+                await self._after(error, over)
+            else:
+                self._recovery.went_well()
+                if not self._lasted():
+                    await self._recovery.pause()
+
+    def _lasted(self) -> bool:
+        """Only a watch that lasted proves that the server is well."""
+        if self._clock.monotonic() - self._watching_since < self._good_spell:
+            return False
+        self._recovery.lasted()
+        return True
+
+    def _list_is_old(self) -> bool:
+        limit = self._relist_seconds
+        return limit is not None and self._clock.monotonic() - self._listed > limit
+
+    async def _after(self, error: KubeError | BadLine, over: asyncio.Event) -> None:
+        """Decide what to do differently next time, and wait before it."""
+        if isinstance(error, BadLine):
+            self._must_list |= self._bad_line_at == self.resource_version
+            self._bad_line_at = self.resource_version
+            await self._recovery.after(str(error))
+            return
+        behind = TOO_LARGE_RESOURCE_VERSION in error.causes or isinstance(error, WentBack)
+        expired = behind or error.status == 410
+        self._must_list |= expired
+        self._distrust |= behind
+        outage = error.status == 0 or error.status >= 500
+        await self._recovery.after(
+            str(error),
+            retry_after=error.retry_after,
+            expired=expired,
+            over=over if outage else None,
+        )
+
+    # -- list ---------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        """Replace the cache; objects that vanished while we were away become deletes."""
+        for restart in range(LIST_RESTARTS + 1):
+            try:
+                seen, version = await self._pages()
+                break
+            except Gone:  # compacted between two pages: the snapshot is no longer there
+                if restart == LIST_RESTARTS:
+                    raise
+        for key in self.cache.keys() - seen:
+            self._store.put(key, None)
+        for key in self.broken.keys() - seen:
+            del self.broken[key]
+        if self.stats.lists:
+            self.stats.relists += 1
+        self.stats.lists += 1
+        self.resource_version = version
+        self._must_list = self._distrust = False
+        self._contact = self._listed = self._clock.monotonic()
+        self._wake_waiters()
+        self.synced.set()
+
+    async def _pages(self) -> tuple[set[str], str]:
+        """All pages of one list: the keys seen, and the resourceVersion of the whole."""
+        seen: set[str] = set()
+        more: str | None = None
+        while True:
+            page = await self._server.page(more)
+            for count, raw in enumerate(page.items or (), start=1):
+                seen.add(self._listed_one(bytes(raw)))
+                if count % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+            more = page.metadata.more
+            if not more:
+                return seen, page.metadata.resource_version
+
+    def _listed_one(self, raw: bytes) -> str:
+        try:
+            obj = self._decode(raw)
+        except ValueError as error:
+            return self._undecodable(raw, error)[0]
+        key = key_of(obj.metadata)
+        self.broken.pop(key, None)
+        have = self.cache.get(key)
+        # After a restore the same version may stand for other content.
+        if (
+            have is None
+            or have.metadata.resource_version != obj.metadata.resource_version
+            or (self._distrust and have != obj)
+        ):
+            self._store.put(key, obj)
+        return key
+
+    def _undecodable(self, raw: bytes, error: Exception) -> tuple[str, str]:
+        """Count and report an object that does not fit; its last good copy stays.
+
+        Returns its key and resourceVersion. Raises BadLine if not even these can be read.
+        """
+        try:
+            head = decode_head(raw).metadata
+        except msgspec.DecodeError as bad:
+            raise BadLine(f"{self.name}: an object without metadata: {bad}") from bad
+        key, text = key_of(head), str(error)
+        self.stats.undecodable += 1
+        if self.broken.get(key) != text:
+            self.broken[key] = text
+            extra = {"informer": self.name, "key": key, "why": text}
+            log.error("object cannot be decoded", extra=extra)
+        return key, head.resource_version
+
+    async def _confirm(self) -> None:
+        """After a silent watch: does the server still know our resourceVersion?
+
+        It sends no bookmarks for a quiet resource, and accepts a watch from a version that it has
+        not reached (etcd restored from a backup). A list of data not older than ours fails then.
+        """
+        if await self._server.version_not_below(self.resource_version) < self._seen():
+            raise WentBack(410, "Expired", "the server answers with an older resourceVersion")
+        self.stats.confirmed += 1
+        self._contact = self._clock.monotonic()
+
+    # -- watch --------------------------------------------------------------------------------
+
+    async def _watch(self) -> int:
+        """One watch; the number of lines read until the server ended it."""
+        lines = 0
+        async with self._server.watch(self.resource_version) as read_line:
+            self.stats.watches += 1
+            self._watching_since = self._clock.monotonic()
+            while line := await read_line():
+                lines += 1
+                self._event(line)
+                if lines % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+        return lines
+
+    def _event(self, line: bytes) -> None:
+        event = decode_event(line)
+        self.stats.events += 1
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                self._changed(bytes(event.object))
+            case "DELETED":
+                head = decode_head(event.object).metadata
+                key = key_of(head)
+                self._check(head.resource_version)
+                self.broken.pop(key, None)
+                self._store.put(key, None)
+                self._advance(head.resource_version)
+            case "BOOKMARK":
+                version = decode_head(event.object).metadata.resource_version
+                self._check(version)
+                self._advance(version)
+            case "ERROR":
+                raise error_of(event.object, f"WATCH {self.path}")
+            case _:
+                raise BadLine(f"{self.name}: unknown event type {event.type!r}")
+
+    def _changed(self, raw: bytes) -> None:
+        try:
+            obj = self._decode(raw)
+        except ValueError as error:
+            _, version = self._undecodable(raw, error)
+            self._check(version)
+        else:
+            version = obj.metadata.resource_version or ""
+            self._check(version)
+            key = key_of(obj.metadata)
+            self.broken.pop(key, None)
+            self._store.put(key, obj)
+        self._advance(version)
+
+    def _check(self, version: str) -> None:
+        """Versions of one resource are ordered; going back means a restored server."""
+        if int(version) < self._seen():
+            text = f"server went back from {self.resource_version} to {version}"
+            raise WentBack(410, "Expired", text, tried=f"WATCH {self.path}")
+
+    def _advance(self, version: str) -> None:
+        self.resource_version = version
+        self._contact = self._clock.monotonic()
+        if self._waiters:
+            self._wake_waiters()
+
+    def _seen(self) -> int:
+        return int(self.resource_version or 0)
+
+    def _wake_waiters(self) -> None:
+        for wanted, seen in self._waiters:
+            if wanted <= self._seen():
+                seen.set()
+
+    # -- resync -------------------------------------------------------------------------------
+
+    async def _resync(self, seconds: float) -> None:
+        """Show every object to the handlers again, spread over a tenth of the period."""
+        while True:
+            await self._clock.sleep(seconds * (0.9 + 0.2 * self._spread()))
+            keys = list(self.cache)
+            chunks = [keys[i : i + YIELD_EVERY] for i in range(0, len(keys), YIELD_EVERY)]
+            for chunk in chunks:
+                for key in chunk:
+                    self._store.touch(key)
+                await self._clock.sleep(0.1 * seconds / len(chunks))
+
+
+def _rv(obj: Object) -> int:
+    return int(obj.metadata.resource_version or 0)

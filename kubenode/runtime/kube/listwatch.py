@@ -1,0 +1,108 @@
+"""The three requests an informer makes: a page of a list, a watch, and "do you still know this?".
+
+What the network and a broken line raise leaves here as KubeError or BadLine.
+"""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+
+from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
+from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.wire import Page, decode_page
+from kubenode.runtime.rate import Spread
+
+PAGE = 500
+PAGE_SECONDS = 60.0
+CONNECT_SECONDS = 5.0
+
+ReadLine = Callable[[], Awaitable[bytes]]
+"""The next line of a watch, b"" at its end."""
+
+
+class BadLine(Exception):
+    """A line of the watch is too long or no event."""
+
+
+class ListWatch:
+    """`page` objects per page; for `watch_seconds` and `grace` see Informer."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        path: str,
+        *,
+        label_selector: str | None,
+        field_selector: str | None,
+        page: int = PAGE,
+        watch_seconds: float,
+        grace: float,
+        spread: Spread = random.random,
+    ) -> None:
+        self._kube, self._path = kube, path
+        self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        self._page, self._watch_seconds, self._grace = page, watch_seconds, grace
+        self._spread = spread
+
+    async def page(self, more: str | None) -> Page:
+        """The first page, or the one that the token `more` stands for."""
+        query = {**self._selectors, "limit": self._page, "continue": more}
+        return await self._read(query, PAGE_SECONDS)
+
+    async def version_not_below(self, version: str) -> int:
+        """The server's resourceVersion, if it has reached `version`; else a 504 whose cause is
+        ResourceVersionTooLarge."""
+        query = {
+            **self._selectors,
+            "limit": 1,
+            "resourceVersion": version,
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        page = await self._read(query, self._kube.timeout)
+        return int(page.metadata.resource_version)
+
+    async def _read(self, query: dict[str, str | int | None], seconds: float) -> Page:
+        # One attempt: the informer has its own backoff.
+        return await self._kube.call(
+            "GET", self._path, query, decode=_page, timeout=seconds, attempts=1
+        )
+
+    @asynccontextmanager
+    async def watch(self, version: str) -> AsyncIterator[ReadLine]:
+        """What happened since `version`, until the server ends it.
+
+        It is asked to after `watch_seconds`, a little less for each watch, so that thousands of
+        them do not end together. Silence for `grace` beyond that means a dead peer.
+        """
+        seconds = max(1, int(self._watch_seconds * (0.8 + 0.2 * self._spread())))
+        query: dict[str, str | int | None] = {
+            **self._selectors,
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": seconds,
+        }
+        limit = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=seconds + self._grace
+        )
+        response = await self._kube.open("GET", self._path, query, timeout=limit)
+        try:
+            # A line is bounded by the session's read buffer, see READ_BUFFER.
+            yield response.content.readline
+        except NETWORK_ERRORS as error:
+            self._kube.outage.failed()
+            text = f"{type(error).__name__}: {error}"
+            raise Unreachable(text, tried=f"WATCH {self._path}") from error
+        except (ValueError, HttpProcessingError) as error:  # too long, or not JSON
+            raise BadLine(f"a line of the watch {self._path}: {error}") from error
+        finally:
+            response.close()
+
+
+def _page(raw: bytes) -> Page:
+    page = decode_page(raw)
+    int(page.metadata.resource_version)  # ValueError: no list we could watch from
+    return page

@@ -1,0 +1,195 @@
+"""A Transport over the official package: kubeconfig, exec plugins, in-cluster, TLS, proxies.
+
+Of `kubernetes.aio` we take how it reads credentials and builds TLS and its pool. Requests go
+straight to its aiohttp session: `ApiClient.call_api` wants bodies as dicts, turns a PATCH with a
+dict into a strategic merge patch, and copies every body twice (kube.md, "Traps").
+
+Its tokens from exec plugins and `tokenFile` are read once and expire; `reload` builds everything
+anew, client certificates included.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+from kubenode.runtime.kube.client import Kube, Meter
+from kubenode.runtime.kube.outage import Outage
+from kubenode.runtime.kube.transport import Connection, CredentialsError, CredentialsTransport
+from kubenode.runtime.process import CannotStart
+
+log = logging.getLogger(__name__)
+
+DEFAULT_KUBECONFIG = "~/.kube/config"
+SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
+
+# What the package lets out for broken input, besides its own exception.
+_BROKEN = (
+    ConfigException,
+    yaml.YAMLError,
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+)
+
+
+class KubeconfigError(CannotStart, CredentialsError):
+    """Names the file (or what was looked for), what is wrong with it, and what to do."""
+
+
+def connect(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    user_agent: str = "kubenode",
+) -> CredentialsTransport:
+    """A Transport for `kubeconfig`, else $KUBECONFIG, else ~/.kube/config, else in-cluster.
+
+    The file is checked here, so that a person sees what is wrong before anything starts; plugins
+    run and sockets open with the first request. Raises KubeconfigError.
+    """
+    paths = kubeconfig or os.environ.get("KUBECONFIG") or _default_file()
+    if paths:
+        return KubeconfigTransport(paths, context, user_agent)
+    if SERVICE_HOST not in os.environ:
+        raise KubeconfigError(
+            f"no cluster to talk to: $KUBECONFIG is unset, {DEFAULT_KUBECONFIG} does not exist, and"
+            f" this is no pod (${SERVICE_HOST} is unset); name a file with --kubeconfig"
+        )
+    if context:
+        raise KubeconfigError(f"--context {context} needs a kubeconfig; name it with --kubeconfig")
+    return InClusterTransport(user_agent)
+
+
+def _default_file() -> str | None:
+    path = Path(DEFAULT_KUBECONFIG).expanduser()
+    return str(path) if path.is_file() else None
+
+
+class KubeconfigTransport(CredentialsTransport):
+    """`paths` may be several files joined by `:`, as in $KUBECONFIG."""
+
+    def __init__(self, paths: str, context: str | None, user_agent: str) -> None:
+        super().__init__()
+        self._paths, self._context, self._user_agent = paths, context, user_agent
+        self._plugin = _check(paths, context)
+
+    async def connect(self) -> Connection:
+        configuration = type.__call__(Configuration)
+        try:
+            await load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=self._paths,
+                context=self._context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        except _BROKEN as error:
+            raise _unusable(self._paths, error) from error
+        # The package logs a failing plugin and goes on without credentials: anonymous requests
+        # would be refused one by one, with no word about the plugin.
+        if self._plugin and not (configuration.api_key or configuration.cert_file):
+            raise KubeconfigError(
+                f"kubeconfig {self._paths}: the exec plugin {self._plugin!r} gave no credentials;"
+                " run it by hand to see why"
+            )
+        return _connection(configuration, self._user_agent, self._paths)
+
+
+class InClusterTransport(CredentialsTransport):
+    """The service account of the pod we run in; its token is read again every 60 s."""
+
+    def __init__(self, user_agent: str) -> None:
+        super().__init__()
+        self._user_agent = user_agent
+
+    async def connect(self) -> Connection:
+        configuration = type.__call__(Configuration)
+        try:
+            load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        except _BROKEN as error:
+            raise KubeconfigError(
+                f"in-cluster credentials: {error}; is automountServiceAccountToken off?"
+            ) from error
+        return _connection(configuration, self._user_agent, "in-cluster credentials")
+
+
+def _check(paths: str, context: str | None) -> str | None:
+    """Read the files far enough to know that they name a server; the exec plugin's command."""
+    files = [Path(path).expanduser() for path in paths.split(":") if path]
+    if not any(file.is_file() for file in files):
+        raise KubeconfigError(f"kubeconfig {paths}: no such file; check --kubeconfig")
+    try:
+        config = KubeConfigMerger(paths).config  # type: ignore[no-untyped-call]
+        loader = KubeConfigLoader(config, context)  # type: ignore[no-untyped-call]
+        current = loader.current_context
+        cluster = config["clusters"].get_with_name(current["context"]["cluster"])["cluster"]
+        server = cluster["server"]
+        user = config["users"].get_with_name(current["context"].get("user"), safe=True)
+        plugin = user["user"].safe_get("exec") if user else None
+    except _BROKEN as error:
+        raise _unusable(paths, error) from error
+    if not str(server).startswith(("http://", "https://")):
+        raise KubeconfigError(f"kubeconfig {paths}: server {server!r} is no URL; use https://…")
+    return str(plugin.get("command")) if plugin else None
+
+
+def _unusable(paths: str, error: Exception) -> KubeconfigError:
+    text = str(error) or type(error).__name__
+    return KubeconfigError(
+        f"kubeconfig {paths} is not usable: {text};"
+        f" `kubectl --kubeconfig {paths} config view` should show a context, cluster and user"
+    )
+
+
+def _connection(configuration: Any, user_agent: str, source: str) -> Connection:
+    configuration.retries = None  # it would repeat PUT and DELETE as well
+    try:
+        rest = RESTClientObject(configuration)
+    except OSError as error:  # ssl.SSLError is one
+        raise KubeconfigError(f"{source}: TLS files cannot be loaded: {error}") from error
+    session = rest._create_pool_manager()
+    options: dict[str, Any] = {}
+    if configuration.tls_server_name:
+        options["server_hostname"] = configuration.tls_server_name
+    if configuration.proxy:
+        options["proxy"] = configuration.proxy
+        options["proxy_headers"] = configuration.proxy_headers
+
+    async def headers() -> Mapping[str, str]:
+        settings = await configuration.auth_settings()
+        given = {str(s["key"]): str(s["value"]) for s in settings.values() if s["value"]}
+        return {"User-Agent": user_agent, **given}
+
+    return Connection(configuration.host, session, headers, options)
+
+
+def clients(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    user_agent: str = "kubenode",
+    meter: Meter | None = None,
+    lease_meter: Meter | None = None,
+    **options: Any,
+) -> tuple[Kube, Kube]:
+    """A client for everything and one for the Lease alone, each with its own connections.
+
+    They share an Outage, so the lease's frequent requests wake informers that back off.
+    `options` go to the first Kube. Raises KubeconfigError.
+    """
+    outage = Outage()
+    main = connect(kubeconfig, context, user_agent=user_agent)
+    lease = connect(kubeconfig, context, user_agent=f"{user_agent}-lease")
+    return (
+        Kube(main, outage=outage, meter=meter, **options),
+        Kube(lease, outage=outage, meter=lease_meter, timeout=5.0, attempts=1),
+    )

@@ -1,0 +1,99 @@
+"""The objects an informer holds: by key, by index, and who wants to hear of changes.
+
+Everything runs on the event loop, so a reader needs no lock as long as it does not await between
+reading and deciding.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from kubenode.runtime.kube.objects import Meta, Object
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+Handler = Callable[[str, T | None, T | None], None]
+"""Called with (key, old, new), None for absent; only enqueues keys, never blocks."""
+
+Index = Callable[[T], Iterable[str]]
+"""The values under which `by` finds an object."""
+
+
+def key_of(meta: Meta) -> str:
+    """`name`, or `namespace/name` of a namespaced object."""
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class IndexFailed(Exception):
+    """An index function raised: lookups would silently miss objects, so the process ends."""
+
+
+class Store(Generic[T]):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cache: dict[str, T] = {}
+        self.handler_errors = 0
+        self._handlers: list[Handler[T]] = []
+        self._indexes: dict[str, tuple[Index[T], dict[str, dict[str, None]]]] = {}
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """`handler` hears of all changes from now on, and of what is here already as new."""
+        self._handlers.append(handler)
+        for key, obj in list(self.cache.items()):
+            self._call(handler, key, None, obj)
+
+    def add_index(self, name: str, values: Index[T]) -> None:
+        if name in self._indexes:
+            raise ValueError(f"index {name!r} exists already")
+        self._indexes[name] = (values, {})
+        for key, obj in self.cache.items():
+            self._file(name, key, None, obj)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """All objects with `value` in `index`, in the order they came. KeyError for no index."""
+        keys = self._indexes[index][1].get(value, {})
+        return [self.cache[key] for key in keys]
+
+    def put(self, key: str, new: T | None) -> None:
+        """Replace the object under `key`, None to remove it, and tell the handlers."""
+        old = self.cache.get(key)
+        if old is None and new is None:
+            return
+        for name in self._indexes:
+            self._file(name, key, old, new)
+        if new is None:
+            del self.cache[key]
+        else:
+            self.cache[key] = new
+        for handler in self._handlers:
+            self._call(handler, key, old, new)
+
+    def touch(self, key: str) -> None:
+        """Tell the handlers of an object that has not changed."""
+        if (obj := self.cache.get(key)) is not None:
+            for handler in self._handlers:
+                self._call(handler, key, obj, obj)
+
+    def _file(self, name: str, key: str, old: T | None, new: T | None) -> None:
+        values, filed = self._indexes[name]
+        try:
+            before = set(values(old)) if old is not None else set()
+            after = set(values(new)) if new is not None else set()
+        except Exception as error:
+            raise IndexFailed(f"index {name!r} of {self.name} failed for {key}") from error
+        for value in before - after:
+            filed[value].pop(key, None)
+            if not filed[value]:
+                del filed[value]
+        for value in after - before:
+            filed.setdefault(value, {})[key] = None
+
+    def _call(self, handler: Handler[T], key: str, old: T | None, new: T | None) -> None:
+        try:
+            handler(key, old, new)
+        except Exception:  # one faulty mapper must not stop the cache for all
+            self.handler_errors += 1
+            extra = {"informer": self.name, "key": key}
+            log.error("a handler failed", exc_info=True, extra=extra)

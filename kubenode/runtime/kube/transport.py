@@ -1,0 +1,172 @@
+"""The one way to the network, so that a client neither knows nor cares how it is authenticated.
+
+Operators use `kubenode.runtime.kube.official` (kubeconfig, exec plugins, in-cluster), the agent
+`kubenode.runtime.kube.plain`, which loads no `kubernetes` package.
+"""
+
+import asyncio
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import aiohttp
+import yarl
+
+READ_BUFFER = 2**21
+"""Longest line of a watch in bytes: above etcd's usual cap of 1.5 MiB for one object."""
+
+
+class Transport(Protocol):
+    @property
+    def generation(self) -> int:
+        """Grows by one with every reload; read it before `send` to know what a 401 was about."""
+        ...
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp's own
+    ) -> aiohttp.ClientResponse:
+        """Send one request, once, and return the open response whatever its status.
+
+        `path` starts with a slash and carries the encoded query. Raises aiohttp.ClientError,
+        TimeoutError, OSError or CredentialsError, and nothing else.
+        """
+        ...
+
+    async def reload(self, seen: int) -> None:
+        """Read the credentials again, unless somebody did since generation `seen`.
+
+        However many requests were refused at once, one of them reloads. Raises CredentialsError.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class CredentialsError(Exception):
+    """Credentials cannot be read or made: names the file or plugin and what to do."""
+
+
+HeaderSource = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+class Connection:
+    """One set of credentials with its pool of connections.
+
+    headers  gives what authenticates a request, asked anew for each one
+    options  more keyword arguments of `aiohttp.ClientSession.request` (proxy, server name)
+    """
+
+    def __init__(
+        self,
+        server: str,
+        session: aiohttp.ClientSession,
+        headers: HeaderSource,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.server = server.rstrip("/")
+        self.session = session
+        self._headers = headers
+        self._options = dict(options or {})
+        self._responses: weakref.WeakSet[aiohttp.ClientResponse] = weakref.WeakSet()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp's own
+    ) -> aiohttp.ClientResponse:
+        # `encoded`: the path is percent-encoded already and must not be normalised.
+        response = await self.session.request(
+            method,
+            yarl.URL(self.server + path, encoded=True),
+            data=body,
+            headers={**headers, **await self._headers()},
+            timeout=timeout,
+            allow_redirects=False,
+            **self._options,
+        )
+        self._responses.add(response)
+        return response
+
+    @property
+    def busy(self) -> bool:
+        """Whether a response is still being read: it holds its connection until its end."""
+        return any(response.connection is not None for response in self._responses)
+
+    async def close(self) -> None:
+        await self.session.close()
+
+
+class CredentialsTransport(ABC):
+    """A Transport that can read its credentials again, whatever they are.
+
+    On reload new requests take a new Connection; an open watch goes on over the old one, which is
+    closed when nothing reads from it any more. Cutting it instead would make every informer
+    reconnect at each rotation of a token.
+    """
+
+    def __init__(self) -> None:
+        self._current: Connection | None = None
+        self._retired: list[Connection] = []
+        self._lock = asyncio.Lock()
+        self._generation = 0
+        self._closed = False
+
+    @abstractmethod
+    async def connect(self) -> Connection:
+        """Read the credentials now. Raises CredentialsError."""
+
+    @property
+    def generation(self) -> int:
+        return self._generation
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp's own
+    ) -> aiohttp.ClientResponse:
+        if self._retired:
+            await self._sweep()
+        current = self._current or await self._first()
+        return await current.send(method, path, body, headers, timeout)
+
+    async def _first(self) -> Connection:
+        async with self._lock:
+            if self._closed:
+                raise ConnectionError("this transport was closed")
+            if self._current is None:
+                self._current = await self.connect()
+            return self._current
+
+    async def reload(self, seen: int) -> None:
+        async with self._lock:
+            if self._generation != seen or self._closed:
+                return
+            fresh = await self.connect()
+            if self._current is not None:
+                self._retired.append(self._current)
+            self._current = fresh
+            self._generation += 1
+
+    async def _sweep(self) -> None:
+        idle = [old for old in self._retired if not old.busy]
+        self._retired = [old for old in self._retired if old.busy]
+        for old in idle:
+            await old.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        for connection in [*self._retired, *filter(None, [self._current])]:
+            await connection.close()
+        self._retired, self._current = [], None

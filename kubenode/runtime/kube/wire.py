@@ -1,0 +1,74 @@
+"""What lists and watches look like on the wire, decoded no further than needed.
+
+Objects stay `Raw` here: each is decoded on its own, so that one odd object spoils neither its
+page nor its watch.
+"""
+
+import msgspec
+
+from kubenode.runtime.kube.errors import KubeError, error_for
+
+
+class ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "more": "continue"}):
+    """`more` is the token of the next page, "" or None for the last."""
+
+    resource_version: str = ""
+    more: str | None = None
+
+
+class Page(msgspec.Struct):
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchEvent(msgspec.Struct, gc=False):
+    """`type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class HeadMeta(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str | None = None
+    resource_version: str = ""
+
+
+class Head(msgspec.Struct, gc=False):
+    """The identity of an object of any kind."""
+
+    metadata: HeadMeta
+
+
+class _Cause(msgspec.Struct):
+    reason: str | None = None
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
+
+
+class _Status(msgspec.Struct):
+    code: int = 500
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+
+decode_page = msgspec.json.Decoder(Page).decode
+decode_event = msgspec.json.Decoder(WatchEvent).decode
+decode_head = msgspec.json.Decoder(Head).decode
+_decode_status = msgspec.json.Decoder(_Status).decode
+
+
+def error_of(raw: msgspec.Raw, tried: str) -> KubeError:
+    """The error that an ERROR event carries. Raises msgspec.ValidationError for none."""
+    status = _decode_status(raw)
+    causes = (status.details or _Details()).causes or ()
+    return error_for(
+        status.code,
+        status.reason or "",
+        status.message or "",
+        causes=frozenset(cause.reason for cause in causes if cause.reason),
+        tried=tried,
+    )

@@ -1,0 +1,248 @@
+"""Leader election on a coordination.k8s.io/v1 Lease.
+
+    retry < deadline < ttl, seconds (2, 10, 15)
+
+A leader counts from before it sent the last successful renewal, on its monotonic clock, and stops
+`deadline` later whatever the cause: errors, a hung server, its own blocked loop. A follower
+waits a whole `ttl` after it last *saw* the Lease change. So the old leader has stopped before the
+new one starts, and no two wall clocks are ever compared.
+
+Two candidates that try at once are told apart by the resourceVersion in the PUT: one gets 409.
+"""
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kubenode.runtime.clock import Clock, SystemClock
+from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kubenode.runtime.rate import Spread
+
+__all__ = ["AlwaysLeader", "Fence", "LeaderElection", "LeaseLost", "Sighting", "new_identity"]
+
+log = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 5.0
+RELEASE_SECONDS = 2.0
+
+
+def new_identity(host: str) -> str:
+    """Differs between processes, not only between hosts: a pod may restart under its old name."""
+    return f"{host}-{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a follower knows: the Lease as it last changed, and when we saw that (monotonic)."""
+
+    holder: str
+    renew_time: str
+    duration: float
+    seen_at: float
+
+    def update(self, spec: dict[str, Any], ttl: float, now: float) -> "Sighting":
+        """The same sighting if the Lease has not changed since, else a new one."""
+        holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
+        if (holder, renewed) == (self.holder, self.renew_time):
+            return self
+        return Sighting(holder, renewed, float(spec.get("leaseDurationSeconds") or ttl), now)
+
+    def free(self, identity: str, now: float) -> bool:
+        """Whether `identity` may take the Lease: nobody holds it, we do, or its time is over."""
+        return self.holder in ("", identity) or now >= self.seen_at + self.duration
+
+
+NOTHING_SEEN = Sighting("\0", "\0", 0.0, 0.0)
+
+
+class LeaderElection:
+    """One candidate. `kube` must be its own client with its own transport.
+
+    A burst of calls must not delay a renewal; give `Kube(transport, timeout=5, attempts=1)`.
+    """
+
+    name = "lease"
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        name: str,
+        identity: str,
+        ttl: float = 15.0,
+        deadline: float = 10.0,
+        retry: float = 2.0,
+        clock: Clock | None = None,
+        spread: Spread = random.random,
+    ) -> None:
+        if not 0 < retry < deadline < ttl:
+            raise ValueError(f"need 0 < retry < deadline < ttl, not {retry}, {deadline}, {ttl}")
+        self._kube = kube
+        self._namespace, self._lease = namespace, name
+        self.identity = identity
+        self._ttl, self._deadline, self._retry = ttl, deadline, retry
+        self._clock = clock or SystemClock()
+        self._spread = spread
+        self._leading = False
+        self._epoch = 0
+        self._renewed = float("-inf")
+        self._sighting = NOTHING_SEEN
+
+    # -- the fence ----------------------------------------------------------------------------
+
+    @property
+    def leading(self) -> bool:
+        return self._leading and self._left() > 0
+
+    def check(self) -> int:
+        """The epoch: the resourceVersion of the write that took the lease.
+
+        Unlike `leaseTransitions` it grows even if somebody deletes the Lease. Raises LeaseLost
+        as soon as another process may lead, also when our loop was blocked until now.
+        """
+        if not self.leading:
+            raise LeaseLost(f"lease {self._namespace}/{self._lease} of {self.identity}")
+        return self._epoch
+
+    def _left(self) -> float:
+        return self._renewed + self._deadline - self._clock.monotonic()
+
+    # -- leading ------------------------------------------------------------------------------
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lease, run `lead`, return when it ends.
+
+        Raises LeaseLost (alone or in a group with what else failed) when the lease is lost: the
+        process then ends, since its caches and queues belong to a past reign. Cancelled, it keeps
+        renewing while `lead` winds down, then releases the lease.
+        """
+        await self._acquire()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                work = tasks.create_task(_run(lead), name=f"leader {self._lease}")
+                try:
+                    await self._hold(work)
+                except asyncio.CancelledError:
+                    work.cancel()
+                    await self._hold(work)
+                    raise
+        finally:
+            safe = self.leading
+            self._leading = False
+            if safe:
+                await self._release()
+
+    async def _acquire(self) -> None:
+        log.info("waiting for the lease", extra=self._extra())
+        while True:
+            asked = self._clock.monotonic()
+            if await self._attempt(min(self._deadline / 2, REQUEST_SECONDS)):
+                self._renewed, self._leading = asked, True  # from before the request was sent
+                log.info("leading", extra={**self._extra(), "epoch": self._epoch})
+                return
+            await self._clock.sleep(self._retry * (1 + 0.2 * self._spread()))
+
+    async def _hold(self, work: "asyncio.Task[None]") -> None:
+        """Renew until `work` is done. Raises LeaseLost, upon which the group cancels `work`."""
+        while not work.done():
+            await asyncio.wait({work}, timeout=min(self._retry, max(self._left(), 0)))
+            if work.done():
+                return
+            asked, left = self._clock.monotonic(), self._left()
+            if left <= 0:
+                self._lose("not renewed in time")
+            if await self._attempt(min(left, REQUEST_SECONDS)):
+                self._renewed = asked
+
+    def _lose(self, why: str) -> None:
+        self._leading = False
+        log.warning("lease lost", extra={**self._extra(), "why": why})
+        raise LeaseLost(f"lease {self._namespace}/{self._lease} of {self.identity}: {why}")
+
+    # -- requests -----------------------------------------------------------------------------
+
+    async def _attempt(self, seconds: float) -> bool:
+        """Take or renew the lease within `seconds`; False if somebody has it or nothing answers."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._take()
+        except (AlreadyExists, Conflict):
+            return False  # another candidate wrote first; the next attempt sees who
+        except (KubeError, TimeoutError) as error:
+            why = str(error) or f"no answer within {seconds:.1f} s"
+            log.warning("lease request failed", extra={**self._extra(), "why": why})
+            return False
+
+    async def _take(self) -> bool:
+        path = paths.lease(self._namespace, self._lease)
+        try:
+            lease = await self._kube.get(path)
+        except NotFound:
+            lease = await self._kube.create(paths.leases(self._namespace), self._new())
+            self._epoch = int(lease["metadata"]["resourceVersion"])
+            return True
+        spec = lease.setdefault("spec", {})
+        holder = spec.get("holderIdentity") or ""
+        if self._leading and holder != self.identity:
+            self._lose(f"taken by {holder or 'nobody'}")
+        now = self._clock.monotonic()
+        self._sighting = self._sighting.update(spec, self._ttl, now)
+        if not self._sighting.free(self.identity, now):
+            return False
+        taking = not self._leading
+        if taking:
+            spec["acquireTime"] = self._wall()
+            spec["leaseTransitions"] = (spec.get("leaseTransitions") or 0) + 1
+        spec |= self._mine()
+        lease = await self._kube.replace(path, lease)  # carries the resourceVersion that we read
+        if taking:
+            self._epoch = int(lease["metadata"]["resourceVersion"])
+        return True
+
+    def _new(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._lease, "namespace": self._namespace},
+            "spec": {**self._mine(), "acquireTime": self._wall(), "leaseTransitions": 0},
+        }
+
+    def _mine(self) -> dict[str, Any]:
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, round(self._ttl)),
+            "renewTime": self._wall(),
+        }
+
+    def _wall(self) -> str:
+        """MicroTime; read by people only."""
+        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    async def _release(self) -> None:
+        """Give the lease to whoever is next; if that fails they wait out the ttl."""
+        path = paths.lease(self._namespace, self._lease)
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                lease = await self._kube.get(path)
+                if lease["spec"].get("holderIdentity") != self.identity:
+                    return
+                free = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._wall()}
+                lease["spec"] |= free
+                await self._kube.replace(path, lease)
+                log.info("lease released", extra=self._extra())
+        except (KubeError, TimeoutError) as error:
+            log.warning("lease not released", extra={**self._extra(), "why": str(error)})
+
+    def _extra(self) -> dict[str, str]:
+        return {"lease": f"{self._namespace}/{self._lease}", "identity": self.identity}
+
+
+async def _run(lead: Callable[[], Awaitable[None]]) -> None:
+    await lead()

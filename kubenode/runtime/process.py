@@ -1,0 +1,103 @@
+"""One program: its parts live and die together.
+
+Endless tasks have one owner, a TaskGroup here. If one dies so does the process: a program without
+its watch, or without its health server, must not look alive. Two rings of parts: *ground*
+(informers, the event recorder, the health server) stops after the *parts* that stand on it, so
+that a reconcile which is allowed to finish still sees its own writes.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Part(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def run(self) -> None:
+        """Work until cancelled. Ending early is allowed only for parts that have an end."""
+        ...
+
+
+class CannotStart(Exception):
+    """For the person who started us: what is wrong, and what to do. No traceback needed."""
+
+
+async def serve(parts: Sequence[Part], ground: Sequence[Part] = ()) -> None:
+    """Run until all `parts` have ended, one part fails, or we are cancelled.
+
+    Raises an ExceptionGroup with what failed. Cancelled, it ends `parts` first, then `ground`.
+    """
+    async with asyncio.TaskGroup() as below:
+        under = [below.create_task(part.run(), name=part.name) for part in ground]
+        async with asyncio.TaskGroup() as tasks:
+            for part in parts:
+                tasks.create_task(part.run(), name=part.name)
+        for task in under:
+            task.cancel()
+
+
+async def run_until_signal(
+    parts: Sequence[Part],
+    *,
+    ground: Sequence[Part] = (),
+    grace: float = 25.0,
+    leave: Callable[[int], None] = os._exit,
+) -> None:
+    """`serve` until SIGTERM or SIGINT, then stop gracefully.
+
+    grace  seconds for all parts to end after the signal; below the 30 s that a kubelet allows.
+    leave  ends the process at once: a part that outlasts `grace`, or a second signal. A hung
+           part must not turn a stop into a hang: what it was about to write is fenced anyway.
+    """
+    stop = asyncio.Event()
+
+    def told(number: signal.Signals) -> None:
+        if stop.is_set():
+            log.warning("second signal, leaving at once", extra={"signal": number.name})
+            leave(128 + number)
+        log.info("stopping", extra={"signal": number.name})
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, told, number)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(serve(parts, ground), name="serve")
+            signalled = tasks.create_task(stop.wait(), name="signals")
+            await asyncio.wait({work, signalled}, return_when=asyncio.FIRST_COMPLETED)
+            signalled.cancel()
+            if work.done():
+                return
+            work.cancel()
+            _, slow = await asyncio.wait({work}, timeout=grace)
+            if slow:
+                log.error("parts did not end in time, leaving", extra={"grace_seconds": grace})
+                leave(1)
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """The single errors within nested groups, in order, each once."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    found: list[BaseException] = []
+    for inner in error.exceptions:
+        found += [cause for cause in causes(inner) if cause not in found]
+    return found
+
+
+async def forever() -> None:
+    """Wait until cancelled."""
+    await asyncio.Event().wait()

@@ -1,0 +1,100 @@
+"""Logs: the standard library's `logging` everywhere, rendered by structlog at the very end.
+
+A call site says `log.info("job opened", extra={"node": name})`: a constant sentence, values beside
+it. People get coloured lines, machines one JSON object per line, both on stderr.
+"""
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+from kubenode.runtime.clock import Clock, SystemClock
+from kubenode.runtime.rate import TokenBucket
+
+LEVELS = ("debug", "info", "warning", "error")
+
+SAME_BURST = 20.0
+SAME_RATE = 2.0
+SENTENCES = 2000
+
+
+class Bounded(logging.Filter):
+    """At most SAME_BURST records of one sentence at once, then SAME_RATE per second.
+
+    A storm writes the same sentence for thousands of nodes; the first ones tell what it is, and
+    the next one that passes says how many were `suppressed`. Errors count like the rest.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._buckets: dict[tuple[str, int, str], TokenBucket] = {}
+        self._suppressed: dict[tuple[str, int, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key = (record.name, record.levelno, str(record.msg))
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            if len(self._buckets) >= SENTENCES:  # somebody formats values into their sentences
+                self._buckets.clear()
+                self._suppressed.clear()
+            bucket = self._buckets[key] = TokenBucket(SAME_RATE, SAME_BURST, self._clock)
+        if not bucket.allow():
+            self._suppressed[key] = self._suppressed.get(key, 0) + 1
+            return False
+        if count := self._suppressed.pop(key, 0):
+            record.suppressed = count
+        return True
+
+
+def setup(
+    level: str = "info",
+    json: bool | None = None,
+    *,
+    stream: TextIO | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Send all logs of the process to `stream` (stderr).
+
+    level  one of LEVELS, for ours and everybody's loggers
+    json   one JSON object per line; None: if `stream` is no terminal
+    """
+    if level.lower() not in LEVELS:
+        raise ValueError(f"log level {level!r}: use one of {', '.join(LEVELS)}")
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_formatter(not stream.isatty() if json is None else json))
+    handler.addFilter(Bounded(clock or SystemClock()))
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    # At DEBUG asyncio and aiohttp tell of every socket.
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _formatter(json: bool) -> logging.Formatter:
+    before: list[Any] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if json:
+        end: list[Any] = [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ]
+    else:
+        end = [
+            structlog.dev.ConsoleRenderer(
+                colors=True, exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=before,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *end],
+    )

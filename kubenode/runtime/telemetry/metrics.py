@@ -1,0 +1,177 @@
+"""What the runtime tells Prometheus, into a registry that is handed in.
+
+Whatever is a state (ages, depths, sizes) is read when the page is asked for; only durations are
+pushed. Label values come from closed sets and start at zero. Names: style.md, section 5.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kubenode.runtime.controller.controller import OUTCOMES
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.lease import LeaderElection
+from kubenode.runtime.recorder import EventRecorder
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+CODES = ("2xx", "400", "401", "403", "404", "409", "410", "422", "429", "4xx", "5xx", "none")
+"""Codes that mean something to us by themselves; the rest by their class. none: no answer."""
+
+REQUEST_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
+RECONCILE_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0)
+
+
+def code_label(code: str) -> str:
+    """The value of the label `code` for an HTTP status or "none"."""
+    if code in CODES:
+        return code
+    by_class = f"{code[:1]}xx"
+    return by_class if by_class in CODES else "2xx"
+
+
+class Metrics:
+    """One per process: each part is announced to it by the program that wires it.
+
+    Raises ValueError when two parts of one kind share a name, as their figures would.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self._requests = Counter(
+            "kubenode_client_requests",
+            "Requests to the API server",
+            ["client", "method", "code"],
+            registry=registry,
+        )
+        self._request_seconds = Histogram(
+            "kubenode_client_request_seconds",
+            "Time until the head of the API server's answer",
+            ["client", "method"],
+            buckets=REQUEST_BUCKETS,
+            registry=registry,
+        )
+        self._reconciles = Counter(
+            "kubenode_controller_reconciles",
+            "Reconciles by how they ended",
+            ["controller", "outcome"],
+            registry=registry,
+        )
+        self._reconcile_seconds = Histogram(
+            "kubenode_controller_reconcile_seconds",
+            "Duration of reconciles",
+            ["controller"],
+            buckets=RECONCILE_BUCKETS,
+            registry=registry,
+        )
+        self._states = States()
+        registry.register(self._states)
+
+    def client(self, name: str) -> "ClientMeter":
+        """The `meter` of a Kube. `name`: main, lease."""
+        return ClientMeter(self._requests, self._request_seconds, name)
+
+    def controller(self, name: str, queue: WorkQueue[Any]) -> "ControllerMeter":
+        """The `meter` of a Controller, whose queue is watched as well."""
+        self._states.add("queue", name, queue)
+        return ControllerMeter(self._reconciles, self._reconcile_seconds, name)
+
+    def informer(self, informer: Informer[Any]) -> None:
+        self._states.add("informer", informer.name, informer)
+
+    def lease(self, name: str, election: LeaderElection) -> None:
+        self._states.add("lease", name, election)
+
+    def recorder(self, recorder: EventRecorder) -> None:
+        self._states.add("recorder", recorder.component, recorder)
+
+
+class ClientMeter:
+    def __init__(self, requests: Counter, seconds: Histogram, client: str) -> None:
+        self._requests = {
+            (method, code): requests.labels(client, method, code)
+            for method in METHODS
+            for code in CODES
+        }
+        self._seconds = {method: seconds.labels(client, method) for method in METHODS}
+
+    def request(self, method: str, code: str, seconds: float) -> None:
+        self._requests[method, code_label(code)].inc()
+        self._seconds[method].observe(seconds)
+
+
+class ControllerMeter:
+    def __init__(self, reconciles: Counter, seconds: Histogram, controller: str) -> None:
+        self._outcomes = {outcome: reconciles.labels(controller, outcome) for outcome in OUTCOMES}
+        self._seconds = seconds.labels(controller)
+
+    def reconciled(self, outcome: str, seconds: float) -> None:
+        self._outcomes[outcome].inc()
+        self._seconds.observe(seconds)
+
+
+class States(Collector):
+    """Reads the parts when the page is asked for."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, dict[str, Any]] = {}
+
+    def add(self, kind: str, name: str, part: Any) -> None:
+        parts = self._parts.setdefault(kind, {})
+        if name in parts:
+            raise ValueError(f"two parts of kind {kind} are called {name!r}: name one differently")
+        parts[name] = part
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        parts = self._parts
+        yield from _families("informer", "resource", INFORMER, parts.get("informer", {}))
+        yield from _families("queue", "controller", QUEUE, parts.get("queue", {}))
+        yield from _families("lease", "lease", LEASE, parts.get("lease", {}))
+        yield from _families("recorder", "component", RECORDER, parts.get("recorder", {}))
+
+
+def _families(
+    part: str, label: str, table: "Table", parts: dict[str, Any]
+) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+    for what, (family, text, read) in table.items():
+        metric = family(f"kubenode_{part}_{what}", text, labels=[label])
+        for name, owner in parts.items():
+            metric.add_metric([name], float(read(owner)))
+        yield metric
+
+
+Table = dict[str, tuple[Any, str, Any]]
+
+_G, _C = GaugeMetricFamily, CounterMetricFamily
+
+INFORMER: Table = {
+    "age_seconds": (_G, "Since the server last proved the cache current", lambda i: i.age()),
+    "objects": (_G, "Objects in the cache", lambda i: len(i.cache)),
+    "undecodable_objects": (_G, "Objects kept at their last good copy", lambda i: len(i.broken)),
+    "lists": (_C, "Full lists", lambda i: i.stats.lists),
+    "relists": (_C, "Full lists after the first", lambda i: i.stats.relists),
+    "watches": (_C, "Watches opened", lambda i: i.stats.watches),
+    "events": (_C, "Lines read from watches", lambda i: i.stats.events),
+    "confirmations": (_C, "Silent watches confirmed by a list", lambda i: i.stats.confirmed),
+    "errors": (_C, "Lists and watches that failed", lambda i: i.stats.errors),
+    "undecodable": (_C, "Versions of objects that did not decode", lambda i: i.stats.undecodable),
+    "handler_errors": (_C, "Changes whose handler raised", lambda i: i.handler_errors),
+}
+
+QUEUE: Table = {
+    "depth": (_G, "Keys that wait for a worker", len),
+    "oldest_seconds": (_G, "How long the oldest waits", lambda q: q.oldest()),
+    "busy": (_G, "Keys at work", lambda q: q.busy),
+    "later": (_G, "Keys that wait for their time", lambda q: q.later),
+    "retries": (_C, "Keys queued again after a failure", lambda q: q.retries),
+}
+
+LEASE: Table = {"leading": (_G, "1 while this process leads", lambda e: e.leading)}
+
+RECORDER: Table = {
+    "written": (_C, "Events written or counted up", lambda r: r.written),
+    "dropped": (_C, "Events left out: too many, or refused", lambda r: r.dropped),
+}

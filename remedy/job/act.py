@@ -1,0 +1,87 @@
+"""Carries out one act, and brings back what was heard. Each effect is idempotent."""
+
+from typing import Protocol, assert_never
+
+from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
+from kubenode.api.v1alpha1.permit import Holder
+from remedy.job.model import Act, Heard, Job, Seen
+
+
+class Effects(Protocol):
+    """What this controller may do."""
+
+    async def set_finalizer(self, job: Job, on: bool) -> Job: ...
+    async def delete(self, job: Job) -> None: ...
+    async def cordon(self, job: Job) -> None: ...
+    async def uncordon(self, job: Job) -> None: ...
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard: ...
+    async def notify(self, job: Job) -> str:
+        """Why people could not be told, "" if they were."""
+        ...
+
+    async def label(self, job: Job) -> None: ...
+    async def annotate(self, job: Job) -> None: ...
+
+
+class Leave(Protocol):
+    """Kube Defender as a job meets it: no answer is an answer, with the reason as text."""
+
+    async def ask(self, ask: Ask) -> Verdict | str: ...
+    async def renew(self, permit: str) -> Verdict | str: ...
+    async def release(self, permit: str) -> str: ...
+
+
+async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -> tuple[Job, Heard]:
+    """The job, with the version that our own write gave it, and what came back."""
+    heard = Heard(what)
+    match what:
+        case Act.NONE:
+            pass
+        case Act.ADD_FINALIZER:
+            return await effects.set_finalizer(job, True), heard
+        case Act.REMOVE_FINALIZER:
+            return await effects.set_finalizer(job, False), heard
+        case Act.ASK_PERMIT:
+            return job, _heard(what, await leave.ask(ask_for(job)))
+        case Act.RENEW_PERMIT:
+            permit = job.status.permit
+            return job, _heard(what, await leave.renew(permit.name) if permit else "no permit held")
+        case Act.RELEASE_PERMIT:
+            permit = job.status.permit
+            return job, Heard(what, error=await leave.release(permit.name) if permit else "")
+        case Act.CORDON:
+            await effects.cordon(job)
+        case Act.UNCORDON:
+            await effects.uncordon(job)
+        case Act.EVICT:
+            return job, await effects.evict(job, seen.pods.due if seen.pods is not None else ())
+        case Act.NOTIFY:
+            return job, Heard(what, error=await effects.notify(job))
+        case Act.LABEL:
+            await effects.label(job)
+        case Act.ANNOTATE:
+            await effects.annotate(job)
+        case Act.DELETE:
+            await effects.delete(job)
+        case _:
+            assert_never(what)
+    return job, heard
+
+
+def _heard(what: Act, said: Verdict | str) -> Heard:
+    return Heard(what, error=said) if isinstance(said, str) else Heard(what, verdict=said)
+
+
+def ask_for(job: Job) -> Ask:
+    """The same for the same job and rung, so that asking again gives the same permit."""
+    return Ask(
+        operation=Operation.REPAIR,
+        class_=job.disruption,
+        node=job.spec.node_name,
+        holder=Holder(kind="RemedyOperationJob", name=job.name, uid=job.uid),
+        severity=job.spec.severity,
+        fault_class=job.spec.fault_class,
+        evidence=sorted({fact.source for fact in job.spec.trigger.facts if fact.source})[:64],
+        deadline=job.spec.deadline,
+        dry_run=job.spec.mode is not Mode.ENFORCE and job.spec.mode is not Mode.APPROVE,
+    )

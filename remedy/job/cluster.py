@@ -1,0 +1,128 @@
+"""The job controller's ports over a real cluster and a real Kube Defender: glue, no decision."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from defender.client import DefenderUnreachable, Permits
+from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
+from kubenode.runtime.recorder import EventRecorder
+from remedy.job.events import Event
+from remedy.job.model import Fault, Heard, Job, NodeSeen, Pods
+from remedy.job.nodes import NodeAccess
+from remedy.job.notices import Notices
+from remedy.job.pods import PodAccess
+from remedy.job.store import JobStore
+from remedy.remedier.facts import FactStore
+from remedy.remedier.judge import Judge
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWorld:
+    """What is read."""
+
+    facts: FactStore
+    nodes: NodeAccess
+    pod_access: PodAccess
+    judge: Judge
+    permits: Permits
+
+    def fresh(self) -> bool:
+        return self.facts.fresh()
+
+    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
+        return await self.nodes.read(job, live=live)
+
+    async def fault(self, job: Job) -> Fault:
+        return await self.judge.fault(job)
+
+    async def check(self, permit: str, seconds: float) -> Verdict | None:
+        try:
+            return await self.permits.check(permit, seconds)
+        except DefenderUnreachable:
+            return None
+
+    async def pods(self, job: Job) -> Pods:
+        return await self.pod_access.left(job)
+
+    async def unavailable(self, job: Job, now: datetime) -> timedelta:
+        return await self.pod_access.unavailable(job, now)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEffects:
+    """What is done."""
+
+    store: JobStore
+    nodes: NodeAccess
+    pod_access: PodAccess
+    notices: Notices
+
+    async def set_finalizer(self, job: Job, on: bool) -> Job:
+        return await self.store.set_finalizer(job, on)
+
+    async def delete(self, job: Job) -> None:
+        await self.store.delete(job)
+
+    async def cordon(self, job: Job) -> None:
+        await self.nodes.cordon(job)
+
+    async def uncordon(self, job: Job) -> None:
+        await self.nodes.uncordon(job)
+
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
+        return await self.pod_access.evict(job, pods)
+
+    async def notify(self, job: Job) -> str:
+        return await self.notices.send(job)
+
+    async def label(self, job: Job) -> None:
+        step = job.step.label if job.step is not None else None
+        if step is not None:
+            await self.nodes.set(job, "labels", step.key, step.value)
+
+    async def annotate(self, job: Job) -> None:
+        step = job.step.annotate if job.step is not None else None
+        if step is not None:
+            await self.nodes.set(job, "annotations", step.key, step.value)
+
+
+@dataclass(frozen=True, slots=True)
+class DefenderLeave:
+    """Kube Defender; no answer becomes its reason as text, which means no."""
+
+    permits: Permits
+
+    async def ask(self, ask: Ask) -> Verdict | str:
+        try:
+            return await self.permits.ask(ask)
+        except DefenderUnreachable as error:
+            return str(error)
+
+    async def renew(self, permit: str) -> Verdict | str:
+        try:
+            return await self.permits.renew(permit)
+        except DefenderUnreachable as error:
+            return str(error)
+
+    async def release(self, permit: str) -> str:
+        try:
+            await self.permits.release(permit)
+        except DefenderUnreachable as error:
+            return str(error)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvents:
+    """Events about a job stand at the job and at its node, where people look first."""
+
+    recorder: EventRecorder
+
+    async def emit(self, job: Job, event: Event) -> None:
+        about = {
+            "kind": "RemedyOperationJob",
+            "api_version": RemedyOperationJob.model_fields["api_version"].default,
+            "name": job.name,
+            "uid": job.uid,
+        }
+        await self.recorder.emit(about, event.type, event.reason, event.message)

@@ -1,0 +1,123 @@
+"""The RemedyOperationJob controller: one key in, one Result out.
+
+A run goes round: observe, decide, then either one status patch or one act, until there is nothing
+left to do but wait. What an act brought back is heard by the next round only; whatever must be
+known later is in the status by then. Dying between any two of these loses nothing.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from remedy.job.act import Effects, Leave, act
+from remedy.job.events import Event, told
+from remedy.job.metrics import Metrics
+from remedy.job.model import Act, Heard, Job, Seen
+from remedy.job.observe import World, observe
+from remedy.job.step import step
+from remedy.job.wake import look_again_at
+
+log = logging.getLogger(__name__)
+
+ROUNDS = 24
+"""More changes than one run of a job can have; the rest waits for the next run."""
+AGAIN = Result(requeue_after=timedelta(milliseconds=50))
+GIVE_WAY = Result(requeue_after=timedelta(milliseconds=250))
+LONGEST_WAY = timedelta(seconds=5)
+"""A new job gives way to others' creation for so long at most."""
+
+
+class Jobs(Protocol):
+    def get(self, key: str) -> Job | None: ...
+
+    async def save(self, before: Job, after: Job) -> Job:
+        """Write the difference of the statuses; Conflict when somebody wrote since `before`."""
+        ...
+
+    async def settled(self, job: Job) -> None:
+        """Return when `get` gives what we wrote, or something newer."""
+        ...
+
+
+class Recorder(Protocol):
+    async def emit(self, job: Job, event: Event) -> None: ...
+
+
+def never_busy() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class JobController:
+    """busy  whether many faults still wait for their jobs. In a storm the first writes of new jobs
+    would share the API server with the creation of the others; every fault gets its job first.
+    """
+
+    jobs: Jobs
+    world: World
+    effects: Effects
+    leave: Leave
+    recorder: Recorder
+    metrics: Metrics
+    clock: Clock
+    fence: Fence
+    busy: Callable[[], bool] = never_busy
+
+    async def reconcile(self, key: str) -> Result:
+        job = self.jobs.get(key)
+        if job is None:
+            return DONE
+        new = job.phase is JobPhase.PENDING and self.clock.now() - job.created < LONGEST_WAY
+        if new and self.busy():
+            return GIVE_WAY
+        first, heard = job, None
+        for _ in range(ROUNDS):
+            seen = await observe(job, self.world, self.clock.now(), heard)
+            after, what = step(job, seen)
+            if after != job:
+                job, heard = await self.save(job, after), None
+            elif what is Act.NONE or what is Act.DELETE:
+                break
+            else:
+                job, heard = await self.do(job, what, seen)
+        else:
+            await self.jobs.settled(job)
+            return AGAIN
+        if what is Act.DELETE:
+            self.fence.check()
+            await self.effects.delete(job)
+            return DONE
+        if job is not first:
+            await self.jobs.settled(job)
+        at = look_again_at(job, seen)
+        return DONE if at is None else Result(max(at - self.clock.now(), timedelta(0)))
+
+    async def save(self, before: Job, after: Job) -> Job:
+        self.fence.check()
+        saved = await self.jobs.save(before, after)
+        self.metrics.changed(before, after)
+        if (event := told(before, after)) is not None:
+            await self.recorder.emit(after, event)
+        if after.phase is not before.phase:
+            log.info(
+                "job moved",
+                extra={
+                    "job": after.name,
+                    "node": after.spec.node_name,
+                    "old": str(before.phase),
+                    "new": str(after.phase),
+                    "why": after.status.message,
+                },
+            )
+        return saved
+
+    async def do(self, job: Job, what: Act, seen: Seen) -> tuple[Job, Heard]:
+        self.fence.check()
+        self.metrics.acts.labels(what).inc()
+        return await act(job, what, seen, self.effects, self.leave)

@@ -1,0 +1,27 @@
+"""The Kubernetes Events that a job emits: once per change of phase, and once per new hold."""
+
+from dataclasses import dataclass
+
+from kubenode.api.v1alpha1 import JobPhase
+from remedy.job.model import Job
+
+WARN = frozenset({JobPhase.NEEDS_HUMAN, JobPhase.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    type: str
+    reason: str
+    message: str
+
+
+def told(before: Job, after: Job) -> Event | None:
+    """What people should hear of the change from `before` to `after`; None for nothing new."""
+    if after.phase is not before.phase:
+        kind = "Warning" if after.phase in WARN else "Normal"
+        about = f"node {after.spec.node_name}: {after.status.message}".rstrip(": ")
+        return Event(kind, f"Job{after.phase}", about)
+    old, new = before.status.hold, after.status.hold
+    if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
+        return None
+    return Event("Normal", "JobHeld", f"node {after.spec.node_name}: {new.reason}: {new.message}")

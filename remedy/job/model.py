@@ -1,0 +1,322 @@
+"""The words of one job's decision: what is remembered (Job), what is observed (Seen), what may be
+done (Act).
+
+Nothing here decides and nothing here does I/O. Job holds the spec and status models of the API as
+they are; they are never changed in place, only copied with changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.v1alpha1 import Disruption, JobPhase, RemedyOperationJob, Rung, Step, Verdict
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    AgentRequest,
+    AlsoMatched,
+    RemedyOperationJobSpec,
+    RemedyOperationJobStatus,
+    StepBy,
+    StepState,
+    StepStatus,
+)
+from rules.truth import Truth
+
+FINALIZER = "kubenode.io/remedy"
+CORDONED_BY = "kubenode.io/cordoned-by"
+"""Annotation on a Node: the name of the job whose cordon it is."""
+ALSO_MATCHED = "kubenode.io/also-matched"
+"""Annotation on a job: the rules that lost the choice, `name: why` per line."""
+CLOSING = "Closing"
+"""Condition type of a job that is decided to end and undoes what is its own first."""
+
+
+class Act(StrEnum):
+    """The one thing that a run does to the world, each idempotent."""
+
+    NONE = "None"
+    ADD_FINALIZER = "AddFinalizer"
+    REMOVE_FINALIZER = "RemoveFinalizer"
+    ASK_PERMIT = "AskPermit"
+    RENEW_PERMIT = "RenewPermit"
+    RELEASE_PERMIT = "ReleasePermit"
+    CORDON = "Cordon"
+    UNCORDON = "Uncordon"
+    EVICT = "Evict"
+    NOTIFY = "Notify"
+    LABEL = "Label"
+    ANNOTATE = "Annotate"
+    DELETE = "Delete"
+
+
+HARMFUL = frozenset({Act.CORDON, Act.EVICT})
+"""Acts that take something away from workloads: never without a permit and plain evidence."""
+
+
+class CloseReason(StrEnum):
+    """Why a job ends; it outlives a restart as the reason of the condition Closing."""
+
+    PROVEN = "Proven"
+    GAVE_UP = "GaveUp"
+    FAULT_GONE = "FaultGone"
+    NODE_GONE = "NodeGone"
+    PERSON_CANCELLED = "PersonCancelled"
+    PERSON_UNCORDONED = "PersonUncordoned"
+    DENIED = "Denied"
+    APPROVAL_EXPIRED = "ApprovalExpired"
+    JOB_DELETED = "JobDeleted"
+
+    @property
+    def phase(self) -> JobPhase:
+        match self:
+            case CloseReason.PROVEN:
+                return JobPhase.SUCCEEDED
+            case CloseReason.GAVE_UP:
+                return JobPhase.FAILED
+            case _:
+                return JobPhase.CANCELLED
+
+    @property
+    def outlasts_the_job(self) -> bool:
+        """Whether no other job may follow while the incident lasts: it was given up, or a person
+        spoke.
+        """
+        return self not in (CloseReason.PROVEN, CloseReason.FAULT_GONE, CloseReason.NODE_GONE)
+
+
+INCIDENT_ENDS = timedelta(minutes=10)
+"""An incident is over when its evidence has been known false for this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What we remember. `finalizer` is whether ours is on; `created` the API server's time."""
+
+    name: str
+    uid: str
+    created: datetime
+    spec: RemedyOperationJobSpec
+    status: RemedyOperationJobStatus
+    deleting: bool = False
+    finalizer: bool = False
+    also_matched: tuple[AlsoMatched, ...] = ()
+    """As the remedier wrote it beside the spec; it goes into the first status."""
+    generation: int = field(default=0, compare=False)
+    resource_version: str = field(default="", compare=False)
+
+    @classmethod
+    def of(cls, obj: RemedyOperationJob) -> "Job":
+        if obj.metadata.creation_timestamp is None:
+            raise ValueError(
+                f"job {obj.metadata.name} has no creationTimestamp: not read from a server"
+            )
+        return cls(
+            name=obj.metadata.name,
+            uid=obj.metadata.uid,
+            created=obj.metadata.creation_timestamp,
+            spec=obj.spec,
+            status=obj.status,
+            deleting=obj.metadata.deletion_timestamp is not None,
+            finalizer=FINALIZER in obj.metadata.finalizers,
+            also_matched=_also_matched(obj.metadata.annotations.get(ALSO_MATCHED)),
+            generation=obj.metadata.generation,
+            resource_version=obj.metadata.resource_version,
+        )
+
+    def having(self, **changes: Any) -> "Job":
+        """This job with changes to its status."""
+        return replace(self, status=self.status.model_copy(update=changes))
+
+    @property
+    def phase(self) -> JobPhase:
+        return self.status.phase
+
+    @property
+    def mark(self) -> str:
+        """What stands in the annotation of a node that this job cordoned."""
+        return self.name
+
+    @property
+    def rung(self) -> Rung:
+        return self.spec.ladder[self.status.rung]
+
+    @property
+    def disruption(self) -> Disruption:
+        return self.rung.disruption_class
+
+    @property
+    def step(self) -> Step | None:
+        """The step that is next or under way; None when the rung's steps are done."""
+        steps = self.rung.steps
+        return steps[self.status.step] if self.status.step < len(steps) else None
+
+    @property
+    def record(self) -> StepStatus | None:
+        """What is written of `step`."""
+        return next(
+            (
+                r
+                for r in self.status.steps
+                if (r.rung, r.index) == (self.status.rung, self.status.step)
+            ),
+            None,
+        )
+
+    @property
+    def answer(self) -> AgentRequest | None:
+        """The agent's answer to the request under way."""
+        record, agent = self.record, self.status.agent
+        if record is None or agent is None or not record.request_id:
+            return None
+        return agent.requests.get(record.request_id)
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether an agent was asked for something and we do not know what became of it."""
+        record = self.record
+        return (
+            self.phase is JobPhase.RUNNING
+            and record is not None
+            and record.by is StepBy.AGENT
+            and record.state is StepState.RUNNING
+        )
+
+    @property
+    def close_reason(self) -> CloseReason | None:
+        """Why the job ends or has ended; None while it goes on. Unreadable reads as given up."""
+        found = self.condition(CLOSING)
+        if found is None or found.status is not ConditionStatus.TRUE:
+            return None
+        try:
+            return CloseReason(found.reason)
+        except ValueError:
+            return CloseReason.GAVE_UP
+
+    def condition(self, type_: str) -> Condition | None:
+        return next((c for c in self.status.conditions if c.type == type_), None)
+
+
+def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
+    lines = (line.partition(": ") for line in (text or "").splitlines()[:64])
+    return tuple(AlsoMatched(remedier=name[:253], why=why[:256]) for name, _, why in lines if name)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """The job's node. `cordoned_by` is our annotation, "" for none; `boot_id` "" is unknown."""
+
+    unschedulable: bool = False
+    cordoned_by: str = ""
+    boot_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the loaded program says of the job's own rule now.
+
+    agreed  both engines say so, or the operator's policy lets one be enough
+    gone    proof: TRUE when the evidence is known false by reports made since the last act
+    why     a sentence for holds: which leaf is unknown, which guard true, which engine differs
+    """
+
+    evidence: Truth = Truth.UNKNOWN
+    guards: Truth = Truth.UNKNOWN
+    agreed: bool = False
+    gone: Truth = Truth.UNKNOWN
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Pods that have to leave the node: `left` in all, `due` those to be evicted next, in order."""
+
+    left: int = 0
+    due: tuple[str, ...] = ()
+    waiting: str = ""
+    """Why pods are left that are not due, "" if they only need time to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """An eviction that was refused: which pod, by which budgets, in the server's words."""
+
+    pod: str
+    budget: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came back from the act of the run before. `error` is why no verdict came."""
+
+    act: Act
+    verdict: Verdict | None = None
+    error: str = ""
+    evicted: tuple[str, ...] = ()
+    moved: str = ""
+    """Notes on the evicted pods, by which their replacements are found again."""
+    blocked: Blocked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What we observe this time, never what we remember asking for.
+
+    fresh        the caches are current; else nothing new is begun
+    node         None: gone, or another one under the same name
+    permit       Kube Defender's answer to `check`; None: not asked, or no answer
+    pods         None: not looked at
+    unavailable  sum of the time that evicted pods had no ready replacement; None: not looked at
+    """
+
+    now: datetime
+    node: NodeSeen | None
+    fresh: bool = True
+    fault: Fault = Fault()
+    permit: Verdict | None = None
+    pods: Pods | None = None
+    unavailable: timedelta | None = None
+    heard: Heard | None = None
+
+
+def irreversible(step: Step) -> bool:
+    """Whether undoing cannot bring back what was: a cordon and a drain can be undone, a restart
+    cannot.
+    """
+    return step.disruption is not Disruption.NONE and step.name not in ("cordon", "migrate")
+
+
+SUPPORTED = frozenset(
+    {"cordon", "uncordon", "migrate", "notify", "label", "annotate", "wait", "agent"}
+)
+
+
+def unsupported(ladder: list[Rung]) -> str:
+    """What of `ladder` this version cannot do, as a sentence; "" if all can be done."""
+    for rung in ladder:
+        if rung.verify.checks:
+            return f"rung {rung.name}: verify.checks is not available in this version"
+        for step in rung.steps:
+            if why := unsupported_step(step):
+                return f"rung {rung.name}: {why}"
+    return ""
+
+
+def unsupported_step(step: Step) -> str:
+    if step.name not in SUPPORTED:
+        return f"step {step.name} is not available in this version"
+    if step.migrate is not None:
+        if step.migrate.on_timeout == "Delete":
+            return "step migrate with onTimeout Delete is not available in this version"
+        if step.migrate.surge != "None":
+            return "step migrate with surge First is not available in this version"
+        for policy in step.migrate.pod_policies:
+            if policy.mode in ("DeleteAfter", "Gang"):
+                return (
+                    f"step migrate with a pod policy {policy.mode} is not available in this version"
+                )
+    return ""

@@ -1,0 +1,224 @@
+"""The moves a job can make: wait with a reason, change phase, climb, give up, end.
+
+Each answers (job, act) where either the job changed or an act is chosen, never both. So what is
+about to be done is always in the status, written and awaited, before it is done.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Reason, Verdict
+from kubenode.api.v1alpha1.noderemedier import OnGiveUp
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    Hold,
+    Owned,
+    PermitStatus,
+    StepState,
+    StepStatus,
+)
+from remedy.job.model import CLOSING, Act, CloseReason, Job, Seen
+from rules.truth import Truth
+
+Move = tuple[Job, Act]
+
+LOOK_AGAIN = timedelta(seconds=30)
+"""After this a hold is looked at again that nothing else would wake."""
+SOON, LATE = timedelta(seconds=5), timedelta(minutes=1)
+YIELD_LONGEST = timedelta(hours=1)
+MESSAGE = 1024
+
+
+def wait(job: Job) -> Move:
+    return job, Act.NONE
+
+
+def hold(
+    job: Job,
+    now: datetime,
+    reason: HoldReason | Reason,
+    message: str,
+    *,
+    scope: str = "",
+    until: datetime | None = None,
+    quiet: timedelta = timedelta(0),
+) -> Move:
+    """Wait, and say why. The same hold is written again only when its time to look has passed.
+
+    quiet   and then only so much later: a thousand jobs that wait for one slot must not write
+            whenever they ask; `remedy.job.wake` heeds what was heard meanwhile
+    """
+    new = Hold(
+        reason=reason,
+        scope=scope[:317],
+        message=message[:MESSAGE],
+        look_again_at=max(until or now + LOOK_AGAIN, now + timedelta(seconds=1)),
+    )
+    old = job.status.hold
+    same = old is not None and (old.reason, old.scope, old.message) == (
+        new.reason,
+        new.scope,
+        new.message,
+    )
+    if same and not due(job, now - quiet):
+        return wait(job)
+    return job.having(hold=new), Act.NONE
+
+
+def due(job: Job, now: datetime) -> bool:
+    """Whether the job's hold is to be looked at again, or there is none."""
+    old = job.status.hold
+    return old is None or old.look_again_at is None or now >= old.look_again_at
+
+
+def held_for(job: Job, *reasons: str) -> bool:
+    return job.status.hold is not None and job.status.hold.reason in reasons
+
+
+def patience(waited: timedelta) -> timedelta:
+    """How long until the next try: a quarter of the time waited so far, within SOON and LATE."""
+    return min(max(waited / 4, SOON), LATE)
+
+
+def enter(job: Job, phase: JobPhase, message: str = "", **changes: object) -> Move:
+    """Into another phase; the hold of the old one ends unless `changes` set one."""
+    return job.having(phase=phase, message=message[:MESSAGE], **{"hold": None, **changes}), Act.NONE
+
+
+def set_condition(
+    job: Job, now: datetime, type_: str, reason: str, message: str = "", *, status: bool = True
+) -> list[Condition]:
+    """The job's conditions with this one; its time moves when the status or the reason does."""
+    state = ConditionStatus.TRUE if status else ConditionStatus.FALSE
+    old = job.condition(type_)
+    same = old is not None and (old.status, old.reason) == (state, reason)
+    new = Condition(
+        type=type_,
+        status=state,
+        reason=reason,
+        message=message[:MESSAGE],
+        last_transition_time=old.last_transition_time if old is not None and same else now,
+    )
+    return [c for c in job.status.conditions if c.type != type_] + [new]
+
+
+def granted(job: Job, now: datetime, verdict: Verdict) -> Job:
+    """The permit of `verdict` in the status; the first grant is the timeline's."""
+    first = job.status.permit
+    at = verdict.granted_at or (first.granted_at if first else None) or now
+    permit = PermitStatus(
+        name=verdict.permit or (first.name if first else ""),
+        class_=verdict.class_ or job.disruption,
+        granted_at=at,
+        expires_at=verdict.expires_at,
+    )
+    timeline = job.status.timeline
+    if timeline.permit_granted is None:
+        timeline = timeline.model_copy(update={"permit_granted": at})
+    conditions = set_condition(job, now, "Permitted", Reason.GRANTED)
+    return job.having(permit=permit, timeline=timeline, conditions=conditions)
+
+
+def climb(job: Job, now: datetime, why: str) -> Move:
+    """To the next rung, or give up where there is none."""
+    after = job.status.rung + 1
+    if after >= len(job.spec.ladder):
+        return give_up(job, now, f"{why}; no rung is left")
+    return enter(
+        job,
+        JobPhase.AWAITING_PERMIT,
+        f"rung {job.rung.name}: {why}",
+        rung=after,
+        step=0,
+        evidence_false_since=None,
+    )
+
+
+def give_up(job: Job, now: datetime, why: str) -> Move:
+    if job.spec.on_give_up is OnGiveUp.HOLD:
+        return enter(job, JobPhase.NEEDS_HUMAN, why, evidence_false_since=None)
+    return close(job, now, CloseReason.GAVE_UP, why)
+
+
+def close(job: Job, now: datetime, reason: CloseReason, why: str) -> Move:
+    """End the job; first what is ours on the node is undone and the permit released."""
+    conditions = set_condition(job, now, CLOSING, reason, why)
+    ended = job.having(
+        conditions=conditions,
+        message=why[:MESSAGE],
+        hold=None,
+        steps=_nothing_goes_on(job.status.steps, now),
+        evidence_false_since=None,
+    )
+    if job.status.owned.cordon or job.status.permit is not None:
+        return ended, Act.NONE
+    return closed(ended, now, reason)
+
+
+def closed(job: Job, now: datetime, reason: CloseReason) -> Move:
+    timeline = job.status.timeline.model_copy(update={"closed": now})
+    return enter(job, reason.phase, job.status.message, timeline=timeline)
+
+
+def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepStatus]:
+    """A step that was under way when its job ended is Cancelled, which is not Done (F16)."""
+    going = (StepState.RUNNING, StepState.WAITING)
+    return [
+        r.model_copy(update={"state": StepState.CANCELLED, "finished_at": now})
+        if r.state in going
+        else r
+        for r in steps
+    ]
+
+
+def disown(job: Job) -> Owned:
+    return job.status.owned.model_copy(update={"cordon": False})
+
+
+def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
+    """None when nothing speaks against an act that disrupts; else the hold, or the end, that says
+    why.
+
+    evidence   whether the fault must still be plain true: not once this rung did what cannot be
+    undone
+    """
+    if not seen.fresh:
+        return hold(job, seen.now, Reason.STALE_DATA, "what we know of the cluster is out of date")
+    fault = seen.fault
+    if evidence and fault.evidence is Truth.FALSE:
+        return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if evidence and fault.evidence is Truth.UNKNOWN:
+        return hold(job, seen.now, HoldReason.FAULT_UNKNOWN, fault.why or "the evidence is unknown")
+    if evidence and not fault.agreed:
+        why = fault.why or "the rule engines do not agree"
+        return hold(job, seen.now, HoldReason.ENGINES_DISAGREE, why)
+    if fault.guards is not Truth.FALSE:
+        state = "is true" if fault.guards is Truth.TRUE else "is unknown"
+        return hold(
+            job, seen.now, HoldReason.GUARD_TRUE, fault.why or f"a guard of the rule {state}"
+        )
+    return None
+
+
+def stands(job: Job, seen: Seen, needed: timedelta) -> Move | None:
+    """None when the permit is held for as long as `needed`; else the move that regains it.
+
+    First it is renewed, for it may only end too soon; a lost one is asked for anew, at the times of
+    the hold.
+    """
+    if job.disruption is Disruption.NONE or (seen.permit is not None and seen.permit.allowed):
+        return None
+    now, heard = seen.now, seen.heard
+    if heard is not None and heard.act in (Act.RENEW_PERMIT, Act.ASK_PERMIT):
+        verdict = heard.verdict
+        if verdict is not None and verdict.allowed:
+            if verdict.expires_at is None or verdict.expires_at >= now + needed:
+                return granted(job, now, verdict).having(hold=None), Act.NONE
+            why = "permits are shorter than this step: raise their life or lower its timeout"
+        else:
+            why = verdict.message if verdict is not None else heard.error
+        until = verdict.look_again_at if verdict is not None else None
+        return hold(job, now, HoldReason.PERMIT_LOST, f"permit lost: {why}", until=until)
+    if not held_for(job, HoldReason.PERMIT_LOST):
+        return job, Act.RENEW_PERMIT
+    return (job, Act.ASK_PERMIT) if due(job, now) else wait(job)

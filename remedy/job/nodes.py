@@ -1,0 +1,77 @@
+"""What a job reads of its Node and changes on it: the cordon under our mark, labels, annotations.
+
+Every change reads the Node live first, compares its uid, and is written with the resourceVersion
+of that reading: a person who wrote in between is seen by the next run, not overwritten.
+"""
+
+from typing import Any
+
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, structs
+from remedy.job.model import CORDONED_BY, Job, NodeSeen
+
+_node = structs(Node)
+
+
+def seen(node: Node) -> NodeSeen:
+    return NodeSeen(
+        unschedulable=node.spec.unschedulable,
+        cordoned_by=node.metadata.annotations.get(CORDONED_BY, ""),
+        boot_id=node.status.node_info.boot_id,
+        labels=node.metadata.labels,
+        annotations=node.metadata.annotations,
+    )
+
+
+def same(node: Node, job: Job) -> bool:
+    """Whether it is the node that the job was made for; without a uid the name's word is taken."""
+    return job.spec.node_uid in ("", node.metadata.uid)
+
+
+class NodeAccess:
+    def __init__(self, kube: Kube, informer: Informer[Node]) -> None:
+        self._kube = kube
+        self._informer = informer
+
+    async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
+        node = await self._live(job) if live else self._informer.get(job.spec.node_name)
+        return seen(node) if node is not None and same(node, job) else None
+
+    async def _live(self, job: Job) -> Node | None:
+        try:
+            return await self._kube.get(paths.node(job.spec.node_name), _node)
+        except NotFound:
+            return None
+
+    async def cordon(self, job: Job) -> None:
+        """Unschedulable and marked as ours in one write; nothing if it is unschedulable already."""
+        node = await self._live(job)
+        if node is None or not same(node, job) or node.spec.unschedulable:
+            return
+        mark = {CORDONED_BY: job.mark}
+        await self._patch(node, {"annotations": mark}, {"unschedulable": True})
+
+    async def uncordon(self, job: Job) -> None:
+        """Take off our mark and with it the cordon; nothing if the mark is not ours."""
+        node = await self._live(job)
+        if node is None or not same(node, job) or seen(node).cordoned_by != job.mark:
+            return
+        await self._patch(node, {"annotations": {CORDONED_BY: None}}, {"unschedulable": None})
+
+    async def set(self, job: Job, kind: str, key: str, value: str) -> None:
+        """One label or annotation; `kind` is the metadata field."""
+        node = await self._live(job)
+        if node is not None and same(node, job):
+            await self._patch(node, {kind: {key: value}})
+
+    async def _patch(
+        self, node: Node, metadata: dict[str, Any], spec: dict[str, Any] | None = None
+    ) -> None:
+        version = {"resourceVersion": node.metadata.resource_version}
+        body: dict[str, Any] = {"metadata": {**metadata, **version}}
+        if spec is not None:
+            body["spec"] = spec
+        await self._kube.patch(paths.node(node.metadata.name), body)

@@ -1,0 +1,61 @@
+"""Tells people about a node by a Kubernetes Event, once per step however often it is tried."""
+
+import hashlib
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, KubeError
+from remedy.job.model import Job
+
+COMPONENT = "kubenode-remedy"
+NAMESPACE = "default"
+"""Where Events about cluster-scoped objects live: core/v1 validation wants it."""
+REASON = "NodeRepair"
+
+
+class Notices:
+    def __init__(self, kube: Kube, clock: Clock) -> None:
+        self._kube, self._clock = kube, clock
+
+    async def send(self, job: Job) -> str:
+        """Why it could not be told, "" if it was. The name makes a second try the same Event."""
+        try:
+            await self._kube.create(paths.events(NAMESPACE), self._event(job))
+        except AlreadyExists:
+            return ""
+        except KubeError as error:
+            return str(error)
+        return ""
+
+    def _event(self, job: Job) -> dict[str, Any]:
+        step, record = job.step, job.record
+        notify = step.notify if step is not None else None
+        rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
+        text = (notify.message if notify else "") or f"fault {job.spec.fault_class}"
+        attempt = (record.rung, record.index, record.attempts) if record is not None else ()
+        digest = hashlib.sha256(repr((job.uid, attempt)).encode()).hexdigest()[:16]
+        now = format_time(self._clock.now())
+        node = job.spec.node_name
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{node[:230].rstrip('.-')}.{digest}", "namespace": NAMESPACE},
+            "involvedObject": {
+                "kind": "Node",
+                "apiVersion": "v1",
+                "name": node,
+                "uid": job.spec.node_uid,
+            },
+            "type": "Warning",
+            "reason": REASON,
+            "message": f"{text} (rule {rule}, job {job.name})"[:1024],
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": COMPONENT,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }

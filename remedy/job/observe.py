@@ -1,0 +1,108 @@
+"""Reads the world for one job. I/O, no decision: what the phase has no use for is not read."""
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
+from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from remedy.job.model import Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.running import ACT
+from remedy.job.step import watched
+from rules.truth import Truth
+
+
+class World(Protocol):
+    """What this controller may read."""
+
+    def fresh(self) -> bool:
+        """Whether the caches are current enough to act on."""
+        ...
+
+    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
+        """The job's node; None if it is gone or another one. `live` asks the API server."""
+        ...
+
+    async def fault(self, job: Job) -> Fault: ...
+
+    async def check(self, permit: str, seconds: float) -> Verdict | None:
+        """Kube Defender's word on a permit, None if it gave none."""
+        ...
+
+    async def pods(self, job: Job) -> Pods: ...
+
+    async def unavailable(self, job: Job, now: datetime) -> timedelta:
+        """How long pods that this job evicted had no ready replacement, summed."""
+        ...
+
+
+async def observe(job: Job, world: World, now: datetime, heard: Heard | None = None) -> Seen:
+    node = await world.node(job, live=_acting(job)) if not job.phase.closed else None
+    fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
+    return Seen(
+        now=now,
+        node=node,
+        fresh=world.fresh(),
+        fault=fault,
+        permit=await _permit(job, world),
+        pods=await world.pods(job) if _draining(job) else None,
+        unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
+        heard=heard,
+    )
+
+
+def _acting(job: Job) -> bool:
+    """Whether the next thing may be an act on the node: then the cache is not good enough."""
+    return job.close_reason is not None or (job.phase is JobPhase.RUNNING and not job.in_flight)
+
+
+def _asks_for_the_fault(job: Job) -> bool:
+    match job.phase:
+        case _ if job.phase.closed:
+            return watched(job)
+        case JobPhase.PENDING:
+            return False
+        case JobPhase.RUNNING:
+            return _disrupting(job)
+        case _:
+            return job.close_reason is None
+
+
+def _disrupting(job: Job) -> bool:
+    step = job.step
+    return (
+        job.phase is JobPhase.RUNNING
+        and job.close_reason is None
+        and not job.in_flight
+        and step is not None
+        and step.disruption is not Disruption.NONE
+    )
+
+
+async def _permit(job: Job, world: World) -> Verdict | None:
+    permit, step = job.status.permit, job.step
+    if permit is None or step is None or not _disrupting(job):
+        return None
+    needed = step.body.timeout if step.agent is not None else ACT
+    return await world.check(permit.name, needed.total_seconds())
+
+
+def _draining(job: Job) -> bool:
+    step, record = job.step, job.record
+    return (
+        _disrupting(job)
+        and step is not None
+        and step.migrate is not None
+        and record is not None
+        and record.state is StepState.RUNNING
+    )
+
+
+def _proving(job: Job, fault: Fault, now: datetime) -> bool:
+    since = job.status.evidence_false_since
+    return (
+        job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)
+        and job.close_reason is None
+        and since is not None
+        and fault.gone is Truth.TRUE
+        and now >= since + job.rung.verify.for_
+    )

@@ -1,0 +1,59 @@
+"""When a job must be looked at even if nothing changes. Pure."""
+
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import JobPhase
+from remedy.job.model import INCIDENT_ENDS, Act, Job, Seen
+from remedy.job.moves import LATE, LOOK_AGAIN, SOON
+from remedy.job.running import ANSWER_GRACE
+from remedy.job.step import ask_again_at, renew_at, verify_until, watched
+
+
+def look_again_at(job: Job, seen: Seen) -> datetime | None:
+    """When the job must be looked at even if nothing changes; None for never."""
+    now, status = seen.now, job.status
+    if job.phase.closed:
+        if status.timeline.closed is None:
+            return None
+        times = [status.timeline.closed + job.spec.ttl_after_finished]
+        if watched(job) and status.evidence_false_since is not None:
+            times.append(status.evidence_false_since + INCIDENT_ENDS)
+        return min((t for t in times if t > now), default=None)
+    times = [now + LATE]
+    if status.hold is not None and status.hold.look_again_at is not None:
+        times.append(status.hold.look_again_at)
+    if job.phase is JobPhase.AWAITING_PERMIT:
+        heard = seen.heard
+        if heard is not None and heard.act is Act.ASK_PERMIT:
+            times.append(ask_again_at(job, now, heard.verdict))
+        elif status.hold is not None:
+            times.append(now + LOOK_AGAIN)
+    if job.phase is JobPhase.AWAITING_APPROVAL:
+        times.append(job.created + job.spec.approval.expires_after)
+    if (
+        job.phase in (JobPhase.RUNNING, JobPhase.VERIFYING)
+        and status.permit
+        and status.permit.expires_at
+    ):
+        times.append(renew_at(job))
+    if job.phase is JobPhase.RUNNING:
+        times.extend(_step_times(job, now))
+    if job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN):
+        if status.evidence_false_since is not None:
+            times.append(status.evidence_false_since + job.rung.verify.for_)
+        times.append(verify_until(job))
+    return max(min((t for t in times if t > now), default=now + SOON), now)
+
+
+def _step_times(job: Job, now: datetime) -> list[datetime]:
+    record, what = job.record, job.step
+    if record is None or what is None or record.started_at is None or record.expires_at is None:
+        return [now + LOOK_AGAIN]
+    times = [record.expires_at, record.expires_at + ANSWER_GRACE]
+    if what.wait is not None:
+        times.append(record.started_at + what.wait.for_)
+    if what.migrate is not None:
+        # Nobody tells us that a pod has ended: pods are listed, not watched.
+        waited = now - record.started_at
+        times.append(now + min(max(waited / 8, timedelta(seconds=1)), SOON))
+    return times

@@ -1,0 +1,262 @@
+"""The Remedy operator: its informers and controllers, wired. Whoever runs it brings the outside.
+
+Two rings of parts (kubenode.runtime.process): the ground follows the API server and runs on every
+replica, so that a new leader starts with warm caches; the parts on it decide and act, and start
+once the lease is held.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from defender.client import Permits
+from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.controller import Controller, Reconcile
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Event, Node, structs
+from kubenode.runtime.process import Part
+from kubenode.runtime.recorder import EventRecorder
+from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
+from remedy.job.controller import JobController
+from remedy.job.drain import Protection
+from remedy.job.metrics import Metrics as JobMetrics
+from remedy.job.nodes import NodeAccess
+from remedy.job.notices import COMPONENT, Notices
+from remedy.job.pods import PodAccess
+from remedy.job.store import JobStore
+from remedy.registry.engine import Engine
+from remedy.registry.metrics import EngineCollector
+from remedy.registry.registry import Registry
+from remedy.registry.reporter import Reporter
+from remedy.remedier.controller import Remedier, past_of
+from remedy.remedier.evaluator import Evaluator
+from remedy.remedier.facts import FactStore
+from remedy.remedier.judge import Judge
+from remedy.remedier.metrics import Metrics as RemedierMetrics
+from rules.diagnose import Diagnoser
+
+MANY = 16
+"""Nodes that wait to be judged: more are a storm."""
+NODES_OF = "node"
+REMEDIER_OF = "remedier"
+
+
+@dataclass(frozen=True, slots=True)
+class RemedySettings:
+    """one_engine_is_enough  the policy `reference`: act although the second engine is away
+    protection            whose pods leave a node late
+    deciders, actors      nodes and jobs at work at a time
+    look_again            for rules whose evidence changes with time alone
+    """
+
+    one_engine_is_enough: bool = False
+    protection: Protection = field(default_factory=Protection)
+    deciders: int = 64
+    actors: int = 32
+    look_again: timedelta = timedelta(minutes=1)
+
+
+class RemedyOperator:
+    """kube       the API server; `permits` is Kube Defender, in process or over HTTP
+    diagnoser  both rule engines behind their port; closed by `close`
+    fence      the lease: checked before every write
+    runtime    where informers and queues show themselves, if anywhere
+    informer   what follows the API server
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        permits: Permits,
+        diagnoser: Diagnoser,
+        fence: Fence,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: RemedySettings | None = None,
+        runtime: RuntimeMetrics | None = None,
+        informer: type[Informer[Any]] = Informer,
+    ) -> None:
+        self.settings = settings or RemedySettings()
+        self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
+        self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
+        self.events: Informer[Event] = informer(
+            kube,
+            paths.events(),
+            structs(Event),
+            field_selector="involvedObject.kind=Node",
+            name="node events",
+            clock=clock,
+        )
+        self.remediers: Informer[NodeRemedier] = informer(
+            kube,
+            paths.custom(NodeRemedier.resource.plural),
+            NodeRemedier.from_server,
+            clock=clock,
+        )
+        self.jobs: Informer[RemedyOperationJob] = informer(
+            kube,
+            paths.custom(RemedyOperationJob.resource.plural),
+            RemedyOperationJob.from_server,
+            clock=clock,
+        )
+        self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
+        self.jobs.add_index(REMEDIER_OF, _remedier_of)
+        self.recorder = EventRecorder(kube, COMPONENT, clock)
+        self.facts = FactStore(
+            self.nodes, self.events, lambda node: past_of(self.jobs, node), clock
+        )
+        self.engine = Engine(diagnoser, clock)
+        remedier_metrics = RemedierMetrics(registry)
+        self.evaluator = Evaluator(self.engine, self.facts.facts, clock, remedier_metrics)
+        self.rules = Registry(
+            self.remediers,
+            self.jobs,
+            self.nodes,
+            self.engine,
+            clock,
+            self.recorder,
+            one_engine_is_enough=self.settings.one_engine_is_enough,
+        )
+        self.decider = self._decider(remedier_metrics)
+        self.remedier = self._remedier()
+        self.job = self._jobs(permits, JobMetrics(registry))
+        self.reports = Reporter(kube, self.remediers, self.jobs, self.rules, clock, fence)
+        self.reporter = self._reporter()
+        self.rules.on_load.append(self._rules_loaded)
+        registry.register(EngineCollector(diagnoser))
+        if runtime is not None:
+            for each in self._informers:
+                runtime.informer(each)
+            runtime.recorder(self.recorder)
+
+    @property
+    def _informers(self) -> tuple[Informer[Any], ...]:
+        return self.nodes, self.events, self.remediers, self.jobs
+
+    @property
+    def ground(self) -> list[Part]:
+        """What may run without the lease, and ends last: whoever decides still gets answers."""
+        return [*self._informers, self.recorder, self.evaluator]
+
+    @property
+    def parts(self) -> list[Part]:
+        """What decides and acts: to be started once the lease is held."""
+        return [self.rules, self.remedier, self.job, self.reporter]
+
+    def ready(self) -> bool:
+        """Whether the caches are current and the rules are loaded."""
+        return all(i.fresh() for i in self._informers) and self.rules.loaded.is_set()
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def _controller(self, name: str, reconcile: Reconcile, workers: int) -> Controller:
+        queue: WorkQueue[str] = WorkQueue(self._clock, rate=2000.0, burst=20_000.0)
+        meter = self._runtime.controller(name, queue) if self._runtime is not None else None
+        return Controller(
+            name,
+            reconcile,
+            workers=workers,
+            queue=queue,
+            clock=self._clock,
+            fence=self._fence,
+            meter=meter,
+        )
+
+    def _decider(self, metrics: RemedierMetrics) -> Remedier:
+        return Remedier(
+            self._kube,
+            self.nodes,
+            self.jobs,
+            self.facts,
+            self.evaluator,
+            self.rules,
+            self._clock,
+            self._fence,
+            self.recorder,
+            metrics,
+            self.settings.look_again,
+        )
+
+    def _remedier(self) -> Controller:
+        remedier = self.decider
+        controller = self._controller("remedier", remedier.reconcile, self.settings.deciders)
+        controller.watch(self.nodes, remedier.noticed)
+        controller.watch(self.events, self._event_noticed)
+        controller.watch(self.jobs, _job_moved)
+        return controller
+
+    def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
+        store = JobStore(self._kube, self.jobs)
+        nodes = NodeAccess(self._kube, self.nodes)
+        pods = PodAccess(self._kube, self.settings.protection, self._clock)
+        judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
+        job = JobController(
+            jobs=store,
+            world=ClusterWorld(self.facts, nodes, pods, judge, permits),
+            effects=ClusterEffects(store, nodes, pods, Notices(self._kube, self._clock)),
+            leave=DefenderLeave(permits),
+            recorder=JobEvents(self.recorder),
+            metrics=metrics,
+            clock=self._clock,
+            fence=self._fence,
+            busy=lambda: len(self.remedier.queue) > MANY,
+        )
+        controller = self._controller("job", job.reconcile, self.settings.actors)
+        controller.watch(self.jobs)
+        controller.watch(self.nodes, self._jobs_of)
+        controller.watch(self.events, self._jobs_of_event)
+        return controller
+
+    def _reporter(self) -> Controller:
+        controller = self._controller("rule-status", self.reports.reconcile, 2)
+        self.reports.attach(controller.queue)
+        return controller
+
+    def _event_noticed(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
+        node = self.facts.event_changed(old, new)
+        return () if node is None else (node,)
+
+    def _jobs_of(self, node: str, old: Node | None, new: Node | None) -> Iterable[str]:
+        return [job.metadata.name for job in self.jobs.by(NODES_OF, node)]
+
+    def _jobs_of_event(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
+        event = new or old
+        if event is None or event.involved_object.kind != "Node":
+            return ()
+        return self._jobs_of(event.involved_object.name, None, None)
+
+    def _rules_loaded(self) -> None:
+        self.facts.shortest_max_age = self.rules.shortest_max_age()
+        for node in self.nodes.cache:
+            self.remedier.queue.add(node)
+        for name, job in self.jobs.cache.items():
+            if not job.status.phase.closed:
+                self.job.queue.add(name)
+
+
+def _remedier_of(job: RemedyOperationJob) -> tuple[str, ...]:
+    return (job.spec.remedier.name,) if job.spec.remedier is not None else ()
+
+
+def _job_moved(
+    name: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
+) -> tuple[str, ...]:
+    """A node is decided on again when one of its jobs opens, moves or goes."""
+    job = new or old
+    if job is None:
+        return ()
+    if old is not None and new is not None and old is not new:
+        a, b = old.status, new.status
+        if (a.phase, a.evidence_false_since) == (b.phase, b.evidence_false_since):
+            return ()
+    return (job.spec.node_name,)

@@ -1,0 +1,50 @@
+"""Writes the status of NodeRemediers, at a bounded rate, and only what changed."""
+
+from dataclasses import dataclass
+
+from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from remedy.job.store import merge_patch
+from remedy.registry.registry import Registry
+from remedy.registry.status import status_of
+
+PLURAL = NodeRemedier.resource.plural
+PAUSE_SECONDS = 1.0
+"""A storm changes the counts of a rule a thousand times; its status is written once a second."""
+
+
+@dataclass(slots=True)
+class Reporter:
+    kube: Kube
+    remediers: Informer[NodeRemedier]
+    jobs: Informer[RemedyOperationJob]
+    registry: Registry
+    clock: Clock
+    fence: Fence
+
+    def attach(self, queue: WorkQueue[str]) -> None:
+        self.registry.on_standing.append(lambda name: queue.add_after(name, PAUSE_SECONDS))
+
+    async def reconcile(self, name: str) -> Result:
+        rule = self.remediers.get(name)
+        if rule is None or not self.registry.knows(rule):
+            return DONE  # the load that is on its way calls again
+        status = status_of(
+            rule, self.registry.standing(rule), self.jobs.by("remedier", name), self.clock.now()
+        )
+        patch = merge_patch(rule.status.to_dict(), status.to_dict())
+        if not patch:
+            return DONE
+        self.fence.check()
+        body = {"metadata": {"resourceVersion": rule.metadata.resource_version}, "status": patch}
+        written = await self.kube.patch(
+            paths.custom(PLURAL, name, "status"), body, decode=NodeRemedier.from_server
+        )
+        await self.remediers.wait_for(name, written.metadata.resource_version)
+        return DONE

@@ -1,0 +1,93 @@
+"""Which versions of which rules shall be loaded. Pure.
+
+Three kinds: the newest version of every NodeRemedier that is not Off, the last good version of one
+whose newest is refused, and the versions that open jobs were made by. Only the first two make jobs;
+the third serves to judge the jobs that follow them.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kubenode.api.meta import NodeSelection, ObjectMeta
+from kubenode.api.v1alpha1 import Mode, NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
+from remedy.job.model import INCIDENT_ENDS, Job, unsupported
+from remedy.job.step import watched
+from remedy.remedier.judge import rule_id
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`newest` and `frozen` by rule id; `refused` by name, with why, before any compiling."""
+
+    newest: Mapping[str, NodeRemedier]
+    frozen: Mapping[str, NodeRemedier]
+    refused: Mapping[str, str]
+    off: frozenset[str]
+
+
+def id_of(rule: NodeRemedier) -> str:
+    return rule_id(rule.metadata.name, rule.metadata.generation)
+
+
+def wanted(rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob]) -> Wanted:
+    newest: dict[str, NodeRemedier] = {}
+    refused: dict[str, str] = {}
+    off = set()
+    for rule in rules:
+        name = rule.metadata.name
+        if rule.metadata.deletion_timestamp is not None:
+            continue
+        if rule.spec.mode is Mode.OFF:
+            off.add(name)
+        elif why := unsupported(rule.spec.ladder or []):
+            refused[name] = why
+        else:
+            newest[id_of(rule)] = rule
+    frozen = {id_: rule for id_, rule in map(_frozen, jobs) if rule is not None}
+    return Wanted(
+        newest=newest,
+        frozen={id_: rule for id_, rule in frozen.items() if id_ not in newest},
+        refused=refused,
+        off=frozenset(off),
+    )
+
+
+def needs_its_rule(job: Job) -> bool:
+    """Whether the job is still judged: open, or closed with an incident that may still last."""
+    if not job.phase.closed:
+        return job.spec.mode in (Mode.ENFORCE, Mode.APPROVE)
+    since, closed = job.status.evidence_false_since, job.status.timeline.closed
+    over = since is not None and closed is not None and since - closed >= INCIDENT_ENDS
+    return watched(job) and not over
+
+
+def _frozen(obj: RemedyOperationJob) -> tuple[str, NodeRemedier | None]:
+    """The rule of a job, as it was when the job was made."""
+    job = Job.of(obj)
+    reference, when = job.spec.remedier, job.spec.when
+    if reference is None or when is None or not needs_its_rule(job):
+        return "", None
+    rule = NodeRemedier(
+        metadata=ObjectMeta(
+            name=reference.name, uid=reference.uid, generation=reference.generation
+        ),
+        spec=NodeRemedierSpec(
+            mode=job.spec.mode,
+            severity=job.spec.severity,
+            fault_class=job.spec.fault_class,
+            nodes=NodeSelection(all=True),  # the job's node was selected when it was made
+            when=when,
+            unless=job.spec.unless,
+            ladder=job.spec.ladder,
+        ),
+    )
+    return id_of(rule), rule
+
+
+def digest(rule: NodeRemedier) -> str:
+    """Of everything in the spec: two versions with one digest do the same."""
+    text = json.dumps(rule.spec.to_dict(), sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

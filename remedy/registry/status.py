@@ -1,0 +1,129 @@
+"""The status of a NodeRemedier: what became of it, and how it fares. Pure.
+
+No value in it ticks: it is written when something happened, not because time passed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.v1alpha1 import JobPhase, Mode, NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1.noderemedier import JobCounts, NodeRemedierStatus, RemedierPhase
+
+MESSAGE = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the registry knows of one rule.
+
+    why          why its newest version is not loaded, "" if it is
+    quarantined  why the engines' dispute keeps it from acting, "" if it does not
+    loaded_hash  of the version that is loaded, the last good one; None for none
+    would_reach  nodes that it selects
+    """
+
+    phase: RemedierPhase
+    why: str = ""
+    quarantined: str = ""
+    loaded_hash: str | None = None
+    matching: int = 0
+    last_match: datetime | None = None
+    would_reach: int = 0
+
+
+def phase_of(rule: NodeRemedier, why: str, quarantined: str) -> RemedierPhase:
+    if rule.spec.mode is Mode.OFF:
+        return RemedierPhase.OFF
+    if why:
+        return RemedierPhase.REJECTED
+    return RemedierPhase.QUARANTINED if quarantined else RemedierPhase.ACTIVE
+
+
+def status_of(
+    rule: NodeRemedier, standing: Standing, jobs: Iterable[RemedyOperationJob], now: datetime
+) -> NodeRemedierStatus:
+    old = rule.status
+    conditions = [c for c in old.conditions if c.type not in OURS]
+    if rule.spec.mode is not Mode.OFF:
+        kept = "; the last good version stays loaded" if standing.loaded_hash else ""
+        conditions += [
+            _condition(
+                rule,
+                now,
+                COMPILED,
+                not standing.why,
+                "Compiled" if not standing.why else "Rejected",
+                standing.why and standing.why + kept,
+            ),
+            _condition(
+                rule,
+                now,
+                ENGINES_AGREE,
+                not standing.quarantined,
+                "Agree" if not standing.quarantined else "Quarantined",
+                standing.quarantined,
+            ),
+            _condition(
+                rule,
+                now,
+                SAFE_SIZE,
+                standing.would_reach > 0,
+                "SelectsNodes" if standing.would_reach else "SelectsNoNode",
+                "" if standing.would_reach else "no node of the cluster has the labels asked for",
+            ),
+        ]
+    return old.model_copy(
+        update={
+            "observed_generation": rule.metadata.generation,
+            "phase": standing.phase,
+            "matching": standing.matching,
+            "jobs": counts(jobs),
+            "last_match_time": standing.last_match or old.last_match_time,
+            "compiled_hash": standing.loaded_hash,
+            "conditions": conditions,
+        }
+    )
+
+
+COMPILED, ENGINES_AGREE, SAFE_SIZE = "Compiled", "EnginesAgree", "SafeSize"
+OURS = frozenset({COMPILED, ENGINES_AGREE, SAFE_SIZE})
+
+
+def counts(jobs: Iterable[RemedyOperationJob]) -> JobCounts:
+    found = JobCounts()
+    for job in jobs:
+        if job.spec.mode in (Mode.DRY_RUN, Mode.OFF):
+            continue
+        match job.status.phase:
+            case JobPhase.SUCCEEDED:
+                found.succeeded += 1
+            case JobPhase.FAILED:
+                found.failed += 1
+            case JobPhase.CANCELLED:
+                found.cancelled += 1
+            case JobPhase.NEEDS_HUMAN:
+                found.needs_human += 1
+            case JobPhase.SHADOWED:
+                pass
+            case _:
+                found.running += 1
+        found.relapsed += bool(job.spec.previous)
+    return found
+
+
+def _condition(
+    rule: NodeRemedier, now: datetime, type_: str, holds: bool, reason: str, message: str
+) -> Condition:
+    old = next((c for c in rule.status.conditions if c.type == type_), None)
+    state = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    same = old is not None and old.status is state
+    return Condition(
+        type=type_,
+        status=state,
+        reason=reason,
+        message=message[:MESSAGE],
+        observed_generation=rule.metadata.generation,
+        last_transition_time=old.last_transition_time if old is not None and same else now,
+    )

@@ -1,0 +1,76 @@
+"""The RemedyOperationJob that an order asks for: the rule as it was, and what was seen. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import API_VERSION, Mode
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    RemedierReference,
+    RemedyOperationJobSpec,
+    Trigger,
+    TriggerFact,
+)
+from kubenode.runtime.kube.objects import Node
+from remedy.job.model import ALSO_MATCHED
+from remedy.remedier.decide import Order
+
+REMEDIER_LABEL = "kubenode.io/remedier"
+MACHINE = "kubenode.io/machine"
+"""Annotation on a Node: the Machine it belongs to, whose name its agent has."""
+DECIDED_AT = "kubenode.io/decided-at"
+EXPLANATION = 4096
+LABEL_VALUE = 63
+
+
+def build(
+    order: Order,
+    node: Node,
+    facts: Sequence[TriggerFact],
+    explanation: str,
+    now: datetime,
+) -> dict[str, Any]:
+    """The body of the create request."""
+    rule = order.candidate.rule
+    spec = rule.spec
+    job = RemedyOperationJobSpec(
+        node_name=node.metadata.name,
+        agent=node.metadata.annotations.get(MACHINE) or node.metadata.name,
+        node_uid=node.metadata.uid,
+        remedier=RemedierReference(
+            name=rule.metadata.name, uid=rule.metadata.uid, generation=rule.metadata.generation
+        ),
+        trigger=Trigger(
+            first_true=min(order.candidate.since, now),
+            facts=list(facts[:64]),
+            explanation=explanation[:EXPLANATION],
+        ),
+        mode=spec.mode,
+        severity=spec.severity,
+        fault_class=spec.fault_class,
+        previous=order.previous,
+        start_rung=order.start_rung,
+        ladder=spec.ladder or [],
+        when=spec.when,
+        unless=spec.unless,
+        on_give_up=spec.on_give_up,
+        notify=spec.notify,
+    )
+    if spec.mode is Mode.APPROVE:
+        job.approval.required = True
+    metadata: dict[str, Any] = {
+        "name": order.name,
+        "annotations": {DECIDED_AT: format_time(now)},
+    }
+    if order.others:
+        lines = "\n".join(f"{name}: {why}" for name, why in order.others)
+        metadata["annotations"][ALSO_MATCHED] = lines
+    if len(rule.metadata.name) <= LABEL_VALUE:
+        metadata["labels"] = {REMEDIER_LABEL: rule.metadata.name}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "RemedyOperationJob",
+        "metadata": metadata,
+        "spec": job.to_dict(),
+    }

@@ -1,0 +1,237 @@
+"""The remedier: one Node in, at most one open job out.
+
+It never learns what woke it. It reads what the rules say now, what the node's jobs say of the past,
+and either makes the one job that follows or says when to look again.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1.leaves import ConditionLeaf
+from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.recorder import EventRecorder
+from remedy.job.store import PLURAL
+from remedy.remedier.build import build
+from remedy.remedier.decide import Candidate, Order, Subject, Why, decide
+from remedy.remedier.evaluator import Evaluator
+from remedy.remedier.facts import FactStore
+from remedy.remedier.metrics import CREATED, EXISTED, Metrics
+from remedy.remedier.past import Past
+from rules.diagnose import Agreement, Diagnosis, Match
+from rules.explain import explain
+from rules.facts import FactSet
+from rules.truth import Truth
+
+log = logging.getLogger(__name__)
+
+STALE = Result(timedelta(seconds=10))
+LONGEST = timedelta(hours=1)
+"""However far away the next flip is: resyncs come more often anyway."""
+
+
+class Rules(Protocol):
+    """What the remedier reads of the registry."""
+
+    def active(self) -> Mapping[str, NodeRemedier]:
+        """Rules that may make jobs, by rule id. Frozen rules of open jobs are not among them."""
+        ...
+
+    def matched(self, node: str, rules: frozenset[str], now: datetime) -> None:
+        """Which active rules match `node` now, before guards: for their status."""
+        ...
+
+    @property
+    def follows_time(self) -> bool:
+        """Whether evidence of a rule can change with nothing but time or other nodes."""
+        ...
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What may be lost in a restart: it only delays, by a groupWait, or repeats an Event."""
+
+    first_match: datetime | None = None
+    waits: frozenset[tuple[str, Why]] = frozenset()
+    changed_at: float | None = None
+
+
+@dataclass(slots=True)
+class Remedier:
+    kube: Kube
+    nodes: Informer[Node]
+    jobs: Informer[RemedyOperationJob]
+    facts: FactStore
+    evaluator: Evaluator
+    rules: Rules
+    clock: Clock
+    fence: Fence
+    recorder: EventRecorder
+    metrics: Metrics
+    look_again: timedelta = timedelta(minutes=1)
+    """For rules whose evidence changes with time alone."""
+    _memory: dict[str, _Memory] = field(default_factory=dict)
+
+    def noticed(self, name: str, old: Node | None, new: Node | None) -> Sequence[str]:
+        """The mapper of the Node informer: heartbeats wake nobody."""
+        if not self.facts.node_changed(name, old, new):
+            return ()
+        if old is not new:
+            memory = self._memory.setdefault(name, _Memory())
+            memory.changed_at = self.clock.monotonic()
+        return (name,)
+
+    async def reconcile(self, name: str) -> Result:
+        node = self.nodes.get(name)
+        if node is None:
+            self._memory.pop(name, None)
+            self.rules.matched(name, frozenset(), self.clock.now())
+            return DONE
+        answer = await self.evaluator.diagnose(name)
+        if answer is None:
+            return DONE
+        facts, diagnosis = answer
+        if not facts.fresh:
+            return STALE
+        now = self.clock.now()
+        matches = self._matches(diagnosis)
+        self.rules.matched(name, frozenset(m.rule_id for m, _ in matches), now)
+        memory = self._memory.setdefault(name, _Memory())
+        if not matches:
+            memory.first_match, memory.waits, memory.changed_at = None, frozenset(), None
+            return self._later(diagnosis, None, now)
+        memory.first_match = memory.first_match or now
+        candidates = [_candidate(match, rule, facts, now) for match, rule in matches]
+        decision = decide(self._subject(node, memory), candidates, self._past(name), now)
+        for order in decision.orders:
+            match = next(m for m, _ in matches if m.rule_id == order.candidate.rule_id)
+            await self._create(order, match, node, facts, memory)
+        await self._tell(node, memory, frozenset(decision.waits))
+        return self._later(diagnosis, decision.at, now)
+
+    def _matches(self, diagnosis: Diagnosis) -> list[tuple[Match, NodeRemedier]]:
+        """In the order of choice: rules with a ladder whose evidence is plain true."""
+        active = self.rules.active()
+        return [
+            (match, active[match.rule_id])
+            for match in diagnosis.matches
+            if match.evidence is Truth.TRUE
+            and match.rule_id in active
+            and active[match.rule_id].spec.ladder
+        ]
+
+    def _subject(self, node: Node, memory: _Memory) -> Subject:
+        return Subject(
+            name=node.metadata.name,
+            uid=node.metadata.uid,
+            created=node.metadata.creation_timestamp,
+            booted_at=self.facts.booted_at(node.metadata.name),
+            first_match=memory.first_match,
+        )
+
+    def _past(self, name: str) -> list[Past]:
+        return past_of(self.jobs, name)
+
+    async def _create(
+        self, order: Order, match: Match, node: Node, facts: FactSet, memory: _Memory
+    ) -> None:
+        now = self.clock.now()
+        seen = [
+            TriggerFact(
+                atom=reading.evidence[:512],
+                value=_known(reading.truth),
+                observed=reading.observed_at,
+                source=(reading.source or "")[:128],
+            )
+            for reading in match.readings
+        ]
+        body = build(order, node, seen, explain(order.candidate.rule, facts, now), now)
+        self.fence.check()
+        try:
+            job = await self.kube.create(
+                paths.custom(PLURAL), body, decode=RemedyOperationJob.from_server
+            )
+        except AlreadyExists:
+            self.metrics.jobs.labels(EXISTED).inc()
+            return
+        self._measure(order, memory)
+        log.info(
+            "job made",
+            extra={
+                "job": order.name,
+                "node": node.metadata.name,
+                "rule": order.candidate.name,
+                "others": [name for name, _ in order.others],
+            },
+        )
+        await self.jobs.wait_for(order.name, job.metadata.resource_version)
+
+    def _measure(self, order: Order, memory: _Memory) -> None:
+        self.metrics.jobs.labels(CREATED).inc()
+        since = (self.clock.now() - order.candidate.since).total_seconds()
+        self.metrics.fault_seconds.observe(max(since, 0.0))
+        if memory.changed_at is not None:
+            took = self.clock.monotonic() - memory.changed_at
+            self.metrics.decide_seconds.observe(took)
+
+    async def _tell(self, node: Node, memory: _Memory, waits: frozenset[tuple[str, Why]]) -> None:
+        """Count what is new, and tell people that a rule has used up its attempts (F07)."""
+        for name, why in waits - memory.waits:
+            self.metrics.waits.labels(why).inc()
+            if why is Why.ATTEMPTS:
+                await self.recorder.emit(
+                    {
+                        "kind": "Node",
+                        "api_version": "v1",
+                        "name": node.metadata.name,
+                        "uid": node.metadata.uid,
+                    },
+                    "Warning",
+                    "RepairAttemptsSpent",
+                    f"rule {name} still matches, but its attempts are spent: a person should look",
+                )
+        memory.waits = waits
+
+    def _later(self, diagnosis: Diagnosis, at: datetime | None, now: datetime) -> Result:
+        times = [t for t in (at, diagnosis.flips_at) if t is not None]
+        if self.rules.follows_time:
+            times.append(now + self.look_again)
+        if not times:
+            return DONE
+        return Result(min(max(min(times) - now, timedelta(milliseconds=1)), LONGEST))
+
+
+def past_of(jobs: Informer[RemedyOperationJob], node: str) -> list[Past]:
+    return [Past.of(job) for job in jobs.by("node", node)]
+
+
+def _known(truth: Truth) -> bool | None:
+    return {Truth.TRUE: True, Truth.FALSE: False}.get(truth)
+
+
+def _candidate(match: Match, rule: NodeRemedier, facts: FactSet, now: datetime) -> Candidate:
+    disputed = match.agreement in (Agreement.DISPUTED, Agreement.TAINTED)
+    return Candidate(match.rule_id, rule, match.guards, disputed, _since(rule, facts, now))
+
+
+def _since(rule: NodeRemedier, facts: FactSet, now: datetime) -> datetime:
+    """When the fault began: the youngest of the conditions that the rule names and that hold."""
+    times = [
+        facts.conditions[leaf.type].since
+        for leaf in rule.spec.when.leaves()
+        if isinstance(leaf, ConditionLeaf)
+        and leaf.type in facts.conditions
+        and facts.conditions[leaf.type].status == leaf.status
+    ]
+    return min(max(times, default=now), now)

@@ -1,0 +1,224 @@
+"""Decides which job a node gets now, if any, and when to look again. Pure.
+
+The order of the guards is the policy. Whatever keeps a rule from acting says so with a reason, and
+the next rule in the order of choice has its turn: a rule that has used up its attempts does not
+silence a weaker one.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from kubenode.api.v1alpha1 import Mode, NodeRemedier
+from remedy.remedier.past import PERSONS, Past
+from rules.truth import Truth
+
+LOOK_AGAIN = timedelta(seconds=30)
+NAME_LENGTH, DIGEST_LENGTH = 63, 10
+
+
+class Why(StrEnum):
+    """Why a rule that matches makes no job now."""
+
+    OPEN_JOB = "OpenJob"
+    GUARD = "Guard"
+    DISAGREE = "EnginesDisagree"
+    STARTUP = "StartupGrace"
+    COOLDOWN = "Cooldown"
+    ATTEMPTS = "AttemptsSpent"
+    INCIDENT = "IncidentClosed"
+    GROUP_WAIT = "GroupWait"
+    STALE = "Stale"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A rule whose evidence is plain true, in the order of choice.
+
+    since  when its evidence became true: the start of the fault as we know it
+    """
+
+    rule_id: str
+    rule: NodeRemedier
+    guards: Truth
+    disputed: bool
+    since: datetime
+
+    @property
+    def name(self) -> str:
+        return self.rule.metadata.name
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The node. first_match: when any rule first matched without a break; None: none does.
+
+    booted_at  when it last booted, as far as we know
+    """
+
+    name: str
+    uid: str
+    created: datetime | None
+    booted_at: datetime | None
+    first_match: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A job to be made. `others` are the rules that matched too, and why they lost."""
+
+    name: str
+    candidate: Candidate
+    start_rung: int = 0
+    previous: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do now. `at` None: nothing to wait for but a change."""
+
+    orders: tuple[Order, ...] = ()
+    waits: tuple[tuple[str, Why], ...] = ()
+    at: datetime | None = None
+
+
+def decide(
+    node: Subject, candidates: Sequence[Candidate], past: Sequence[Past], now: datetime
+) -> Decision:
+    """`past` holds all jobs of the node, open ones too."""
+    real = [c for c in candidates if c.rule.spec.mode in (Mode.ENFORCE, Mode.APPROVE)]
+    shadow = [c for c in candidates if c.rule.spec.mode is Mode.DRY_RUN]
+    orders, waits, times = _choose(node, real, [p for p in past if not p.shadow], now)
+    for candidate in shadow:
+        found, held, at = _shadow(node, candidate, past, now)
+        orders, waits, times = orders + found, waits + held, times + at
+    return Decision(tuple(orders), tuple(waits), min((t for t in times if t > now), default=None))
+
+
+Outcome = tuple[list[Order], list[tuple[str, Why]], list[datetime]]
+
+
+def _choose(
+    node: Subject, candidates: Sequence[Candidate], past: Sequence[Past], now: datetime
+) -> Outcome:
+    if not candidates:
+        return [], [], []
+    if any(p.open for p in past):
+        return [], [(c.name, Why.OPEN_JOB) for c in candidates], []
+    waits: list[tuple[str, Why]] = []
+    times: list[datetime] = []
+    for index, candidate in enumerate(candidates):
+        held = _held(node, candidate, past, now)
+        if held is None:
+            due = (node.first_match or now) + candidate.rule.spec.group_wait
+            if now < due:
+                return [], [*waits, (candidate.name, Why.GROUP_WAIT)], [*times, due]
+            losers = tuple(
+                (c.name, str(dict(waits).get(c.name, "a stronger rule matched")))
+                for i, c in enumerate(candidates)
+                if i != index
+            )
+            return [_order(node, candidate, past, now, losers)], waits, times
+        why, at = held
+        waits.append((candidate.name, why))
+        times.append(at)
+    return [], waits, times
+
+
+def _held(
+    node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
+) -> tuple[Why, datetime] | None:
+    """Why this rule must not act on this node now, and until when at least."""
+    spec = candidate.rule.spec
+    if candidate.disputed:
+        return Why.DISAGREE, now + LOOK_AGAIN
+    if candidate.guards is Truth.TRUE:
+        return Why.GUARD, now + LOOK_AGAIN
+    started = max((t for t in (node.created, node.booted_at) if t is not None), default=None)
+    if started is not None and now < started + spec.startup_grace:
+        return Why.STARTUP, started + spec.startup_grace
+    if any(
+        p.blocks(candidate.since, now) for p in past if p.reason in PERSONS or _same(p, candidate)
+    ):
+        return Why.INCIDENT, now + LOOK_AGAIN
+    mine = [p for p in past if _same(p, candidate) and p.node_uid == node.uid]
+    acted = max((p.acted_at for p in mine if p.acted_at is not None), default=None)
+    if acted is not None and now < acted + spec.cooldown:
+        return Why.COOLDOWN, acted + spec.cooldown
+    tries = sorted(p.created for p in mine if p.acted and now < p.created + spec.attempts.within)
+    if len(tries) >= spec.attempts.max:
+        return Why.ATTEMPTS, tries[-spec.attempts.max] + spec.attempts.within
+    return None
+
+
+def _same(past: Past, candidate: Candidate) -> bool:
+    return past.remedier == candidate.name
+
+
+def _order(
+    node: Subject,
+    candidate: Candidate,
+    past: Sequence[Past],
+    now: datetime,
+    losers: tuple[tuple[str, str], ...],
+) -> Order:
+    rung, previous = _relapse(candidate, past, now)
+    return Order(
+        job_name(node.name, node.uid, latest_closed(past)), candidate, rung, previous, losers
+    )
+
+
+def _relapse(candidate: Candidate, past: Sequence[Past], now: datetime) -> tuple[int, str]:
+    """Where to start on the ladder: one above the last that ran, if the fault came back so soon."""
+    spec = candidate.rule.spec
+    ran = [
+        p
+        for p in past
+        if p.fault_class == spec.fault_class
+        and p.acted
+        and p.closed is not None
+        and now < p.closed + spec.relapse.within
+    ]
+    if not ran:
+        return 0, ""
+    last = max(ran, key=lambda p: p.closed or p.created)
+    top = len(spec.ladder or ()) - 1
+    return (min(last.rung + 1, top) if _same(last, candidate) else 0), last.name
+
+
+def _shadow(node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime) -> Outcome:
+    """One shadow job for each time the evidence became true; it counts for nothing else."""
+    mine = [p for p in past if p.shadow and _same(p, candidate)]
+    if any(p.open or (p.closed is not None and p.closed >= candidate.since) for p in mine):
+        return [], [], []
+    held = _held(node, candidate, [], now)
+    if held is not None:
+        return [], [(candidate.name, held[0])], [held[1]]
+    due = (node.first_match or now) + candidate.rule.spec.group_wait
+    if now < due:
+        return [], [(candidate.name, Why.GROUP_WAIT)], [due]
+    name = job_name(node.name, node.uid, latest_closed(mine), candidate.name)
+    return [Order(name, candidate)], [], []
+
+
+def latest_closed(past: Sequence[Past]) -> str:
+    """Name of the job that closed last, "" for none."""
+    closed = [p for p in past if p.closed is not None]
+    return max(closed, key=lambda p: (p.closed or p.created, p.name)).name if closed else ""
+
+
+def job_name(node: str, uid: str, latest: str, shadow_of: str = "") -> str:
+    """The same for the same incident, however often it is asked for.
+
+    A second open job of a node would have the same name, so it cannot be created.
+    """
+    parts = (uid, latest, shadow_of) if shadow_of else (uid, latest)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGEST_LENGTH]
+    return f"{node[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('.-')}-{digest}"
+
+
+def attempts_spent(decision: Decision) -> Mapping[str, Why]:
+    return {name: why for name, why in decision.waits if why is Why.ATTEMPTS}

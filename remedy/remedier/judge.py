@@ -1,0 +1,118 @@
+"""What the loaded program says of the fault that a job is about.
+
+A job is judged by the rule as it was when the job was made: that version stays loaded under its
+own id, `name@generation`, so both engines speak about it as about any other rule.
+"""
+
+from datetime import datetime
+from typing import Protocol
+
+from kubenode.runtime.clock import Clock
+from remedy.job.model import Fault, Job
+from remedy.job.running import acted_at
+from remedy.remedier.evaluator import Evaluator
+from remedy.remedier.proof import gone
+from rules.atoms import read
+from rules.diagnose import Agreement, Match
+from rules.facts import FactSet
+from rules.truth import Truth
+
+
+class Loaded(Protocol):
+    """What the judge reads of the registry."""
+
+    def is_loaded(self, version: str) -> bool: ...
+
+    @property
+    def trouble(self) -> str: ...
+    @property
+    def one_engine_is_enough(self) -> bool:
+        """The operator's explicit policy `reference`."""
+        ...
+
+
+class Boots(Protocol):
+    def boot(self, node: str) -> tuple[str, datetime | None]:
+        """The boot ID of a node's host and when it booted; "" and None are unknown."""
+        ...
+
+
+def rule_id(name: str, generation: int) -> str:
+    return f"{name}@{generation}"
+
+
+def rule_id_of(job: Job) -> str:
+    """ "" for a job that follows no rule."""
+    rule = job.spec.remedier
+    return rule_id(rule.name, rule.generation) if rule is not None else ""
+
+
+class Judge:
+    def __init__(self, evaluator: Evaluator, loaded: Loaded, boots: Boots, clock: Clock) -> None:
+        self._evaluator, self._loaded, self._boots = evaluator, loaded, boots
+        self._clock = clock
+
+    async def fault(self, job: Job) -> Fault:
+        wanted = rule_id_of(job)
+        if not self._loaded.is_loaded(wanted):
+            return Fault(why=f"rule {wanted or 'of this job'} is not loaded")
+        answer = await self._evaluator.diagnose(job.spec.node_name)
+        if answer is None:
+            return Fault(why="the node is not in our cache")
+        facts, diagnosis = answer
+        if facts.uid != job.spec.node_uid:
+            return Fault(why="another node has this name now")
+        match = next((m for m in diagnosis.matches if m.rule_id == wanted), None)
+        if match is None:
+            return Fault(why=f"rule {wanted} was not evaluated")
+        agreed = self._agreed(match)
+        now = self._clock.now()
+        return Fault(
+            evidence=match.evidence,
+            guards=match.guards,
+            agreed=agreed,
+            gone=self._gone(job, facts),
+            why=_unknown(match)
+            or ("" if agreed else _disagree(match, self._loaded.trouble))
+            or _guard(job, match.guards, facts, now),
+        )
+
+    def _agreed(self, match: Match) -> bool:
+        if match.agreement is Agreement.UNCHECKED:
+            return self._loaded.one_engine_is_enough
+        return match.agreement is Agreement.AGREED
+
+    def _gone(self, job: Job, facts: FactSet) -> Truth:
+        if job.spec.when is None or not facts.fresh:
+            return Truth.UNKNOWN
+        verify = job.rung.verify
+        since = acted_at(job) or job.status.timeline.acted or job.created
+        now, asked_of = self._clock.now(), job.status.owned.boot_id
+        boot_id, booted = self._boots.boot(job.spec.node_name)
+        if asked_of and boot_id != asked_of:
+            since = max(since, (booted or now) + verify.settle)
+        return gone(job.spec.when, verify.cleared, facts, now, since)
+
+
+def _unknown(match: Match) -> str:
+    """Which evidence is unknown; none of the sentences here holds a ticking value."""
+    if match.evidence is not Truth.UNKNOWN:
+        return ""
+    unknown = [r.evidence for r in match.readings if r.truth is Truth.UNKNOWN]
+    return f"unknown: {'; '.join(unknown[:3])}" if unknown else "the evidence is unknown"
+
+
+def _disagree(match: Match, trouble: str) -> str:
+    if match.agreement is Agreement.UNCHECKED:
+        return f"only one rule engine could be asked: {trouble or 'the other did not answer'}"
+    return f"the rule engines do not agree: {match.agreement.value}"
+
+
+def _guard(job: Job, guards: Truth, facts: FactSet, now: datetime) -> str:
+    """Which guard stands in the way; a leaf under `not` is named as it was read."""
+    if guards is Truth.FALSE or job.spec.unless is None:
+        return ""
+    readings = [read(leaf, facts, now) for leaf in job.spec.unless.leaves()]
+    named = [r.evidence for r in readings if r.truth is guards] or [r.evidence for r in readings]
+    state = "true" if guards is Truth.TRUE else "unknown"
+    return f"the guards are {state}: {'; '.join(named[:3])}"

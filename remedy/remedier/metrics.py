@@ -1,0 +1,50 @@
+"""The metrics of the remedier. Labels come from closed sets and start at zero."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from remedy.remedier.decide import Why
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+CREATED, EXISTED = "created", "existed"
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.jobs = Counter(
+            "kubenode_remedy_jobs",
+            "Jobs asked for; existed: an earlier run had made the same one.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.waits = Counter(
+            "kubenode_remedy_waits",
+            "Times a matching rule made no job, by why.",
+            ["why"],
+            registry=registry,
+        )
+        self.decide_seconds = Histogram(
+            "kubenode_remedy_decide_seconds",
+            "From the change of a fact in our cache to the job at the API server.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.fault_seconds = Histogram(
+            "kubenode_remedy_fault_to_job_seconds",
+            "From the start of the fault to its job, waits of the rule included.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.evaluations = Counter(
+            "kubenode_remedy_evaluations", "Nodes judged by the rule engine.", registry=registry
+        )
+        self.batch = Histogram(
+            "kubenode_remedy_batch_nodes",
+            "Nodes judged in one call of the rule engine.",
+            buckets=BATCHES,
+            registry=registry,
+        )
+        for outcome in (CREATED, EXISTED):
+            self.jobs.labels(outcome)
+        for why in Why:
+            self.waits.labels(why)

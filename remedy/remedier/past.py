@@ -1,0 +1,91 @@
+"""What earlier jobs of a node say to a new decision. Pure; read from the jobs themselves.
+
+All memory that must outlive a restart is here: which job was the last, what it did, whether a
+person spoke, and since when the evidence has been known false.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode, RemedyOperationJob
+from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from remedy.job.model import INCIDENT_ENDS, CloseReason, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One job of a node.
+
+    acted        whether a step of class Host or more ran
+    acted_at     when the last such step ended, or began
+    rung         the last rung that was reached
+    reason       why it closed; None for an open one
+    false_since  since when its evidence has been known false, written after it closed
+    """
+
+    name: str
+    node_uid: str
+    remedier: str
+    fault_class: str
+    phase: JobPhase
+    created: datetime
+    shadow: bool = False
+    acted: bool = False
+    acted_at: datetime | None = None
+    rung: int = 0
+    closed: datetime | None = None
+    reason: CloseReason | None = None
+    false_since: datetime | None = None
+
+    @classmethod
+    def of(cls, obj: RemedyOperationJob) -> "Past":
+        job = Job.of(obj)
+        acted, acted_at = _acted(job)
+        return cls(
+            name=job.name,
+            node_uid=job.spec.node_uid,
+            remedier=job.spec.remedier.name if job.spec.remedier else "",
+            fault_class=job.spec.fault_class,
+            phase=job.phase,
+            created=job.created,
+            shadow=job.spec.mode in (Mode.DRY_RUN, Mode.OFF),
+            acted=acted,
+            acted_at=acted_at,
+            rung=job.status.rung,
+            closed=job.status.timeline.closed,
+            reason=job.close_reason,
+            false_since=job.status.evidence_false_since,
+        )
+
+    @property
+    def open(self) -> bool:
+        return not self.phase.closed
+
+    def blocks(self, since: datetime | None, now: datetime) -> bool:
+        """Whether this closed job's incident still lasts, and forbids another job for it.
+
+        since   when the present evidence became true; None if it is not
+        """
+        if self.open or self.shadow or self.reason is None or not self.reason.outlasts_the_job:
+            return False
+        if self.false_since is None:
+            return True
+        return min(since or now, now) - self.false_since < INCIDENT_ENDS
+
+
+def _acted(job: Job) -> tuple[bool, datetime | None]:
+    times = [
+        record.finished_at or record.started_at
+        for record in job.status.steps
+        if record.state not in (StepState.WAITING, StepState.SKIPPED)
+        and record.rung < len(job.spec.ladder)
+        and record.index < len(job.spec.ladder[record.rung].steps)
+        and job.spec.ladder[record.rung].steps[record.index].disruption is not Disruption.NONE
+    ]
+    return bool(times), max((t for t in times if t is not None), default=None)
+
+
+PERSONS = frozenset(
+    {CloseReason.PERSON_CANCELLED, CloseReason.PERSON_UNCORDONED, CloseReason.DENIED}
+)
+"""Ends that a person chose: they speak for the node, not only for one rule."""

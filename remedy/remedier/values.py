@@ -1,0 +1,144 @@
+"""The built-in facts of a node that need no detector: ages, readiness, owners, history. Pure.
+
+Ages and times are seconds. None is unknown, and unknown never matches. The facts that this version
+does not gather are not named here and so are unknown too.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from kubenode.runtime.kube.objects import Node
+from remedy.job.model import CORDONED_BY
+from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, is_ready
+from remedy.remedier.past import Past
+
+Value = bool | int | float | str
+
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+MAINTENANCE_UNTIL = "kubenode.io/maintenance-until"
+SOMEBODY = "somebody"
+"""`node.cordonedBy` of a node that is unschedulable without our mark."""
+FOREIGN_TAINTS = frozenset(
+    {
+        "ToBeDeletedByClusterAutoscaler",  # cluster-autoscaler is about to delete the node
+        "karpenter.sh/disrupted",  # karpenter v1 drains it
+        "karpenter.sh/disruption",  # karpenter before v1
+    }
+)
+FOREIGN_ANNOTATIONS: Mapping[str, frozenset[str]] = {
+    # machine-config-daemon of OpenShift: its states of an update under way
+    "machineconfiguration.openshift.io/state": frozenset({"Working", "Degraded", "Rebooting"}),
+    # kured while it drains and boots
+    "weave.works/kured-reboot-in-progress": frozenset(),
+}
+"""Annotation to the values that mean it is at work; no values: its presence does."""
+
+
+def values(
+    node: Node, fleet: Fleet, past: Sequence[Past], booted_at: datetime | None, now: datetime
+) -> dict[str, Value | None]:
+    """`booted_at` None: we saw no boot and know of none."""
+    info = node.status.node_info
+    facts: dict[str, Value | None] = {
+        "node.age": _since(node.metadata.creation_timestamp, now),
+        "node.sinceBoot": _since(booted_at, now),
+        "node.ready": is_ready(node),
+        "node.notReadyFor": not_ready_for(node, now),
+        "node.isControlPlane": CONTROL_PLANE in node.metadata.labels,
+        "node.cordonedBy": cordoned_by(node),
+        "node.foreignOwner": foreign_owner(node),
+        "node.attempts24h": sum(1 for p in past if p.acted and now - p.created < DAY),
+        "node.lastRepairAgo": last_repair_ago(past, now),
+        "node.kernel": info.kernel_version or None,
+        "node.osImage": info.os_image or None,
+        "node.runtimeVersion": info.container_runtime_version or None,
+        "maintenance.active": maintenance(node, now),
+    }
+    groups = {"cluster": CLUSTER} | {
+        scope: (scope, node.metadata.labels.get(label, "")) for scope, label in GROUP_LABELS.items()
+    }
+    for scope, group in groups.items():
+        count = fleet.count(group)
+        facts[f"{scope}.nodes"] = count.nodes
+        facts[f"{scope}.unhealthy"] = count.unhealthy
+        facts[f"{scope}.unhealthyRatio"] = count.unhealthy / count.nodes if count.nodes else 0.0
+    return facts
+
+
+DAY = timedelta(hours=24)
+GATHERED = frozenset(
+    {
+        "node.age", "node.sinceBoot", "node.ready", "node.notReadyFor", "node.isControlPlane",
+        "node.cordonedBy", "node.foreignOwner", "node.attempts24h", "node.lastRepairAgo",
+        "node.kernel", "node.osImage", "node.runtimeVersion", "maintenance.active",
+    }
+) | {
+    f"{scope}.{what}"
+    for scope in ("cluster", *GROUP_LABELS)
+    for what in ("nodes", "unhealthy", "unhealthyRatio")
+}  # fmt: skip
+OF_THE_FLEET = frozenset(
+    name for name in GATHERED if name.split(".")[0] in ("cluster", *GROUP_LABELS)
+)
+OF_TIME = frozenset(
+    {
+        "node.age",
+        "node.sinceBoot",
+        "node.notReadyFor",
+        "node.lastRepairAgo",
+        "node.attempts24h",
+        "maintenance.active",
+    }
+)
+"""Facts that change with nothing but time."""
+
+
+def _since(at: datetime | None, now: datetime) -> float | None:
+    return None if at is None else max((now - at).total_seconds(), 0.0)
+
+
+def not_ready_for(node: Node, now: datetime) -> float | None:
+    """0 while Ready is True; unknown without a Ready condition or its time."""
+    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    if ready is None:
+        return None
+    return 0.0 if ready.status == "True" else _since(ready.last_transition_time, now)
+
+
+def cordoned_by(node: Node) -> str:
+    """Our job's name, SOMEBODY, or "" for a schedulable node."""
+    if not node.spec.unschedulable:
+        return ""
+    return node.metadata.annotations.get(CORDONED_BY) or SOMEBODY
+
+
+def foreign_owner(node: Node) -> bool:
+    """Whether somebody else is about to take the node down or is at work on it."""
+    if node.metadata.deletion_timestamp is not None:
+        return True
+    if any(t.key in FOREIGN_TAINTS for t in node.spec.taints):
+        return True
+    annotations = node.metadata.annotations
+    return any(
+        key in annotations and (not busy or annotations[key] in busy)
+        for key, busy in FOREIGN_ANNOTATIONS.items()
+    )
+
+
+def maintenance(node: Node, now: datetime) -> bool:
+    """A time that cannot be read counts as lasting: who wrote it meant hands off."""
+    text = node.metadata.annotations.get(MAINTENANCE_UNTIL)
+    if text is None:
+        return False
+    try:
+        until = datetime.fromisoformat(text)
+    except ValueError:
+        return True
+    return until.tzinfo is None or until > now
+
+
+def last_repair_ago(past: Sequence[Past], now: datetime) -> float:
+    """Infinite for a node that was never repaired, so that `above` holds."""
+    ended = [p.closed or p.created for p in past if p.acted]
+    return max((now - max(ended)).total_seconds(), 0.0) if ended else math.inf

@@ -1,0 +1,61 @@
+"""The built-in facts: names, types and units. Which of them are known is the feeder's matter."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """`unit` is "" for what has none."""
+
+    name: str
+    type: Literal["boolean", "number", "text"]
+    unit: str
+    meaning: str
+
+
+_NODE = (
+    Builtin("node.age", "number", "seconds", "since the Node object was created"),
+    Builtin("node.sinceBoot", "number", "seconds", "since the host's last boot that is known"),
+    Builtin("node.ready", "boolean", "", "the Ready condition is True"),
+    Builtin(
+        "node.notReadyFor", "number", "seconds", "since Ready stopped being True; 0 while it is"
+    ),
+    Builtin("node.leaseAge", "number", "seconds", "since the kubelet renewed its Lease"),
+    Builtin("node.podCount", "number", "pods", "pods bound to the node"),
+    Builtin("node.isControlPlane", "boolean", "", "carries the control plane role"),
+    Builtin("node.cordonedBy", "text", "", "our job's name, `somebody`, or empty"),
+    Builtin("node.foreignOwner", "boolean", "", "an autoscaler or another remediator is at work"),
+    Builtin("node.attempts24h", "number", "jobs", "jobs of the last day that acted on the node"),
+    Builtin(
+        "node.lastRepairAgo", "number", "seconds", "since the last job that acted; infinite: none"
+    ),
+    Builtin("node.kernel", "text", "", "kernel version"),
+    Builtin("node.osImage", "text", "", "operating system image"),
+    Builtin("node.runtimeVersion", "text", "", "container runtime and its version"),
+    Builtin("node.gpuCount", "number", "devices", "GPUs that the node reports"),
+)
+_GROUP = (
+    ("nodes", "nodes in the group"),
+    ("unhealthy", "nodes in the group that are not healthy"),
+    ("unhealthyRatio", "share of the group that is not healthy, 0 to 1"),
+    ("sameFault", "nodes of the group on which all other leaves of this `when` are true"),
+)
+_FLEET = tuple(
+    Builtin(f"{scope}.{what}", "number", "" if what == "unhealthyRatio" else "nodes", meaning)
+    for scope in ("zone", "rack", "pool", "cluster")
+    for what, meaning in _GROUP
+)
+_CAUSE = tuple(
+    Builtin(f"{group}.sameFault", "number", "nodes", f"nodes of the same {group} with this fault")
+    for group in ("kernel", "image", "componentRevision")
+)
+_OTHER = (
+    Builtin("cluster.displacedPods", "number", "pods", "pending pods that we displaced"),
+    Builtin(
+        "maintenance.active", "boolean", "", "a maintenance event or annotation covers the node"
+    ),
+    Builtin("time.inWindow", "boolean", "", "now is inside the named window"),
+)
+
+BUILTIN = {b.name: b for b in (*_NODE, *_FLEET, *_CAUSE, *_OTHER)}

@@ -1,0 +1,232 @@
+"""The agent as a systemd service of a real host, against a real API server."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from support.agent_jobs import Operator, an_agent_job, asked
+from support.agent_service import AGENT, AgentHost, CountedUnit, boot_with_agent
+from support.control_plane import ControlPlane
+from support.hosts import Hosts
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+RSS_LIMIT_KB = 60 * 1024
+IDLE_CPU_LIMIT = 0.005
+IDLE_SECONDS = 20.0
+MOMENTS = {
+    "before-act": ("Failed", 0),
+    "after-act": ("Done", 1),
+    "before-answer": ("Done", 1),
+    "after-answer": ("Done", 1),
+}
+"""Where the agent is killed: the answer in the end, and the starts of the unit."""
+
+
+@pytest.fixture(scope="module")
+def healer(hosts: Hosts, control_plane: ControlPlane) -> AgentHost:
+    return boot_with_agent(hosts, control_plane, "h1")
+
+
+@pytest.fixture
+def operator(control_plane: ControlPlane) -> Operator:
+    return Operator(control_plane)
+
+
+@pytest.fixture(scope="module")
+def numbered() -> Iterator[Callable[[], str]]:
+    numbers = iter(range(1, 1000))
+    yield lambda: f"web{next(numbers)}"
+
+
+@pytest.fixture
+def unit(healer: AgentHost, numbered: Callable[[], str]) -> CountedUnit:
+    """A real service that crashed until its start limit was hit."""
+    made = CountedUnit(healer.host, numbered())
+    made.crash_until_it_stays_down()
+    return made
+
+
+def ask(operator: Operator, healer: AgentHost, unit: CountedUnit, boot_id: str = "") -> str:
+    name = f"job-{unit.name.removesuffix('.service')}"
+    job = an_agent_job(name, healer.name, unit.name)
+    return operator.make(job, asked(boot_id or healer.host.boot_id()))
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def test_a_crashed_unit_runs_again_and_the_answer_is_written_once(
+    healer: AgentHost, unit: CountedUnit, operator: Operator
+) -> None:
+    before = unit.starts
+    job = ask(operator, healer, unit)
+    answer = operator.wait_answer(job)
+    assert (answer["state"], answer.get("code")) == ("Done", 0), answer
+    assert answer["bootID"] == healer.host.boot_id()
+    assert unit.active == "active"
+    assert unit.starts == before + 1
+    operator.write(job, {"message": "the operator writes on"})  # wakes the agent once more
+    time.sleep(1)  # what must not happen has no condition to wait for
+    assert len(healer.requests("patch", job)) == 1
+    assert len(healer.requests("get", job)) == 1
+    assert unit.starts == before + 1
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_any_moment_it_restarts_the_unit_at_most_once(
+    healer: AgentHost, unit: CountedUnit, operator: Operator, moment: str
+) -> None:
+    state, starts = MOMENTS[moment]
+    healer.kill_agent_at(moment)
+    before = unit.starts
+    job = ask(operator, healer, unit)
+    try:
+        until(healer.was_killed, f"the agent is killed {moment}")
+        answer = operator.wait_answer(job)
+        pid = healer.host.unit(AGENT, "MainPID")
+        until(lambda: healer.host.unit(AGENT, "ActiveState") == "active", "the agent is back")
+        operator.write(job, {"message": "the operator writes on"})
+        time.sleep(2)  # the agent is started again after one second
+    finally:
+        healer.kill_agent_at("")
+    assert answer["state"] == state, (answer, pid)
+    assert unit.starts == before + starts
+    assert len(healer.requests("patch", job)) == 1
+    if state == "Failed":
+        assert "interrupted; not repeated" in answer["output"]
+    else:
+        assert unit.active == "active"
+
+
+def test_killed_while_systemd_works_it_waits_for_the_result_and_does_not_ask_again(
+    healer: AgentHost, unit: CountedUnit, operator: Operator
+) -> None:
+    before = unit.starts
+    unit.hold()
+    job = ask(operator, healer, unit)
+    until(lambda: unit.starts == before + 1, "the unit starts")
+    pid = healer.host.unit(AGENT, "MainPID")
+    healer.host.run("kill", "-9", pid)
+    until(lambda: healer.host.unit(AGENT, "MainPID") not in (pid, "0"), "the agent is back")
+    assert operator.answer(job) is None
+    unit.release()
+    answer = operator.wait_answer(job)
+    assert answer["state"] == "Done", answer
+    assert "interrupted, the result stands" in answer["output"]
+    assert unit.starts == before + 1
+
+
+def test_an_unknown_unit_fails_by_name(healer: AgentHost, operator: Operator) -> None:
+    job = an_agent_job("job-nothing", healer.name, "nothing-here.service")
+    operator.make(job, asked(healer.host.boot_id()))
+    answer = operator.wait_answer("job-nothing")
+    assert answer["state"] == "Failed"
+    assert "nothing-here.service" in answer["output"]
+
+
+def test_a_unit_that_cannot_start_fails_with_its_exit_status(
+    healer: AgentHost, operator: Operator
+) -> None:
+    text = "[Service]\nExecStart=/bin/sh -c 'exit 3'\n"
+    healer.host.write("/etc/systemd/system/broken.service", text)
+    healer.host.run("systemctl", "daemon-reload")
+    job = an_agent_job("job-broken", healer.name, "broken.service")
+    operator.make(job, asked(healer.host.boot_id()))
+    answer = operator.wait_answer("job-broken")
+    assert (answer["state"], answer.get("code")) == ("Failed", 3), answer
+
+
+def test_the_message_bus_itself_can_be_restarted(healer: AgentHost, operator: Operator) -> None:
+    job = an_agent_job("job-dbus", healer.name, "dbus.service")
+    operator.make(job, asked(healer.host.boot_id()))
+    answer = operator.wait_answer("job-dbus")
+    assert answer["state"] == "Done", answer
+
+
+def test_an_expired_request_is_refused(
+    healer: AgentHost, unit: CountedUnit, operator: Operator
+) -> None:
+    before = unit.starts
+    old = asked(healer.host.boot_id(), valid=timedelta(seconds=-1))
+    job = operator.make(an_agent_job("job-old", healer.name, unit.name), old)
+    assert operator.wait_answer(job)["state"] == "Refused"
+    assert unit.starts == before
+
+
+def test_it_answers_after_the_network_was_away(
+    healer: AgentHost, unit: CountedUnit, operator: Operator
+) -> None:
+    """Nothing new is begun without the API server; asked again within its time, it is done."""
+    before = unit.starts
+    healer.host.plug(False)
+    job = ask(operator, healer, unit)
+    time.sleep(2)
+    assert unit.starts == before
+    healer.host.plug(True)
+    assert operator.wait_answer(job)["state"] in ("Done", "Refused")
+    assert unit.starts <= before + 1
+
+
+def test_f23_a_request_of_an_earlier_boot_is_refused(
+    healer: AgentHost, unit: CountedUnit, operator: Operator
+) -> None:
+    before, old = unit.starts, healer.host.boot_id()
+    healer.host.run("systemctl", "stop", AGENT)
+    job = ask(operator, healer, unit, old)
+    healer.host.reboot()
+    answer = operator.wait_answer(job)
+    assert answer["state"] == "Refused"
+    assert f"asked of boot {old}, this host runs boot {healer.host.boot_id()}" in answer["output"]
+    assert unit.starts == before
+
+
+def test_the_lease_tells_the_boot_id(healer: AgentHost, control_plane: ControlPlane) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/kubenode-agents/leases/{healer.name}"
+
+    def told() -> bool:
+        annotations = control_plane.get(path)["metadata"]["annotations"]
+        return bool(annotations["kubenode.io/boot-id"] == healer.host.boot_id())
+
+    until(told, "the lease has this boot's ID")
+
+
+def test_a_setting_that_is_wrong_is_in_the_hosts_journal(healer: AgentHost) -> None:
+    run = healer.host.run
+    key, moved = "/etc/kubenode/agent.key", "/etc/kubenode/moved.key"
+    run("mv", key, moved)
+    try:
+        run("systemctl", "restart", AGENT, check=False)
+        said = "key_file /etc/kubenode/agent.key: No such file or directory"
+        until(lambda: said in healer.host.journal(AGENT), said)
+    finally:
+        run("mv", moved, key)
+    until(lambda: healer.host.unit(AGENT, "ActiveState") == "active", "it recovers by itself")
+
+
+def test_it_is_small_and_quiet(
+    healer: AgentHost, record_testsuite_property: Callable[[str, object], None]
+) -> None:
+    healer.host.run("systemctl", "restart", AGENT)
+    time.sleep(5)  # past its start
+    pid = healer.host.unit(AGENT, "MainPID")
+
+    def cpu_ticks() -> int:
+        fields = healer.host.run("cat", f"/proc/{pid}/stat").stdout.rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    began, ticks = time.monotonic(), cpu_ticks()
+    time.sleep(IDLE_SECONDS)
+    share = (cpu_ticks() - ticks) / 100 / (time.monotonic() - began)
+    status = healer.host.run("cat", f"/proc/{pid}/status").stdout
+    rss = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+    record_testsuite_property("agent_rss_kb", rss)
+    record_testsuite_property("agent_idle_cpu_share", round(share, 5))
+    print(f"agent: RSS {rss / 1024:.1f} MB, idle CPU {share:.2%}")  # noqa: T201
+    assert rss < RSS_LIMIT_KB
+    assert share < IDLE_CPU_LIMIT

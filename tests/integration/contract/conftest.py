@@ -1,0 +1,116 @@
+"""One contract, two servers: every test runs against the embedded and the real API server.
+
+Where they differ the embedded one is wrong; an expectation counts once the real one has met it.
+Each test has a namespace of its own, and the CRD `foos` of support.contract_api.
+"""
+
+import json
+import ssl
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from support.contract_api import FOO_CRD, GROUP, ContractApi
+from support.control_plane import ControlPlane
+
+from kubenode.apiserver import EmbeddedApiServer
+
+GAPS = {
+    "test_apply_creates": "no server-side apply",
+    "test_apply_treats_a_list_without_type_as_atomic": "no server-side apply",
+    "test_apply_removes_a_field_that_is_no_longer_applied": "no server-side apply",
+    "test_kubectl_applies_on_the_server_side": "no server-side apply",
+    "test_managed_fields_tell_who_wrote": "no managedFields without server-side apply",
+    "test_openapi_v2_is_served": "OpenAPI v3 only",
+    "test_strict_validation_of_a_built_in_kind": "no schemas of built-in kinds",
+    "test_explain_knows_a_built_in_kind": "no schemas of built-in kinds",
+    "test_events_are_served_in_their_new_group": "Events in the core group only",
+    "test_metadata_alone_is_served": "whole objects and tables only",
+    "test_yaml_body_is_read": "JSON bodies only",
+    "test_foreground_deletion_keeps_the_owner": "background deletion and orphaning only",
+    "test_scale_subresource_is_served": "patch spec.replicas instead",
+    "test_new_node_carries_the_not_ready_taint": "no controller would take it off again",
+}
+"""All that the embedded server is known not to do: strict, so a closed gap must leave the list."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        name, _, server = item.name.removesuffix("]").partition("[")
+        if server.startswith("embedded") and name in GAPS:
+            item.add_marker(pytest.mark.xfail(reason=GAPS[name], strict=True))
+
+
+@asynccontextmanager
+async def _api(
+    url: str, tls: ssl.SSLContext | bool, kubeconfig: Path, embedded: bool
+) -> AsyncIterator[ContractApi]:
+    timeout = aiohttp.ClientTimeout(total=30)
+    async with aiohttp.ClientSession(timeout=timeout, read_bufsize=2**21) as session:
+        ns = f"contract-{uuid.uuid4().hex[:8]}"
+        api = ContractApi(url, session, tls, kubeconfig, ns, embedded)
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}}
+        await api.made("/api/v1/namespaces", body)
+        if not embedded:
+            account = f"/api/v1/namespaces/{ns}/serviceaccounts/default"
+            await api.until(account, lambda reply: reply.code == 200)  # pods need it
+        yield api
+        await api.delete(f"/api/v1/namespaces/{ns}")
+
+
+@asynccontextmanager
+async def embedded_api(folder: Path) -> AsyncIterator[ContractApi]:
+    async with EmbeddedApiServer(crds=[FOO_CRD]) as server:
+        kubeconfig = folder / "embedded.kubeconfig"
+        await server.write_kubeconfig(kubeconfig)
+        async with _api(server.url, True, kubeconfig, True) as api:
+            yield api
+
+
+@asynccontextmanager
+async def real_api(cp: ControlPlane) -> AsyncIterator[ContractApi]:
+    tls = ssl.create_default_context(cafile=str(cp.ca_file))
+    tls.load_cert_chain(cp.admin.cert_file, cp.admin.key_file)
+    async with _api(cp.server, tls, cp.kubeconfig, False) as api:
+        # A CRD is established some moments before its objects are served.
+        await api.until(api.foos, lambda reply: reply.code == 200)
+        yield api
+
+
+@pytest.fixture(scope="session")
+def control_plane_with_foos(control_plane: ControlPlane) -> ControlPlane:
+    control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(FOO_CRD))
+    established = ("--for=condition=Established", f"crd/foos.{GROUP}", "--timeout=30s")
+    control_plane.kubectl("wait", *established)
+    return control_plane
+
+
+@pytest.fixture(params=["embedded", "real"])
+def target(request: pytest.FixtureRequest) -> ControlPlane | None:
+    """The real control plane, or None for the embedded server."""
+    if request.param == "embedded":
+        return None
+    found: ControlPlane = request.getfixturevalue("control_plane_with_foos")
+    return found
+
+
+@pytest.fixture
+async def api(target: ControlPlane | None, tmp_path: Path) -> AsyncIterator[ContractApi]:
+    """The server under test."""
+    server = embedded_api(tmp_path) if target is None else real_api(target)
+    async with server as found:
+        yield found
+
+
+@pytest.fixture
+async def both(
+    control_plane_with_foos: ControlPlane, tmp_path: Path
+) -> AsyncIterator[tuple[ContractApi, ContractApi]]:
+    """(embedded, real) at once, to compare them step by step."""
+    async with AsyncExitStack() as stack:
+        embedded = await stack.enter_async_context(embedded_api(tmp_path))
+        real = await stack.enter_async_context(real_api(control_plane_with_foos))
+        yield embedded, real

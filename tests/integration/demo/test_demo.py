@@ -1,0 +1,174 @@
+"""The demo as a visitor runs it: a subprocess, real controllers, real engine child, one JSON line.
+
+`make demo ARGS="--for 60s --seed 7 --json"` is the acceptance run; here a shorter one keeps the
+suite quick. Both zero-counts come from an observer whose own tests prove that it counts.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.command import COMMAND, environment, kubenode, started
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def run() -> subprocess.CompletedProcess[str]:
+    return kubenode("demo", "--for", "45s", "--seed", "7", "--json", limit=150)
+
+
+def test_ends_with_one_line_of_json_and_exit_code_0(
+    run: subprocess.CompletedProcess[str],
+) -> None:
+    assert run.returncode == 0, run.stderr
+    (line,) = run.stdout.splitlines()
+    found = json.loads(line)
+    assert found["nodes"] == 300
+    assert found["faultsInjected"] >= 15
+    assert sum(found["jobs"].values()) >= 10
+
+
+def test_faults_are_healed_without_false_acts_or_limits_passed(
+    run: subprocess.CompletedProcess[str],
+) -> None:
+    found = json.loads(run.stdout)
+    assert found["healed"] >= 8
+    assert found["falseActions"] == 0, found["falseActionsSeen"]
+    assert found["limitViolations"] == 0, found["limitViolationsSeen"]
+    assert found["observerGaps"] == 0
+    assert found["actsJudged"] >= found["healed"]
+    assert found["permitsJudged"] >= found["healed"]
+
+
+def test_times_are_those_of_the_faults(run: subprocess.CompletedProcess[str]) -> None:
+    found = json.loads(run.stdout)
+    for name in ("timeToDetect", "timeToDecide", "timeToHeal"):
+        assert 0 < found[name]["p50"] <= found[name]["p99"] < 45
+    assert found["timeToDetect"]["p50"] < found["timeToHeal"]["p50"]
+
+
+def test_says_how_fast_time_runs_and_how_to_look_beside_it(
+    run: subprocess.CompletedProcess[str],
+) -> None:
+    assert "every duration of the rules and of the default policy is divided by 20" in run.stderr
+    assert "kubectl --kubeconfig" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def children(session: int) -> set[int]:
+    """Processes of the demo's own session, whatever group each is in."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.add(int(stat.parent.name))
+    return found
+
+
+def until_running(process: subprocess.Popen[str]) -> Iterator[str]:
+    """The lines of standard error up to the one that says that it runs."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        yield line
+        if re.search(r"^\d+ s: ", line):
+            return
+    pytest.fail(f"the demo ended with {process.wait()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_3_seconds_with_the_summary_and_no_process_left(
+    number: signal.Signals,
+) -> None:
+    with started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
+        list(until_running(process))
+        assert len(children(process.pid)) > 1  # the engine's child is there
+        began = time.monotonic()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+        took = time.monotonic() - began
+        assert took < 3, f"{took:.1f} s"
+        assert process.returncode == 0, err
+        assert json.loads(out)["nodes"] == 60
+        deadline = time.monotonic() + 2
+        while children(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert children(process.pid) == set()
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kubectl_works_beside_it(tmp_path: Path) -> None:
+    with started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
+        text = "".join(until_running(process))
+        found = re.search(r"kubectl --kubeconfig (\S+)", text)
+        assert found is not None, text
+        for arguments, word in (
+            (["get", "nodes"], "n00004"),
+            (["get", "noderemediers"], "kubelet-unhealthy"),
+            (["get", "kndp"], "default"),
+            (["describe", "node", "n00004"], "KubeletUnhealthy"),
+        ):
+            told = subprocess.run(
+                ["kubectl", "--kubeconfig", found.group(1), *arguments],
+                env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+            )
+            assert word in told.stdout, told.stderr
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+def test_on_a_terminal_it_draws_the_fleet_and_ends_with_the_summary() -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    process = subprocess.Popen(
+        [COMMAND, "demo", "--nodes", "60", "--seed", "7"],
+        env=environment(TERM="xterm-256color"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        shown = read_until(ours, b"budgets", 60)
+        assert b"zone-a: 20 nodes" in shown
+        assert b"every duration of rules and policy is divided by 20" in shown
+        process.send_signal(signal.SIGINT)
+        last = read_until(ours, b'"timeToHeal"', 10)
+        assert process.wait(timeout=10) == 0
+        assert b"\x1b[?1049l" in last  # the screen is given back
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        os.close(ours)
+
+
+def read_until(terminal: int, word: bytes, limit: float) -> bytes:
+    """What the terminal shows up to `word`, within `limit` seconds."""
+    shown = b""
+    deadline = time.monotonic() + limit
+    while word not in shown and time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.5)[0]:
+            shown += os.read(terminal, 65536)
+    assert word in shown, shown[-2000:].decode(errors="replace")
+    return shown

@@ -1,0 +1,98 @@
+"""The engine's child ends with its parent, whatever state either of them is in."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubenode.runtime.child import ChildProcess
+from rules.engines.talk import HEAD, hear
+
+pytestmark = pytest.mark.integration
+
+PARENT = """
+import sys, time
+from kubenode.runtime.child import ChildProcess
+from rules.engines.talk import hear
+child = ChildProcess("rules.engines.child")
+hear(child, time.monotonic() + 20)
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def gone(pid: int) -> bool:
+    """Whether it has ended; one that waits for its parent to take note has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+    return state in "ZX"
+
+
+def ended(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while not gone(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return gone(pid)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_child_does_not_outlive_a_killed_parent(stopped: bool) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        if stopped:
+            os.kill(pid, signal.SIGSTOP)
+        parent.kill()
+        parent.wait()
+    assert ended(pid)
+
+
+def test_child_has_a_process_group_of_its_own() -> None:
+    child = ChildProcess("rules.engines.child")
+    try:
+        hear(child, time.monotonic() + 20)
+        assert os.getpgid(child.pid) == child.pid
+    finally:
+        child.kill()
+
+
+HANGING = """
+import ctypes, sys
+from rules.engines import child
+
+class Library:
+    def create_ruleset(self, name, text):
+        ctypes.CDLL(None).pause()  # in C, where Python sees no signal
+
+child.REQUEST_SECONDS = 1
+connection = child.socket.socket(fileno=int(sys.argv[1]))
+child.serve(connection, child.Service(Library()))
+"""
+
+
+def test_child_that_hangs_in_c_ends_by_itself() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HANGING, str(theirs.fileno())], pass_fds=[theirs.fileno()]
+        )
+        good: dict[str, Any] = {"r0ep#0": {"all": [{"m": {"$and": [{"k": "eval"}, {"t0": True}]}}]}}
+        request = {"op": "load", "strata": [[{"rules": good, "slots": [0]}]]}
+        body = json.dumps(request).encode()
+        ours.sendall(HEAD.pack(len(body)) + body)
+        try:
+            assert process.wait(20) == -signal.SIGALRM
+        finally:
+            process.kill()
+            process.wait()

@@ -1,0 +1,163 @@
+"""Jobs with agent steps on a real API server, and the agent's rights installed there."""
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from support.control_plane import ControlPlane
+
+from kubenode.api.crd import FOLDER
+from kubenode.runtime.clock import SystemClock
+
+CHART = Path(__file__).parents[2] / "charts" / "kubenode" / "agent"
+JOBS = "/apis/kubenode.io/v1alpha1/remedyoperationjobs"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kubenode-agents/leases"
+GROUP = "kubenode:agents"
+POLICY_SECONDS = 30.0
+
+
+def user(agent: str) -> str:
+    return f"kubenode:agent:{agent}"
+
+
+def stamp(after: timedelta = timedelta(0)) -> str:
+    return (SystemClock().now() + after).isoformat(timespec="milliseconds")
+
+
+def an_agent_job(name: str, node: str, unit: str, agent: str | None = None) -> dict[str, Any]:
+    """One rung with one RestartUnit step."""
+    step = {"agent": {"action": "RestartUnit", "unit": unit, "timeout": "1m"}}
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "RemedyOperationJob",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": node,
+            "agent": agent or node,
+            "trigger": {"firstTrue": stamp()},
+            "ladder": [{"name": "restart", "steps": [step]}],
+        },
+    }
+
+
+def asked(
+    boot_id: str, *, request_id: str = "r0s0a1", valid: timedelta = timedelta(minutes=1)
+) -> dict[str, Any]:
+    """A status in which the operator asks the agent for the only step."""
+    return {
+        "phase": "Running",
+        "message": "asked",
+        "steps": [
+            {
+                "rung": 0,
+                "index": 0,
+                "name": "agent",
+                "by": "Agent",
+                "requestID": request_id,
+                "state": "Running",
+                "attempts": 1,
+                "askedAt": stamp(),
+                "startedAt": stamp(),
+                "expiresAt": stamp(valid),
+                "bootID": boot_id,
+            }
+        ],
+    }
+
+
+class Operator:
+    """What the remedy operator does with a job, by hand, as admin."""
+
+    def __init__(self, cp: ControlPlane) -> None:
+        self._cp = cp
+
+    def make(self, job: dict[str, Any], status: dict[str, Any] | None = None) -> str:
+        self._cp.kubectl("create", "-f", "-", stdin=json.dumps(job))
+        name: str = job["metadata"]["name"]
+        if status is not None:
+            self.write(name, status)
+        return name
+
+    def write(self, name: str, status: dict[str, Any]) -> None:
+        patch = json.dumps({"status": status})
+        self._cp.kubectl("patch", "knj", name, "--subresource=status", "--type=merge", "-p", patch)
+
+    def read(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._cp.get(f"{JOBS}/{name}")
+        return found
+
+    def answer(self, name: str, request_id: str = "r0s0a1") -> dict[str, Any] | None:
+        agent = self.read(name).get("status", {}).get("agent", {})
+        found: dict[str, Any] | None = agent.get("requests", {}).get(request_id)
+        return found
+
+    def wait_answer(
+        self, name: str, seconds: float = 60, request_id: str = "r0s0a1"
+    ) -> dict[str, Any]:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if (found := self.answer(name, request_id)) is not None:
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"no answer to {request_id} within {seconds} s: {self.read(name)}")
+
+
+def install(cp: ControlPlane) -> None:
+    """CRDs and the agent's rights, as a user installs them; returns when they are in force."""
+    cp.kubectl("apply", "-f", FOLDER)
+    crds = [f"crd/{path.stem.removeprefix('kubenode.io_')}.kubenode.io" for path in _crds()]
+    cp.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
+    cp.kubectl("apply", "-f", CHART / "rbac.yaml", "-f", CHART / "admission.yaml")
+    _wait_enforced(cp)
+
+
+def _crds() -> list[Path]:
+    return sorted(Path(FOLDER).glob("kubenode.io_*.yaml"))
+
+
+def _wait_enforced(cp: ControlPlane) -> None:
+    """A new policy takes a second or two to be enforced; until then it lets everything pass."""
+    # Tried by an administrator in the group: RBAC lets it pass, only the policy does not.
+    both = Caller(cp, user("probe"), [GROUP, "system:masters"])
+    lease = {"metadata": {"name": "other"}, "spec": {"holderIdentity": "other"}}
+    end = time.monotonic() + POLICY_SECONDS
+    for path, body in ((JOBS, an_agent_job("probe", "probe", "a.service")), (LEASES, lease)):
+        while both.ask("POST", f"{path}?dryRun=All", body)[0] < 400:
+            if time.monotonic() > end:
+                raise AssertionError("the agents' admission policies are not enforced")
+            time.sleep(0.2)
+
+
+class Caller:
+    """A user at the API server, one raw request at a time: kubectl reads before it writes."""
+
+    def __init__(self, cp: ControlPlane, name: str, groups: Sequence[str]) -> None:
+        self._server = cp.server
+        identity = cp.issue_client_cert(name, groups)
+        self._tls = ssl.create_default_context(cafile=str(cp.ca_file))
+        self._tls.load_cert_chain(identity.cert_file, identity.key_file)
+
+    def ask(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+    ) -> tuple[int, str]:
+        """HTTP status and the text of the answer."""
+        if method == "PATCH" and kind == "application/json":
+            kind = "application/merge-patch+json"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._server + path, data, {"Content-Type": kind})
+        request.method = method
+        try:
+            with urllib.request.urlopen(request, context=self._tls, timeout=20) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def patch_status(self, job: str, status: Any, **more: Any) -> tuple[int, str]:
+        return self.ask("PATCH", f"{JOBS}/{job}/status", {"status": status, **more})

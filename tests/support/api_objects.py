@@ -1,0 +1,828 @@
+"""One good object of every kind as a person writes it, and one bad object for every rule.
+
+The bad ones go through the models (unit) and through a real kube-apiserver (integration): both
+must refuse them and name the same field.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+API = "kubenode.io/v1alpha1"
+Object = dict[str, Any]
+
+
+def remedier() -> Object:
+    """The example of the API's design, every field written out."""
+    return {
+        "apiVersion": API,
+        "kind": "NodeRemedier",
+        "metadata": {"name": "kernel-deadlock"},
+        "spec": {
+            "mode": "Enforce",
+            "priority": 500,
+            "severity": "Critical",
+            "faultClass": "kernel_deadlock",
+            "nodes": {
+                "selector": {"matchLabels": {"kubernetes.io/os": "linux"}},
+                "exclude": {
+                    "matchExpressions": [
+                        {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}
+                    ]
+                },
+            },
+            "when": {
+                "all": [
+                    {
+                        "condition": {
+                            "type": "KernelDeadlock",
+                            "status": "True",
+                            "for": "30s",
+                            "maxAge": "10m",
+                        }
+                    },
+                    {
+                        "any": [
+                            {"condition": {"type": "Ready", "status": "Unknown", "for": "1m"}},
+                            {"event": {"reason": "KernelOops", "count": 3, "within": "10m"}},
+                        ]
+                    },
+                ]
+            },
+            "unless": {
+                "any": [
+                    {"fact": {"name": "maintenance.active"}},
+                    {"fact": {"name": "zone.unhealthyRatio", "above": 0.4}},
+                    {"fact": {"name": "node.foreignOwner"}},
+                ]
+            },
+            "groupWait": "10s",
+            "startupGrace": "5m",
+            "cooldown": "30m",
+            "relapse": {"within": "24h"},
+            "attempts": {"max": 3, "within": "24h"},
+            "onGiveUp": "Hold",
+            "ladder": [
+                {
+                    "name": "reboot",
+                    "disruption": "",
+                    "steps": [
+                        {"cordon": {}},
+                        {
+                            "collect": {
+                                "bundle": ["dmesg", "journal", "runtime"],
+                                "timeout": "2m",
+                                "onFailure": "Continue",
+                            }
+                        },
+                        {
+                            "migrate": {
+                                "timeout": "15m",
+                                "gracePeriod": "pod",
+                                "onTimeout": "Yield",
+                                "podPolicies": [],
+                            }
+                        },
+                        {"reboot": {"via": ["Agent", "Provider"], "timeout": "10m"}},
+                    ],
+                    "verify": {
+                        "for": "2m",
+                        "timeout": "15m",
+                        "settle": "3m",
+                        "cleared": {},
+                        "checks": [
+                            {
+                                "agent": {
+                                    "action": "RunCheck",
+                                    "check": "d-state-tasks",
+                                    "timeout": "30s",
+                                }
+                            }
+                        ],
+                        "probation": "24h",
+                    },
+                },
+                {
+                    "name": "replace",
+                    "steps": [
+                        {"cordon": {}},
+                        {"migrate": {"timeout": "15m"}},
+                        {
+                            "replace": {
+                                "via": ["Machine", "ClusterAPI", "Karpenter", "InstanceGroup"],
+                                "surge": "None",
+                                "timeout": "30m",
+                            }
+                        },
+                    ],
+                },
+            ],
+            "notify": ["oncall"],
+        },
+    }
+
+
+def inferring_remedier() -> Object:
+    """The design's second example, which names no mode."""
+    return {
+        "apiVersion": API,
+        "kind": "NodeRemedier",
+        "metadata": {"name": "rack-power"},
+        "spec": {
+            "nodes": {"all": True},
+            "when": {
+                "all": [
+                    {"fact": {"name": "rack.sameFault", "above": 3}},
+                    {"condition": {"type": "Ready", "status": "Unknown", "for": "30s"}},
+                ]
+            },
+            "infer": {
+                "fact": "rack.suspectPowerLoss",
+                "scope": "Rack",
+                "value": True,
+                "for": "10m",
+            },
+        },
+    }
+
+
+def job() -> Object:
+    rule = remedier()["spec"]
+    return {
+        "apiVersion": API,
+        "kind": "RemedyOperationJob",
+        "metadata": {
+            "name": "n00042-6f1c9a20b4",
+            "labels": {"kubenode.io/remedier": "kernel-deadlock"},
+        },
+        "spec": {
+            "nodeName": "n00042",
+            "agent": "n00042",
+            "nodeUID": "5b1a",
+            "remedier": {"name": "kernel-deadlock", "uid": "77aa", "generation": 7},
+            "trigger": {
+                "firstTrue": "2026-11-21T01:59:09Z",
+                "facts": [
+                    {
+                        "atom": "condition KernelDeadlock True 30s",
+                        "value": True,
+                        "observed": "2026-11-21T01:59:39Z",
+                        "source": "NPD",
+                    }
+                ],
+                "explanation": "KernelDeadlock True for 30s",
+            },
+            "mode": "Enforce",
+            "severity": "Critical",
+            "faultClass": "kernel_deadlock",
+            "deadline": None,
+            "previous": "",
+            "startRung": 0,
+            "ladder": rule["ladder"],
+            "when": rule["when"],
+            "unless": rule["unless"],
+            "approval": {"required": False, "expiresAfter": "24h"},
+            "approvals": [],
+            "cancel": False,
+            "ttlAfterFinished": "72h",
+        },
+    }
+
+
+def probe() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "HostProbe",
+        "metadata": {"name": "n00042-disk"},
+        "spec": {
+            "agent": "n00042",
+            "nodeName": "n00042",
+            "name": "disk",
+            "args": {"path": "/var/lib"},
+            "expiresAt": "2026-11-21T02:00:09Z",
+        },
+    }
+
+
+def host_event() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "HostEvent",
+        "metadata": {"name": "aws-i-0abc-event-0d59937288b749b32"},
+        "spec": {
+            "source": "AWS",
+            "externalID": "instance-event-0d59937288b749b32",
+            "class": "Reboot",
+            "severity": "Warning",
+            "node": {"name": "n00042", "providerID": "aws:///eu-1a/i-0abc", "uid": "5b1a"},
+            "notBefore": "2026-11-21T03:00:00Z",
+            "attributes": {"alertname": "NodeDiskIOError"},
+            "message": "scheduled reboot",
+        },
+    }
+
+
+def policy() -> Object:
+    """The default policy of the design, every field written out."""
+    return {
+        "apiVersion": API,
+        "kind": "DefenderPolicy",
+        "metadata": {"name": "default"},
+        "spec": {
+            "operations": ["Repair", "Evacuate", "Replace", "Rollout", "ScaleIn", "Delete"],
+            "nodes": {"all": True},
+            "limits": [
+                {
+                    "scope": "Cluster",
+                    "maxConcurrent": "2%",
+                    "minHealthy": "80%",
+                    "rate": {"count": 60, "per": "1h", "burst": 5},
+                },
+                {
+                    "scope": "Label",
+                    "label": "topology.kubernetes.io/zone",
+                    "maxConcurrent": "2%",
+                    "minHealthy": "60%",
+                },
+                {"scope": "Label", "label": "kubenode.io/pool", "minHealthy": 2},
+                {"scope": "ControlPlane", "maxConcurrent": 1, "othersHealthy": True},
+                {
+                    "scope": "Fleet",
+                    "group": "prod",
+                    "maxConcurrent": "1%",
+                    "onUnreachable": "LocalShare",
+                },
+            ],
+            "perNode": {"maxActs": 3, "within": "24h"},
+            "smallPool": {"nodes": 5},
+            "breaker": {
+                "scopes": [
+                    {"scope": "Cluster"},
+                    {"scope": "Label", "label": "topology.kubernetes.io/zone"},
+                ],
+                "trip": {
+                    "unhealthyRatio": "30%",
+                    "minNodes": 3,
+                    "newFaultsPer10m": "10%",
+                    "escalations": {"count": 3, "per": "1h"},
+                },
+                "commonCause": {
+                    "groupBy": ["componentRevision", "kernel", "image"],
+                    "minFaults": 5,
+                    "lift": 5,
+                    "within": "1h",
+                },
+                "open": "10m",
+                "resume": {"start": 1, "factor": 2, "every": "5m"},
+                "reserved": 1,
+            },
+            "workload": {"maxDisplacedPending": 50, "respectPDB": True},
+            "windows": [
+                {
+                    "days": ["Mon", "Tue", "Wed", "Thu"],
+                    "from": "09:00",
+                    "to": "16:00",
+                    "timeZone": "Europe/Berlin",
+                    "for": ["Rollout"],
+                }
+            ],
+            "pauses": [{"scope": "Node", "value": "n00042", "by": "ann", "why": "disk swap"}],
+            "guard": {
+                "deletions": "Audit",
+                "cordons": "Off",
+                "evictions": "Off",
+                "overrideGroups": ["system:masters"],
+            },
+            "exclude": {"matchLabels": {"kubenode.io/hands-off": "true"}},
+            "acknowledgeUnlimited": False,
+        },
+    }
+
+
+def permit() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "Permit",
+        "metadata": {"name": "n00042-9b2d"},
+        "spec": {
+            "operation": "Repair",
+            "class": "Node",
+            "nodeName": "n00042",
+            "holder": {"kind": "RemedyOperationJob", "name": "n00042-6f1c9a20b4", "uid": "9b2d"},
+            "policyGeneration": 1,
+        },
+    }
+
+
+GOOD: Mapping[str, Object] = {
+    "remedier": remedier(),
+    "inferring-remedier": inferring_remedier(),
+    "job": job(),
+    "probe": probe(),
+    "host-event": host_event(),
+    "policy": policy(),
+    "permit": permit(),
+}
+
+
+def changed(good: Object, at: str, value: object) -> Object:
+    """A copy of `good` with `value` at the dotted path `at`, where numbers index lists."""
+    made = copy.deepcopy(good)
+    here: Any = made
+    *way, last = at.split(".")
+    for name in way:
+        here = here[int(name)] if isinstance(here, list) else here.setdefault(name, {})
+    if isinstance(here, list):
+        here[int(last)] = value
+    elif value is ABSENT:
+        del here[last]
+    else:
+        here[last] = value
+    return made
+
+
+ABSENT = object()
+"""As a value: take the field out."""
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A good object with one thing wrong."""
+
+    name: str
+    good: str
+    at: str
+    value: object
+    field: str
+    """The field both must name, as a person writes it."""
+    says: str = ""
+    """Words that both must say; "" where each has its own."""
+    server: bool = True
+    """Whether the API server can tell; if not, the registry tells in the object's status."""
+
+    def object(self) -> Object:
+        return changed(GOOD[self.good], self.at, self.value)
+
+
+def nested(depth: int) -> Object:
+    """A leaf inside `depth` combinators."""
+    made: Object = {"condition": {"type": "Ready"}}
+    for level in range(depth):
+        made = {"not": made} if level % 2 else {"all": [made]}
+    return made
+
+
+def _steps(*steps: Object) -> list[Object]:
+    return list(steps)
+
+
+LEAF = {"condition": {"type": "Ready"}}
+DURATION = "write a number and a unit, like 90s, 10m or 1h30m"
+STEP = "spec.ladder.0.steps.0"
+BAD: tuple[Bad, ...] = (
+    # NodeRemedier: which nodes
+    Bad("no mode", "remedier", "spec.mode", ABSENT, "spec.mode"),
+    Bad("unknown mode", "remedier", "spec.mode", "Force", "spec.mode", "Enforce"),
+    Bad("mode as YAML's off", "remedier", "spec.mode", False, "spec.mode"),
+    Bad("no nodes", "remedier", "spec.nodes", ABSENT, "spec.nodes"),
+    Bad("nodes says nothing", "remedier", "spec.nodes", {}, "spec.nodes", "`all: true`"),
+    Bad("nodes all false", "remedier", "spec.nodes", {"all": False}, "spec.nodes.all"),
+    Bad(
+        "nodes says it twice",
+        "remedier",
+        "spec.nodes.all",
+        True,
+        "spec.nodes",
+        "write either `all: true` or a selector",
+    ),
+    Bad(
+        "empty selector",
+        "remedier",
+        "spec.nodes",
+        {"selector": {}},
+        "spec.nodes.selector",
+        "empty and would mean every node",
+    ),
+    Bad(
+        "selector of empty parts",
+        "remedier",
+        "spec.nodes",
+        {"selector": {"matchLabels": {}, "matchExpressions": []}},
+        "spec.nodes.selector",
+        "empty and would mean every node",
+    ),
+    Bad(
+        "empty exclude",
+        "remedier",
+        "spec.nodes.exclude",
+        {},
+        "spec.nodes.exclude",
+        "empty and would exclude every node",
+    ),
+    Bad(
+        "In without values",
+        "remedier",
+        "spec.nodes.exclude.matchExpressions.0.operator",
+        "In",
+        "spec.nodes.exclude.matchExpressions[0].values",
+        "operators In and NotIn need values",
+    ),
+    # NodeRemedier: when
+    Bad("no when", "remedier", "spec.when", ABSENT, "spec.when"),
+    Bad("empty when", "remedier", "spec.when", {}, "spec.when", "write one of all, any, not"),
+    Bad("empty unless", "remedier", "spec.unless", {}, "spec.unless", "write one of all, any, not"),
+    Bad(
+        "two leaves in one expression",
+        "remedier",
+        "spec.when",
+        {**LEAF, "event": {"reason": "x"}},
+        "spec.when",
+        "write one of all, any, not",
+    ),
+    Bad(
+        "two leaves inside",
+        "remedier",
+        "spec.when.all.0.event",
+        {"reason": "x"},
+        "spec.when.all[0]",
+    ),
+    Bad("empty all", "remedier", "spec.when", {"all": []}, "spec.when.all"),
+    Bad("too wide", "remedier", "spec.when", {"any": [LEAF] * 17}, "spec.when.any"),
+    Bad("four combinators deep", "remedier", "spec.when", nested(4), "spec.when"),
+    Bad("unknown leaf", "remedier", "spec.when", {"condtion": {"type": "x"}}, "spec.when"),
+    Bad(
+        "unknown field in a leaf",
+        "remedier",
+        "spec.when.all.1.any.0.condition.fro",
+        "1m",
+        "spec.when.all[1].any[0].condition.fro",
+    ),
+    Bad(
+        "wrong status",
+        "remedier",
+        "spec.when.all.0.condition.status",
+        True,
+        "spec.when.all[0].condition.status",
+    ),
+    Bad(
+        "any event",
+        "remedier",
+        "spec.when",
+        {"event": {"count": 3}},
+        "spec.when.event",
+        "write a reason or a message",
+    ),
+    Bad(
+        "label asks twice",
+        "remedier",
+        "spec.when",
+        {"label": {"key": "a", "value": "b", "exists": True}},
+        "spec.when.label",
+        "write one of value, in and exists",
+    ),
+    Bad(
+        "fact compares twice",
+        "remedier",
+        "spec.when",
+        {"fact": {"name": "node.age", "above": 1, "below": 2}},
+        "spec.when.fact",
+        "write one of is, equals, below, above and in",
+    ),
+    Bad(
+        "fact name without a dot",
+        "remedier",
+        "spec.when",
+        {"fact": {"name": "ready"}},
+        "spec.when.fact.name",
+    ),
+    Bad(
+        "fact equals true",
+        "remedier",
+        "spec.when",
+        {"fact": {"name": "node.ready", "equals": True}},
+        "spec.when.fact.equals",
+    ),
+    Bad(
+        "absent nothing",
+        "remedier",
+        "spec.when",
+        {"absent": {"for": "5m"}},
+        "spec.when.absent",
+        "write one leaf, such as condition",
+    ),
+    Bad(
+        "no RE2 expression",
+        "remedier",
+        "spec.when",
+        {"condition": {"type": "Ready", "reason": "(?<=a)b"}},
+        "spec.when.condition.reason",
+        server=False,
+    ),
+    # NodeRemedier: the rest of the rule
+    Bad("unknown field", "remedier", "spec.coolDown", "1m", "spec.coolDown"),
+    Bad("duration without unit", "remedier", "spec.groupWait", "10", "spec.groupWait", DURATION),
+    Bad("duration in days", "remedier", "spec.cooldown", "2d", "spec.cooldown", DURATION),
+    Bad("negative duration", "remedier", "spec.cooldown", "-5m", "spec.cooldown", DURATION),
+    Bad("duration as a number", "remedier", "spec.cooldown", 30, "spec.cooldown"),
+    Bad("eternal duration", "remedier", "spec.cooldown", "99999h", "spec.cooldown", server=False),
+    Bad("priority too high", "remedier", "spec.priority", 1001, "spec.priority", "1000"),
+    Bad("priority as text", "remedier", "spec.priority", "500", "spec.priority"),
+    Bad(
+        "fault class with a blank", "remedier", "spec.faultClass", "kernel dead", "spec.faultClass"
+    ),
+    Bad("no attempts", "remedier", "spec.attempts.max", 0, "spec.attempts.max"),
+    Bad("neither ladder nor infer", "remedier", "spec.ladder", ABSENT, "spec", "ladder or infer"),
+    Bad("both", "remedier", "spec.infer", {"fact": "a.b"}, "spec", "ladder or infer"),
+    Bad("empty ladder", "remedier", "spec.ladder", [], "spec.ladder"),
+    Bad(
+        "two rungs of one name",
+        "remedier",
+        "spec.ladder.1.name",
+        "reboot",
+        "spec.ladder",
+        "give each its own",
+    ),
+    # NodeRemedier: rungs and steps
+    Bad("rung without steps", "remedier", "spec.ladder.0.steps", [], "spec.ladder[0].steps"),
+    Bad(
+        "lowered to Pods",
+        "remedier",
+        "spec.ladder.0.disruption",
+        "Pods",
+        "spec.ladder[0].disruption",
+        "leave it out or raise it",
+    ),
+    Bad("empty step", "remedier", STEP, {}, "spec.ladder[0].steps[0]", "write one a line"),
+    Bad(
+        "two acts in a step",
+        "remedier",
+        STEP,
+        {"cordon": {}, "reboot": {}},
+        "spec.ladder[0].steps[0]",
+        "write one a line",
+    ),
+    Bad("unknown act", "remedier", STEP, {"shoot": {}}, "spec.ladder[0].steps[0]"),
+    Bad(
+        "agent action without unit",
+        "remedier",
+        STEP,
+        {"agent": {"action": "RestartUnit"}},
+        "spec.ladder[0].steps[0].agent",
+        "need `unit`",
+    ),
+    Bad(
+        "unit without suffix",
+        "remedier",
+        STEP,
+        {"agent": {"action": "RestartUnit", "unit": "kubelet"}},
+        "spec.ladder[0].steps[0].agent.unit",
+    ),
+    Bad(
+        "unit of an action without one",
+        "remedier",
+        STEP,
+        {"agent": {"action": "SyncTime", "unit": "a.service"}},
+        "spec.ladder[0].steps[0].agent",
+        "no other action takes it",
+    ),
+    Bad(
+        "check without name",
+        "remedier",
+        STEP,
+        {"agent": {"action": "RunCheck"}},
+        "spec.ladder[0].steps[0].agent",
+        "RunCheck needs `check`",
+    ),
+    Bad(
+        "script without name",
+        "remedier",
+        STEP,
+        {"agent": {"action": "RunScript"}},
+        "spec.ladder[0].steps[0].agent",
+        "RunScript needs `script`",
+    ),
+    Bad(
+        "action outside the catalogue",
+        "remedier",
+        STEP,
+        {"agent": {"action": "Shell"}},
+        "spec.ladder[0].steps[0].agent.action",
+    ),
+    Bad(
+        "wait without a time",
+        "remedier",
+        STEP,
+        {"wait": {}},
+        "spec.ladder[0].steps[0].wait.for",
+    ),
+    Bad(
+        "grace period of a word",
+        "remedier",
+        STEP,
+        {"migrate": {"gracePeriod": "soon"}},
+        "spec.ladder[0].steps[0].migrate.gracePeriod",
+    ),
+    Bad(
+        "DeleteAfter without a time",
+        "remedier",
+        STEP,
+        {"migrate": {"podPolicies": [{"mode": "DeleteAfter"}]}},
+        "spec.ladder[0].steps[0].migrate.podPolicies[0]",
+        "mode DeleteAfter needs `after`",
+    ),
+    Bad(
+        "Gang without a gang",
+        "remedier",
+        STEP,
+        {"migrate": {"podPolicies": [{"mode": "Gang"}]}},
+        "spec.ladder[0].steps[0].migrate.podPolicies[0]",
+        "mode Gang needs `gang`",
+    ),
+    Bad(
+        "policy for every pod",
+        "remedier",
+        STEP,
+        {"migrate": {"podPolicies": [{"mode": "Evict", "selector": {}}]}},
+        "spec.ladder[0].steps[0].migrate.podPolicies[0].selector",
+        "would mean every pod",
+    ),
+    Bad(
+        "a check that acts",
+        "remedier",
+        "spec.ladder.0.verify.checks.0",
+        {"cordon": {}},
+        "spec.ladder[0].verify.checks",
+        "write agent steps with `action: RunCheck`",
+    ),
+    Bad(
+        "proof of two combinators",
+        "remedier",
+        "spec.ladder.0.verify.cleared",
+        {"all": [{"not": LEAF}]},
+        "spec.ladder[0].verify.cleared",
+    ),
+    # RemedyOperationJob
+    Bad("job without a node", "job", "spec.nodeName", "", "spec.nodeName"),
+    Bad("job without an agent", "job", "spec.agent", ABSENT, "spec.agent"),
+    Bad("job without a ladder", "job", "spec.ladder", [], "spec.ladder"),
+    Bad("start beyond the ladder", "job", "spec.startRung", 2, "spec.startRung", "the first is 0"),
+    Bad("no instant", "job", "spec.deadline", "tomorrow", "spec.deadline"),
+    Bad("instant without zone", "job", "spec.deadline", "2026-11-21T01:59:09", "spec.deadline"),
+    Bad(
+        "decision unknown",
+        "job",
+        "spec.approvals",
+        [{"decision": "Maybe"}],
+        "spec.approvals[0].decision",
+    ),
+    # HostProbe
+    Bad("unknown question", "probe", "spec.name", "shell", "spec.name"),
+    Bad("question that never expires", "probe", "spec.expiresAt", ABSENT, "spec.expiresAt"),
+    # HostEvent
+    Bad("unknown source", "host-event", "spec.source", "Rumour", "spec.source"),
+    Bad("unknown class", "host-event", "spec.class", "Boom", "spec.class"),
+    Bad(
+        "attribute of a novel",
+        "host-event",
+        "spec.attributes.text",
+        "x" * 1025,
+        "spec.attributes.text",
+    ),
+    Bad(
+        "33 attributes",
+        "host-event",
+        "spec.attributes",
+        {f"a{i}": "" for i in range(33)},
+        "spec.attributes",
+    ),
+    # DefenderPolicy
+    Bad(
+        "policy without limits",
+        "policy",
+        "spec.limits",
+        [],
+        "spec.limits",
+        "`acknowledgeUnlimited: true`",
+    ),
+    Bad(
+        "limit of nothing",
+        "policy",
+        "spec.limits.0",
+        {"scope": "Cluster"},
+        "spec.limits[0]",
+        "limits nothing",
+    ),
+    Bad(
+        "label missing",
+        "policy",
+        "spec.limits.1.label",
+        ABSENT,
+        "spec.limits[1]",
+        "scope Label needs `label`",
+    ),
+    Bad(
+        "group missing",
+        "policy",
+        "spec.limits.4.group",
+        ABSENT,
+        "spec.limits[4]",
+        "scope Fleet needs `group`",
+    ),
+    Bad(
+        "onUnreachable outside Fleet",
+        "policy",
+        "spec.limits.0.onUnreachable",
+        "Closed",
+        "spec.limits[0].onUnreachable",
+        "leave it out",
+    ),
+    Bad(
+        "othersHealthy outside ControlPlane",
+        "policy",
+        "spec.limits.0.othersHealthy",
+        True,
+        "spec.limits[0].othersHealthy",
+        "leave it out",
+    ),
+    Bad(
+        "101 percent",
+        "policy",
+        "spec.limits.0.maxConcurrent",
+        "101%",
+        "spec.limits[0].maxConcurrent",
+    ),
+    Bad(
+        "negative share",
+        "policy",
+        "spec.limits.0.maxConcurrent",
+        -1,
+        "spec.limits[0].maxConcurrent",
+    ),
+    Bad("rate without time", "policy", "spec.limits.0.rate.per", ABSENT, "spec.limits[0].rate.per"),
+    Bad(
+        "breaker of a label",
+        "policy",
+        "spec.breaker.scopes.1.label",
+        ABSENT,
+        "spec.breaker.scopes[1]",
+        "scope Label needs `label`",
+    ),
+    Bad(
+        "lift of one", "policy", "spec.breaker.commonCause.lift", 1, "spec.breaker.commonCause.lift"
+    ),
+    Bad("25 o'clock", "policy", "spec.windows.0.from", "25:00", "spec.windows[0].from"),
+    Bad(
+        "no time zone",
+        "policy",
+        "spec.windows.0.timeZone",
+        "Mars/Olympus",
+        "spec.windows[0].timeZone",
+        server=False,
+    ),
+    Bad(
+        "pause of no label",
+        "policy",
+        "spec.pauses.0",
+        {"scope": "Label", "value": "b"},
+        "spec.pauses[0]",
+        "scope Label needs `label`",
+    ),
+    Bad(
+        "pause of no node",
+        "policy",
+        "spec.pauses.0",
+        {"scope": "Node"},
+        "spec.pauses[0].value",
+        "would pause nothing",
+    ),
+    Bad(
+        "policy that excludes all",
+        "policy",
+        "spec.exclude",
+        {},
+        "spec.exclude",
+        "would exclude every node",
+    ),
+    # Permit
+    Bad("permit without a holder", "permit", "spec.holder", ABSENT, "spec.holder"),
+    Bad("permit of no class", "permit", "spec.class", "Host2", "spec.class"),
+)
+
+IMMUTABLE: tuple[tuple[str, str, object], ...] = (
+    ("job", "spec.nodeName", "n00043"),
+    ("job", "spec.mode", "DryRun"),
+    ("job", "spec.deadline", "2026-11-21T01:59:09Z"),
+    ("job", "spec.remedier", ABSENT),
+    ("job", "spec.ladder.0.steps.0", {"uncordon": {}}),
+    ("job", "spec.when.all.1.any.0.condition.for", "2m"),
+    ("job", "spec.when.all.1.any.1", {"not": {"absent": {"fact": {"name": "node.ready"}}}}),
+    ("probe", "spec.name", "power"),
+    ("probe", "spec.args", {"path": "/"}),
+)
+"""Kind, path and value of changes that must be refused once the object exists."""
+
+MUTABLE: tuple[tuple[str, str, object], ...] = (
+    ("job", "spec.cancel", True),
+    ("job", "spec.approvals", [{"decision": "Approve", "by": "ann"}]),
+)

@@ -1,0 +1,90 @@
+"""Real components that a test may need, and what happens when one is missing.
+
+On a developer's machine a missing component skips its tests by name and says how to get it. With
+CI=true it is a failure: a suite that quietly left out its real servers proves nothing. The control
+plane is the one component that CI builds by itself.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
+CONTROL_PLANE = "control-plane"
+HOSTS = "hosts"
+PACKAGES = {
+    "systemd-nspawn": "systemd-container",
+    "debootstrap": "debootstrap",
+    "ip": "iproute2",
+    "nft": "nftables",
+    "redis-server": "redis-server",
+    "prometheus": "prometheus",
+    "prometheus-alertmanager": "prometheus-alertmanager",
+    "containerd": "containerd",
+}
+"""Programs found on PATH, and the Debian package that has each."""
+
+
+class MissingComponent(Exception):
+    """A real component is not on this machine; the text says how to get it."""
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true")
+
+
+def control_plane_folder() -> Path:
+    """The folder with kube-apiserver, etcd, kubectl, kwok and their kin.
+
+    In CI it is built when it is missing (some ten minutes on two cores). Raises MissingComponent.
+    """
+    found = _control_plane()
+    if isinstance(found, str):
+        raise MissingComponent(found)
+    return found
+
+
+@functools.cache
+def _control_plane() -> Path | str:
+    """The folder, or why there is none: a build that failed is not tried for every test."""
+    where = subprocess.run([BUILD, "--where"], capture_output=True, text=True, check=False)
+    if where.returncode == 0:
+        return Path(where.stdout.strip())
+    remedy = f"run tests/control_plane/{BUILD.name} once (Go 1.26 or later, some ten minutes)"
+    if not in_ci():
+        return f"no kube-apiserver, etcd, kubectl and kwok: {remedy}"
+    built = subprocess.run([BUILD], stdout=subprocess.PIPE, text=True, check=False)
+    if built.returncode != 0:
+        return f"the control plane does not build (output above): {remedy}"
+    return Path(built.stdout.strip().splitlines()[-1])
+
+
+def check(component: str) -> None:
+    """Raises MissingComponent when `component` cannot be used here.
+
+    Known: "control-plane", "hosts" (systemd-nspawn hosts: root and the packages), and every key
+    of PACKAGES.
+    """
+    if component == CONTROL_PLANE:
+        control_plane_folder()
+    elif component == HOSTS:
+        if os.geteuid() != 0:
+            raise MissingComponent("systemd-nspawn hosts need root: run the tests as root")
+        for program in ("systemd-nspawn", "debootstrap", "ip"):
+            check(program)
+    elif shutil.which(component) is None:
+        raise MissingComponent(f"no {component}: apt-get install {PACKAGES[component]}")
+
+
+def require(component: str) -> None:
+    """Leave out the calling test, by name, when `component` is missing; in CI fail it."""
+    try:
+        check(component)
+    except MissingComponent as missing:
+        if in_ci():
+            pytest.fail(f"CI must have it: {missing}", pytrace=False)
+        pytest.skip(str(missing))

@@ -1,0 +1,100 @@
+"""Servers started for a test session: one process each, ended by its PID and by nothing else."""
+
+import ctypes
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGTERM, Signals
+
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+class StartError(Exception):
+    """A server ended or did not become ready; the text has the end of its log."""
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A TCP port that nobody listens on at `address` right now."""
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, SIGKILL)
+
+
+class Daemon:
+    """One server process, started from the main thread because it dies with the thread.
+
+    That is the safety net for a test run that is killed: no server outlives it.
+    """
+
+    def __init__(self, name: str, argv: Sequence[str | Path], log: Path) -> None:
+        self.name = name
+        self.argv = [str(word) for word in argv]
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            raise StartError(f"{self.name} is not running")
+        return self.process.pid
+
+    def start(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise StartError(f"start {self.name} from the main thread: it dies with its thread")
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,  # Ctrl-C reaches the test run, which stops us in order
+                preexec_fn=_die_with_parent,
+            )
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Poll `ready`. Raises StartError when the process ends first or the time is over."""
+        end = time.monotonic() + seconds
+        while not ready():
+            if self.process is None or self.process.poll() is not None:
+                raise StartError(f"{self.name} ended while starting:\n{self.tail()}")
+            if time.monotonic() > end:
+                raise StartError(f"{self.name} is not ready after {seconds:g} s:\n{self.tail()}")
+            time.sleep(0.05)
+
+    def tail(self, lines: int = 20) -> str:
+        if not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def send(self, number: Signals) -> None:
+        """SIGSTOP freezes, SIGCONT thaws; for the end use `stop` or `kill`."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self._end(SIGKILL, 10)
+
+    def stop(self, grace: float = 10) -> None:
+        """SIGTERM, after `grace` seconds SIGKILL; returns when the process is gone."""
+        self._end(SIGTERM, grace)
+
+    def _end(self, number: Signals, grace: float) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.send_signal(number)
+        process.send_signal(SIGCONT)  # a frozen process takes no SIGTERM
+        try:
+            process.wait(grace)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

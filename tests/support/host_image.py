@@ -1,0 +1,157 @@
+"""What every disposable host starts from: one Debian image and the agent's Python packages.
+
+Both are made once into the cache folder, named by a hash of what goes into them, so that a change
+here makes a new one and nothing ever has to be cleared by hand. Suites that run side by side share
+them: they are only read.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from support.components import MissingComponent
+
+SUITE = "bookworm"
+SUITE_PYTHON = "3.11"
+"""The image's python3; packages for it are of this minor version, whatever runs the tests."""
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "netbase", "python3")
+SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
+"""Debian waits 90 s for a unit that does not stop; a test's reboot must not."""
+AGENT_NEEDS = ("aiohttp", "msgspec", "dbus-fast")
+LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
+
+
+def cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "kubenode"
+
+
+def base_image() -> Path:
+    """Root directory of the image, made by debootstrap when it is missing (about a minute).
+
+    Raises MissingComponent when debootstrap fails.
+    """
+    recipe = " ".join([SUITE, *PACKAGES, SYSTEM_CONF])
+    return _once(f"hosts-{SUITE}-{_digest(recipe)}", _make_image)
+
+
+def agent_packages() -> Path:
+    """A folder for PYTHONPATH with the agent's dependencies, as requirements.lock pins them."""
+    pins = _pins(_closure(AGENT_NEEDS))
+    name = f"agent-packages-{SUITE_PYTHON}-{_digest(pins)}"
+    return _once(name, lambda folder: _install(pins, folder))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _once(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder `name` of the cache. It appears complete or not at all."""
+    final = cache_folder() / name
+    with _lock(cache_folder() / f"{name}.lock"):
+        if not final.is_dir():
+            unfinished = final.with_name(f"{name}.new")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            make(unfinished)
+            unfinished.rename(final)
+    return final
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _mirror() -> str:
+    """The Debian mirror that this machine is set up to use."""
+    wanted = ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)"]
+    listed = subprocess.run(wanted, capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        site, _, rest = line.partition(" ")
+        if rest == f"{SUITE} main":
+            return site
+    return "http://deb.debian.org/debian"
+
+
+def _make_image(root: Path) -> None:
+    log = root.with_suffix(".log")
+    with log.open("wb") as output:
+        done = subprocess.run(
+            [
+                *("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"),
+                *(SUITE, str(root), _mirror()),
+            ],
+            stdout=output,
+            stderr=output,
+            check=False,
+        )
+    if done.returncode != 0:
+        end = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+        raise MissingComponent(f"no image for hosts: debootstrap failed, see {log}:\n{end}")
+    for archive in (root / "var/cache/apt/archives").glob("*.deb"):
+        archive.unlink()
+    conf = root / "etc/systemd/system.conf.d/kubenode-tests.conf"
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    conf.write_text(SYSTEM_CONF)
+    (root / "var/log/journal").mkdir(parents=True, exist_ok=True)  # the journal outlives a boot
+    # Each host draws its own machine id; systemd would otherwise take the copy that dbus left.
+    (root / "var/lib/dbus/machine-id").unlink(missing_ok=True)
+    (root / "etc/machine-id").write_text("")
+
+
+def _closure(names: tuple[str, ...]) -> set[str]:
+    """`names` and all that they need in turn, read from what is installed here."""
+    found: set[str] = set()
+    queue = [canonicalize_name(name) for name in names]
+    environment = {"python_version": SUITE_PYTHON, "python_full_version": f"{SUITE_PYTHON}.0"}
+    while queue:
+        name = queue.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for line in distribution(name).requires or ():
+            need = Requirement(line)
+            if need.marker is None or need.marker.evaluate({**environment, "extra": ""}):
+                queue.append(canonicalize_name(need.name))
+    return found
+
+
+def _pins(names: set[str]) -> str:
+    """The blocks of requirements.lock for `names`, with their hashes."""
+    blocks = re.split(r"\n(?=[a-zA-Z0-9])", LOCK_FILE.read_text())
+    chosen = {
+        canonicalize_name(block.partition("==")[0]): block
+        for block in blocks
+        if canonicalize_name(block.partition("==")[0]) in names
+    }
+    if missing := names - chosen.keys():
+        raise MissingComponent(f"requirements.lock lacks {sorted(missing)}: run `make lock`")
+    return "\n".join(chosen[name] for name in sorted(chosen)) + "\n"
+
+
+def _install(pins: str, folder: Path) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(pins)
+        file.flush()
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        command += ["--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
+        command += ["--python-version", SUITE_PYTHON, "--target", str(folder), "-r", file.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise MissingComponent(f"the agent's packages do not install: {done.stderr.strip()}")

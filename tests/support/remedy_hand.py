@@ -1,0 +1,198 @@
+"""Informers fed by hand and an API that creates into them: the remedier without a network."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+from support.clock import T0, FakeClock
+from support.remedy_engine import a_diagnoser
+from support.remedy_world import merged
+from support.running import running
+
+from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
+from kubenode.runtime.fence import AlwaysLeader
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import MERGE_PATCH, Kube, as_dict
+from kubenode.runtime.kube.errors import AlreadyExists
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Event, Node, Object
+from remedy.operator import RemedyOperator, RemedySettings
+
+T = TypeVar("T", bound=Object)
+NOWHERE: Any = None
+
+
+class HandFed(Informer[T]):
+    """An Informer whose server is the test."""
+
+    def put(self, data: dict[str, Any]) -> T:
+        obj = self._decode(json.dumps(data).encode())
+        self._store.put(obj.metadata.name, obj)
+        return obj
+
+    def remove(self, name: str) -> None:
+        self._store.put(name, None)
+
+    def current(self, yes: bool = True) -> None:
+        self.synced.set()
+        self._contact = self._clock.monotonic() if yes else float("-inf")
+
+    async def wait_for(
+        self,
+        key: str,
+        resource_version: str,
+        timeout: float = 5.0,  # noqa: ASYNC109  as the Informer's
+    ) -> None:
+        assert key in self.cache
+
+
+class HandApi(Kube):
+    """Creates jobs and patches statuses straight into the informers; a name is taken once."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(NOWHERE, clock=clock)
+        self.jobs: HandFed[RemedyOperationJob] = NOWHERE
+        self.remediers: HandFed[NodeRemedier] = NOWHERE
+        self.creates = 0
+
+    async def create(
+        self,
+        path: str,
+        body: Any,
+        decode: Callable[[bytes], Any] = as_dict,
+        query: Any = None,
+    ) -> Any:
+        assert path == paths.custom("remedyoperationjobs")
+        self.creates += 1
+        name = body["metadata"]["name"]
+        if name in self.jobs.cache:
+            raise AlreadyExists(409, "AlreadyExists", name)
+        at = self.clock.now().isoformat()
+        made = {"uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": at}
+        return self.jobs.put({**body, "metadata": {**body["metadata"], **made}})
+
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        content_type: str = MERGE_PATCH,
+        decode: Callable[[bytes], Any] = as_dict,
+        query: Any = None,
+    ) -> Any:
+        name = path.split("/")[-2]
+        rule = self.remediers.cache[name]
+        return self.remediers.put(merged(rule.to_dict(), {"status": body["status"]}))
+
+
+class Hands:
+    """A remedy operator without parts running: the test feeds caches and asks for decisions."""
+
+    def __init__(self, clock: FakeClock | None = None, store: "Hands | None" = None) -> None:
+        """`store`: another one's objects, as after a restart."""
+        self.clock = clock or FakeClock()
+        self.api = HandApi(self.clock)
+        self.diagnoser = a_diagnoser()
+        self.operator = RemedyOperator(
+            self.api,
+            NOWHERE,
+            self.diagnoser,
+            AlwaysLeader(),
+            self.clock,
+            CollectorRegistry(),
+            RemedySettings(one_engine_is_enough=True),
+            informer=HandFed,
+        )
+        self.nodes: HandFed[Node] = self.operator.nodes  # type: ignore[assignment]
+        self.events: HandFed[Event] = self.operator.events  # type: ignore[assignment]
+        self.jobs: HandFed[RemedyOperationJob] = self.operator.jobs  # type: ignore[assignment]
+        self.remediers: HandFed[NodeRemedier] = self.operator.remediers  # type: ignore[assignment]
+        self.api.jobs, self.api.remediers = self.jobs, self.remediers
+        for source, target in self._pairs(store) if store is not None else ():
+            for obj in source.cache.values():
+                target._store.put(obj.metadata.name, obj)
+        self.current()
+
+    def _pairs(self, other: "Hands") -> list[tuple[HandFed[Any], HandFed[Any]]]:
+        return [
+            (other.nodes, self.nodes),
+            (other.events, self.events),
+            (other.jobs, self.jobs),
+            (other.remediers, self.remediers),
+        ]
+
+    def current(self, yes: bool = True) -> None:
+        for informer in (self.nodes, self.events, self.jobs, self.remediers):
+            informer.current(yes)
+
+    def events_told(self) -> list[str]:
+        """Reasons of the Events that wait to be written."""
+        pending = self.operator.recorder._pending
+        return [pending.get_nowait()["reason"] for _ in range(pending.qsize())]
+
+    def dispute(self, rule_id: str, why: str) -> None:
+        """As if the engines had come to differ about a rule."""
+        self.diagnoser.check.quarantined[rule_id] = why
+
+    async def rule(self, name: str = "runtime", generation: int = 1, **spec: Any) -> None:
+        metadata = {"name": name, "uid": f"uid-{name}", "generation": generation}
+        self.remediers.put({"metadata": metadata, "spec": {**RULE, **spec}})
+        await self.operator.rules.reload()
+
+    def node(self, name: str = "n1", **conditions: tuple[str, datetime]) -> None:
+        """Each condition is (status, since); heard of now."""
+        now = self.clock.now()
+        found = [
+            {
+                "type": type_,
+                "status": status,
+                "lastHeartbeatTime": now.isoformat(),
+                "lastTransitionTime": since.isoformat(),
+            }
+            for type_, (status, since) in conditions.items()
+        ]
+        self.nodes.put(
+            {
+                "metadata": {
+                    "name": name,
+                    "uid": f"uid-{name}",
+                    "creationTimestamp": (T0 - timedelta(days=30)).isoformat(),
+                    "labels": {"topology.kubernetes.io/zone": "z1"},
+                },
+                "status": {"conditions": found, "nodeInfo": {"bootID": "boot-1"}},
+            }
+        )
+
+    async def decide(self, name: str = "n1") -> timedelta | None:
+        """One run of the remedier; how long until it wants to look again."""
+        async with running(self.operator.evaluator.run()):
+            return (await self.operator.decider.reconcile(name)).requeue_after
+
+    async def later(self, delta: timedelta, name: str = "n1") -> timedelta | None:
+        """Time passes, the watch lives; reports stay as old as they are."""
+        self.clock.step(delta)
+        self.current()
+        return await self.decide(name)
+
+    def made(self) -> list[RemedyOperationJob]:
+        return list(self.jobs.cache.values())
+
+    def closes(self, name: str, phase: str, **status: Any) -> None:
+        """As the job controller: the job ends."""
+        job = self.jobs.cache[name].to_dict()
+        closed = {"phase": phase, "timeline": {"closed": self.clock.now().isoformat()}, **status}
+        self.jobs.put({**job, "status": closed})
+
+
+RULE: dict[str, Any] = {
+    "mode": "Enforce",
+    "faultClass": "runtime_unhealthy",
+    "nodes": {"all": True},
+    "when": {"condition": {"type": "Sick", "status": "True", "for": "30s"}},
+    "groupWait": "0s",
+    "startupGrace": "0s",
+    "ladder": [
+        {"name": "restart", "steps": [{"agent": {"action": "RestartUnit", "unit": "a.service"}}]}
+    ],
+}

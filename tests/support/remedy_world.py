@@ -1,0 +1,310 @@
+"""A cluster of one node and one job, with levers.
+
+It plays the API server, Kube Defender, the rule engine and the agent. Its n-th write may kill the
+caller, before or after it took effect. What must never happen is asserted where it would happen.
+"""
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from support.clock import FakeClock
+from support.remedy_builders import granted, refused
+
+from kubenode.api.v1alpha1 import Ask, JobPhase, Reason, RemedyOperationJob, Verdict
+from kubenode.runtime.controller.result import DONE
+from kubenode.runtime.fence import AlwaysLeader
+from kubenode.runtime.kube.errors import Conflict
+from remedy.job.controller import JobController, never_busy
+from remedy.job.events import Event
+from remedy.job.metrics import Metrics
+from remedy.job.model import CORDONED_BY, FINALIZER, Act, Blocked, Fault, Heard, Job, NodeSeen, Pods
+from remedy.job.store import status_patch
+from rules.truth import Truth
+
+
+class Crash(Exception):
+    """The process died here."""
+
+
+@dataclass
+class FakeWorld:
+    """needs  how many restarts of the unit cure the fault"""
+
+    obj: RemedyOperationJob
+    die_at: int = 0
+    applied: bool = False
+    needs: int = 1
+    pods: list[str] = field(default_factory=lambda: ["shop/a", "shop/b"])
+    budget: int = 1000
+    allowed: bool = True
+    agent_works: bool = True
+    boot: str = "boot-1"
+    node_uid: str = "node-uid-1"
+    unschedulable: bool = False
+    annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    clock: FakeClock = field(default_factory=FakeClock)
+    permits: dict[str, str] = field(default_factory=dict)
+    restarts: list[str] = field(default_factory=list)
+    evictions: list[str] = field(default_factory=list)
+    terminating: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+    cordons: int = 0
+    deleted: bool = False
+    disagree: bool = False
+    report_at: datetime | None = None
+
+    def _write(self, name: str, apply: Callable[[], None]) -> None:
+        self.writes.append(name)
+        dies = len(self.writes) == self.die_at
+        if self.applied or not dies:
+            apply()
+        if dies:
+            raise Crash
+
+    # -- the object, as an API server keeps it --------------------------------------------------
+
+    @property
+    def job(self) -> Job:
+        return Job.of(self.obj)
+
+    def _change(self, patch: dict[str, Any], version: str) -> None:
+        if version != self.obj.metadata.resource_version:
+            raise Conflict(409, "Conflict", "somebody wrote first")
+        data = merged(self.obj.to_dict(), patch)
+        data["metadata"]["resourceVersion"] = str(int(version) + 1)
+        self.obj = RemedyOperationJob.from_server(json.dumps(data).encode())
+
+    def write_status(self, patch: dict[str, Any]) -> None:
+        """As somebody else: the agent, a person."""
+        self._change({"status": patch}, self.obj.metadata.resource_version)
+
+    def get(self, key: str) -> Job | None:
+        return None if self.deleted else self.job
+
+    async def save(self, before: Job, after: Job) -> Job:
+        patch = status_patch(before, after)
+        assert "agent" not in patch
+        self._write(
+            f"save {after.phase}",
+            lambda: self._change({"status": patch}, before.resource_version),
+        )
+        seen = after.having(observed_generation=before.generation)
+        saved = self.job.status.to_dict()  # to the millisecond, as on the wire
+        assert saved == seen.status.to_dict(), "what was saved is not what was decided"
+        return self.job
+
+    async def settled(self, job: Job) -> None:
+        pass
+
+    async def set_finalizer(self, job: Job, on: bool) -> Job:
+        patch = {"metadata": {"finalizers": [FINALIZER] if on else []}}
+        self._write(f"finalizer {on}", lambda: self._change(patch, job.resource_version))
+        return self.job
+
+    async def delete(self, job: Job) -> None:
+        self._write("delete", lambda: setattr(self, "deleted", True))
+
+    # -- what is seen ----------------------------------------------------------------------------
+
+    def fresh(self) -> bool:
+        return True
+
+    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
+        if self.node_uid != job.spec.node_uid:
+            return None
+        mark = self.annotations.get(CORDONED_BY, "")
+        return NodeSeen(
+            self.unschedulable, mark, self.boot, dict(self.labels), dict(self.annotations)
+        )
+
+    @property
+    def faulty(self) -> bool:
+        return len(set(self.restarts)) < self.needs
+
+    async def fault(self, job: Job) -> Fault:
+        truth = Truth.TRUE if self.faulty else Truth.FALSE
+        gone = Truth.FALSE if self.faulty else Truth.TRUE
+        return Fault(truth, Truth.FALSE, agreed=not self.disagree, gone=gone)
+
+    async def check(self, permit: str, seconds: float) -> Verdict | None:
+        return granted() if permit in self.permits.values() else refused(Reason.UNKNOWN)
+
+    async def pods_left(self, job: Job) -> Pods:
+        return Pods(
+            left=len(self.pods), due=tuple(p for p in self.pods if p not in self.terminating)
+        )
+
+    async def unavailable(self, job: Job, now: datetime) -> timedelta:
+        return timedelta(seconds=42)
+
+    # -- what is done ----------------------------------------------------------------------------
+
+    def _may_disrupt(self, job: Job) -> None:
+        assert job.uid in self.permits, "an act without a permit"
+        stored = self.job
+        assert stored.record is not None and stored.record.state == "Running", "no intent written"
+
+    async def cordon(self, job: Job) -> None:
+        self._may_disrupt(job)
+        assert FINALIZER in self.obj.metadata.finalizers, "a cordon that nobody would undo"
+
+        def apply() -> None:
+            if not self.unschedulable:
+                self.unschedulable, self.annotations[CORDONED_BY] = True, job.mark
+                self.cordons += 1
+
+        self._write("cordon", apply)
+
+    async def uncordon(self, job: Job) -> None:
+        def apply() -> None:
+            assert self.annotations.pop(CORDONED_BY, None) == job.mark, "not our cordon"
+            self.unschedulable = False
+
+        self._write("uncordon", apply)
+
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
+        self._may_disrupt(job)
+        assert self.unschedulable, "a drain of a node that takes new pods"
+        gone, blocked = list(pods[: self.budget]), pods[self.budget :]
+
+        def apply() -> None:
+            self.evictions += gone
+            self.terminating += gone
+
+        self._write("evict", apply)
+        no = Blocked(blocked[0], "pdb=shop/cart", "PDB shop/cart: no") if blocked else None
+        return Heard(Act.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
+
+    async def notify(self, job: Job) -> str:
+        record = job.record
+        assert record is not None
+
+        def apply() -> None:
+            name = f"{job.uid}/{record.rung}/{record.index}/{record.attempts}"
+            if name not in self.notices:  # AlreadyExists
+                self.notices.append(name)
+
+        self._write("notify", apply)
+        return ""
+
+    async def label(self, job: Job) -> None:
+        step = job.step.label if job.step else None
+        assert step is not None
+        self._write("label", lambda: self.labels.update({step.key: step.value}))
+
+    async def annotate(self, job: Job) -> None:
+        step = job.step.annotate if job.step else None
+        assert step is not None
+        self._write("annotate", lambda: self.annotations.update({step.key: step.value}))
+
+    async def ask(self, ask: Ask) -> Verdict | str:
+        if not self.allowed or ask.dry_run:
+            return refused()
+
+        def apply() -> None:
+            self.permits.setdefault(ask.holder.uid, "permit-1")
+
+        self._write("ask", apply)
+        return granted(class_=ask.class_)
+
+    async def renew(self, permit: str) -> Verdict | str:
+        return granted() if permit in self.permits.values() else refused(Reason.UNKNOWN)
+
+    async def release(self, permit: str) -> str:
+        def apply() -> None:
+            for holder in [h for h, name in self.permits.items() if name == permit]:
+                del self.permits[holder]
+
+        self._write("release", apply)
+        return ""
+
+    async def emit(self, job: Job, event: Event) -> None:
+        self.events.append(event)
+
+    # -- the world goes on -----------------------------------------------------------------------
+
+    def others(self) -> None:
+        """The kubelet ends what is terminating, the agent answers what it was asked, once each."""
+        self.pods = [p for p in self.pods if p not in self.terminating]
+        self.terminating = []
+        job = self.job
+        if job.record is None or not job.in_flight or not self.agent_works or job.answer:
+            return
+        assert job.uid in self.permits, "a host was asked without a permit"
+        assert job.record.boot_id == self.boot
+        assert job.record.request_id not in self.restarts, "a request twice"
+        self.restarts.append(job.record.request_id)
+        at = self.clock.now().isoformat()
+        answer = {"state": "Done", "code": 0, "finishedAt": at, "output": "restarted"}
+        self.write_status({"agent": {"requests": {job.record.request_id: answer}}})
+
+    def controller(self, busy: Callable[[], bool] = never_busy) -> JobController:
+        return JobController(
+            jobs=self,
+            world=_Reads(self),
+            effects=self,
+            leave=self,
+            recorder=self,
+            metrics=Metrics(CollectorRegistry()),
+            clock=self.clock,
+            fence=AlwaysLeader(),
+            busy=busy,
+        )
+
+    async def run(self, until: Callable[["FakeWorld"], bool], hours: float = 24) -> None:
+        """One controller after the other, each until it dies, until `until` or time is up."""
+        end = self.clock.now() + timedelta(hours=hours)
+        controller = self.controller()
+        while not until(self) and not self.deleted and self.clock.now() < end:
+            try:
+                result = await controller.reconcile(self.obj.metadata.name)
+            except Crash:
+                controller, result = self.controller(), DONE
+            self.others()
+            pause = result.requeue_after
+            if pause is not None:
+                self.clock.step(min(pause, timedelta(minutes=1)))
+            else:
+                self.clock.step(timedelta(seconds=1))
+
+
+class _Reads:
+    """World under its protocol's names: `pods` is a list in FakeWorld."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self._world = world
+        self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
+        self.check, self.unavailable = world.check, world.unavailable
+
+    async def pods(self, job: Job) -> Pods:
+        return await self._world.pods_left(job)
+
+
+def closed(world: FakeWorld) -> bool:
+    """Closed and let go."""
+    return world.obj.status.phase.closed and not world.obj.metadata.finalizers
+
+
+def needs_human(world: FakeWorld) -> bool:
+    return world.obj.status.phase is JobPhase.NEEDS_HUMAN and world.obj.status.permit is None
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = deepcopy(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result

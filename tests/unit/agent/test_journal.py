@@ -1,0 +1,85 @@
+"""The journal on disk: whole entries or none, bounded, and what it forbids."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from support.clock import T0
+
+from agent.journal import KEEP, Entry, FileJournal, Journal, JournalError, MemoryJournal
+from agent.outcome import done
+from agent.request import Key
+
+KEY = Key("uid-1", "r0s0a1")
+
+
+def an_entry(**changes: object) -> Entry:
+    values: dict[str, object] = {
+        "job": "j",
+        "action": "RestartUnit",
+        "boot_id": "b",
+        "started_at": T0,
+        "expires_at": T0 + timedelta(minutes=2),
+        "limit": 120.0,
+        "before": {"unit": "a.service"},
+    }
+    return Entry(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["file", "memory"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
+    return MemoryJournal(3) if request.param == "memory" else FileJournal(tmp_path / "j", 3)
+
+
+def test_what_is_begun_is_interrupted_until_it_is_finished(journal: Journal) -> None:
+    assert journal.read(KEY) is None
+    journal.begin(KEY, an_entry(), T0)
+    assert list(journal.interrupted()) == [(KEY, an_entry())]
+    ended = an_entry(finished_at=T0, outcome=done("well"))
+    journal.finish(KEY, ended)
+    assert list(journal.interrupted()) == []
+    assert journal.read(KEY) == ended
+
+
+def test_full_of_live_requests_begins_nothing(journal: Journal) -> None:
+    for number in range(3):
+        journal.begin(Key("uid", f"r{number}"), an_entry(), T0)
+    with pytest.raises(JournalError, match="has 3 requests that have not expired"):
+        journal.begin(KEY, an_entry(), T0)
+    assert journal.read(KEY) is None
+
+
+def test_long_expired_requests_make_room(journal: Journal) -> None:
+    for number in range(3):
+        journal.begin(Key("uid", f"r{number}"), an_entry(), T0)
+    later = T0 + KEEP + timedelta(hours=1)
+    journal.begin(KEY, an_entry(expires_at=later), later)
+    assert journal.read(Key("uid", "r0")) is None
+    assert journal.read(KEY) is not None
+
+
+def test_entries_outlive_the_process_and_an_unfinished_file_does_not(tmp_path: Path) -> None:
+    FileJournal(tmp_path).begin(KEY, an_entry(), T0)
+    (tmp_path / f".{KEY}.new").write_bytes(b'{"job": "j", "act')
+    again = FileJournal(tmp_path)
+    assert again.read(KEY) == an_entry()
+    assert [path.name for path in tmp_path.iterdir()] == [str(KEY)]
+
+
+def test_nobody_else_reads_the_journal(tmp_path: Path) -> None:
+    FileJournal(tmp_path / "state" / "requests")
+    assert (tmp_path / "state" / "requests").stat().st_mode & 0o077 == 0
+
+
+def test_an_unreadable_entry_is_an_error_and_not_interrupted(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path)
+    (tmp_path / str(KEY)).write_bytes(b"\0\0\0")
+    with pytest.raises(JournalError, match="cannot be read"):
+        journal.read(KEY)
+    assert list(journal.interrupted()) == []
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError, match="set state_dir to a folder"):
+        FileJournal(tmp_path / "file" / "requests")

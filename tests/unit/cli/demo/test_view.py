@@ -1,0 +1,90 @@
+"""The terminal view fits 100x30 and says what matters: nodes, jobs, holds and why, budgets."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from kubenode.api.v1alpha1 import default_policy
+from kubenode.cli.demo.fleet import places
+from kubenode.cli.demo.ledger import Ledger
+from kubenode.cli.demo.observer import NodeView, Observer, PermitView
+from kubenode.cli.demo.view import Screen, render
+
+
+def a_job(node: str, phase: str, *, hold: str = "", why: str = "") -> dict[str, Any]:
+    status: dict[str, Any] = {"phase": phase, "rung": 0}
+    if hold:
+        status["hold"] = {"reason": hold, "message": why, "scope": "zone=zone-a"}
+    return {
+        "metadata": {"name": f"{node}-1", "creationTimestamp": "2026-11-21T01:59:09Z"},
+        "spec": {
+            "nodeName": node,
+            "remedier": {"name": "kubelet-unhealthy"},
+            "ladder": [{"name": "restart", "steps": []}],
+        },
+        "status": status,
+    }
+
+
+def a_screen(nodes: int, jobs: dict[str, Any] | None = None) -> Screen:
+    fleet = places(nodes)
+    ledger = Ledger()
+    observer = Observer(default_policy(), ledger)
+    observer.listed(0.0, {p.name: NodeView(p.labels(), True, False, False) for p in fleet})
+    return Screen(
+        title="KubeNode demo",
+        zones={p.name: p.zone for p in fleet},
+        observer=observer,
+        ledger=ledger,
+        jobs=jobs or {},
+        policy={},
+        news=["n00007: RestartUnit kubelet.service"],
+        footer="kubectl --kubeconfig K get nodes",
+        seconds=12.0,
+    )
+
+
+def drawn(screen: Screen) -> list[str]:
+    console = Console(width=100, height=30, file=io.StringIO(), record=True)
+    console.print(render(screen))
+    return console.export_text().splitlines()
+
+
+@pytest.mark.parametrize("nodes", [6, 300, 3000])
+def test_any_fleet_fits_the_screen_with_every_part_on_it(nodes: int) -> None:
+    lines = drawn(a_screen(nodes))
+    text = "\n".join(lines)
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    for part in ("zone-a", "zone-b", "zone-c", "jobs", "budgets", "kubectl --kubeconfig"):
+        assert part in text
+
+
+def test_a_held_job_shows_the_reason_and_the_sentence() -> None:
+    jobs = {
+        "a": a_job("n00009", "Running"),
+        "b": a_job("n00010", "AwaitingPermit", hold="MinHealthy", why="55 of 60 healthy"),
+    }
+    text = "\n".join(drawn(a_screen(300, jobs)))
+    assert "AwaitingPermit 1" in text
+    assert "MinHealthy: 55 of 60" in text
+    assert "1 held  MinHealthy in zone=zone-a" in text
+
+
+def test_hundreds_of_jobs_still_fit_and_the_running_ones_come_first() -> None:
+    jobs = {f"w{i}": a_job(f"n{i:05d}", "AwaitingPermit", hold="RateLimit") for i in range(9, 300)}
+    jobs["r"] = a_job("n00042", "Running")
+    lines = drawn(a_screen(300, jobs))
+    assert len(lines) <= 30
+    rows = [line for line in lines if "kubelet-unhealthy" in line]
+    assert "n00042" in rows[0]
+
+
+def test_budgets_are_counted_from_open_permits() -> None:
+    screen = a_screen(300)
+    screen.observer.permit(1.0, "p", PermitView("n00009", "Pods", True))
+    text = "\n".join(drawn(screen))
+    assert "cluster  Pods    1 of 6" in text
+    assert "zone-a   Pods    1 of 2" in text

@@ -1,0 +1,89 @@
+"""What a job is told of its fault: by its own version of the rule, and with words for a hold."""
+
+from datetime import timedelta
+from typing import Any
+
+from support.clock import T0
+from support.remedy_builders import a_job, a_record
+from support.remedy_hand import RULE, Hands
+from support.running import running
+
+from remedy.job.model import Fault, Job
+from remedy.remedier.judge import Judge
+from rules.truth import Truth
+
+MINUTE = timedelta(minutes=1)
+WHEN = RULE["when"]
+
+
+async def a_cluster(**rule: Any) -> Hands:
+    hands = Hands()
+    await hands.rule("runtime-unhealthy", **rule)
+    hands.node(Ready=("True", T0 - MINUTE), Sick=("True", T0 - MINUTE))
+    return hands
+
+
+async def judged(hands: Hands, job: Job) -> Fault:
+    operator = hands.operator
+    judge = Judge(operator.evaluator, operator.rules, operator.facts, hands.clock)
+    async with running(operator.evaluator.run()):
+        return await judge.fault(job)
+
+
+def the_job(**changes: Any) -> Job:
+    return a_job(when=WHEN, nodeUID="uid-n1", **changes)
+
+
+async def test_plain_evidence_is_told_plainly() -> None:
+    hands = await a_cluster()
+    fault = await judged(hands, the_job())
+    assert fault == Fault(Truth.TRUE, Truth.FALSE, agreed=True, gone=Truth.FALSE)
+
+
+async def test_one_engine_alone_is_not_agreement_unless_the_operator_says_so() -> None:
+    hands = await a_cluster()
+    hands.operator.rules.one_engine_is_enough = False
+    fault = await judged(hands, the_job())
+    assert not fault.agreed
+    assert fault.why == "only one rule engine could be asked: there is no second engine"
+
+
+async def test_a_version_that_is_not_loaded_says_nothing() -> None:
+    hands = await a_cluster()
+    other = {"name": "runtime-unhealthy", "uid": "u", "generation": 9}
+    fault = await judged(hands, the_job(remedier=other))
+    assert (fault.evidence, fault.agreed) == (Truth.UNKNOWN, False)
+    assert fault.why == "rule runtime-unhealthy@9 is not loaded"
+
+
+async def test_another_node_under_the_name_is_not_judged() -> None:
+    fault = await judged(await a_cluster(), a_job(when=WHEN, nodeUID="uid-of-before"))
+    assert fault.evidence is Truth.UNKNOWN and "another node" in fault.why
+
+
+async def test_a_guard_and_an_unknown_are_named() -> None:
+    guard = {"annotation": {"key": "hands-off"}}
+    hands = await a_cluster(unless=guard)
+    hands.nodes.cache["n1"].metadata.annotations["hands-off"] = "yes"
+    fault = await judged(hands, the_job(unless=guard))
+    assert fault.guards is Truth.TRUE
+    assert fault.why == "the guards are true: annotation hands-off is 'yes'"
+    hands.clock.step(timedelta(hours=1))
+    hands.current()
+    silent = await judged(hands, the_job())
+    assert silent.evidence is Truth.UNKNOWN and "not heard from" in silent.why
+
+
+async def test_after_a_boot_a_report_counts_only_once_things_have_settled() -> None:
+    hands = await a_cluster()
+    done = a_record(0, "agent", "Done")
+    verify = {"for": "1m", "settle": "3m"}
+    rung = {**RULE["ladder"][0], "verify": verify}
+    status = {"phase": "Verifying", "steps": [done], "owned": {"bootID": "boot-1"}}
+    job = the_job(ladder=[rung], status=status)
+    hands.clock.step(MINUTE)
+    hands.node(Ready=("True", T0), Sick=("False", T0))
+    hands.current()
+    assert (await judged(hands, job)).gone is Truth.TRUE
+    rebooted = the_job(ladder=[rung], status={**status, "owned": {"bootID": "boot-0"}})
+    assert (await judged(hands, rebooted)).gone is Truth.UNKNOWN

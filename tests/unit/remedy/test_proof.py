@@ -1,0 +1,82 @@
+"""Proof: known to be over by reports made since the repair, and nothing less."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from support.clock import T0
+
+from kubenode.api.v1alpha1 import Expression
+from remedy.remedier.proof import gone
+from rules.facts import ConditionFact, FactSet
+from rules.truth import Truth
+
+ACTED = T0
+BEFORE, AFTER = T0 - timedelta(minutes=1), T0 + timedelta(minutes=1)
+NOW = T0 + timedelta(minutes=2)
+SICK = {"condition": {"type": "Sick", "status": "True", "for": "30s", "maxAge": "10m"}}
+DEAD = {"condition": {"type": "Dead", "status": "True", "maxAge": "10m"}}
+
+
+def facts(fresh: bool = True, **conditions: tuple[str, datetime, datetime]) -> FactSet:
+    """Each condition is (status, since, heard)."""
+    found = {
+        type_: ConditionFact(type_, status, "", "", since, heard)
+        for type_, (status, since, heard) in conditions.items()
+    }
+    return FactSet("n1", "uid", conditions=found, labels={"role": "gpu"}, fresh=fresh)
+
+
+def proven(when: dict[str, Any], known: FactSet, cleared: dict[str, Any] | None = None) -> Truth:
+    read = Expression.model_validate
+    return gone(read(when), read(cleared) if cleared else None, known, NOW, ACTED)
+
+
+@pytest.mark.parametrize(
+    ("status", "heard", "wanted"),
+    [
+        ("False", AFTER, Truth.TRUE),
+        ("False", BEFORE, Truth.UNKNOWN),
+        ("False", ACTED.replace(microsecond=0), Truth.TRUE),
+        ("True", AFTER, Truth.FALSE),
+        ("Unknown", AFTER, Truth.UNKNOWN),
+    ],
+)
+def test_only_a_report_since_the_act_proves(status: str, heard: datetime, wanted: Truth) -> None:
+    assert proven(SICK, facts(Sick=(status, BEFORE, heard))) is wanted
+
+
+def test_a_fault_that_came_back_a_second_ago_is_there() -> None:
+    """The rule would not match yet, but that is no proof."""
+    assert proven(SICK, facts(Sick=("True", NOW, NOW))) is Truth.FALSE
+
+
+def test_f03_a_detector_that_says_nothing_proves_nothing() -> None:
+    assert proven(SICK, facts()) is Truth.UNKNOWN
+    assert proven(SICK, facts(fresh=False, Sick=("False", AFTER, AFTER))) is Truth.UNKNOWN
+
+
+def test_of_several_faults_each_must_be_known_gone() -> None:
+    both = {"any": [SICK, DEAD]}
+    healthy, silent = ("False", BEFORE, AFTER), ("False", BEFORE, BEFORE)
+    assert proven(both, facts(Sick=healthy, Dead=healthy)) is Truth.TRUE
+    assert proven(both, facts(Sick=healthy, Dead=silent)) is Truth.UNKNOWN
+    assert proven({"all": [SICK, DEAD]}, facts(Sick=healthy, Dead=silent)) is Truth.TRUE
+
+
+def test_what_selects_is_no_fault_that_could_go() -> None:
+    when = {"all": [SICK, {"label": {"key": "role", "value": "gpu"}}]}
+    assert proven(when, facts(Sick=("False", BEFORE, AFTER))) is Truth.TRUE
+
+
+def test_a_rule_may_name_its_own_proof() -> None:
+    cleared = {"condition": {"type": "Ready", "status": "True"}}
+    sick = ("True", BEFORE, AFTER)
+    assert proven(SICK, facts(Sick=sick, Ready=("True", BEFORE, AFTER)), cleared) is Truth.TRUE
+    assert proven(SICK, facts(Ready=("True", BEFORE, BEFORE)), cleared) is Truth.UNKNOWN
+
+
+def test_not_is_read_the_other_way_round() -> None:
+    when = {"not": {"condition": {"type": "Ready", "status": "True", "maxAge": "10m"}}}
+    assert proven(when, facts(Ready=("True", BEFORE, AFTER))) is Truth.TRUE
+    assert proven(when, facts(Ready=("False", BEFORE, AFTER))) is Truth.FALSE

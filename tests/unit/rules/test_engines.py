@@ -1,0 +1,252 @@
+"""The reference engine against an oracle, and the cross-check against an engine that lies."""
+
+import random
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support import rules_oracle as oracle
+from support.clock import T0
+from support.rules_builders import STATUSES, a_condition, a_node, a_rule, programs, status_facts
+
+from rules.diagnose import Agreement, Diagnoser, Match
+from rules.engines.crosscheck import CrossCheck
+from rules.engines.durable import DurableEngine
+from rules.engines.port import EngineError, Outputs, Vector
+from rules.engines.reference import ReferenceEngine
+from rules.program import Program, Rule
+from rules.truth import Truth
+
+
+def matches(diagnoser: Diagnoser, statuses: Sequence[str]) -> dict[str, Match]:
+    found = diagnoser.diagnose([status_facts(statuses)], T0)[0]
+    return {match.rule_id: match for match in found.matches}
+
+
+@given(programs(), STATUSES)
+def test_reference_says_what_looking_from_the_top_gives(
+    rules: list[Rule], statuses: list[str]
+) -> None:
+    diagnoser = Diagnoser()
+    refused = diagnoser.load(rules).rejected
+    found = matches(diagnoser, statuses)
+    for rule in (r for r in rules if r.id not in refused):
+        facts = status_facts(statuses)
+        assert found[rule.id].evidence is Truth.of(oracle.evidence(rule, rules, facts))
+        assert found[rule.id].guards is Truth.of(oracle.guards(rule, rules, facts))
+
+
+@given(programs(), STATUSES, st.data())
+def test_learning_an_unknown_never_withdraws_what_was_known(
+    rules: list[Rule], statuses: list[str], data: st.DataObject
+) -> None:
+    diagnoser = Diagnoser()
+    diagnoser.load(rules)
+    before = matches(diagnoser, statuses)
+    learnt = [
+        data.draw(st.sampled_from(["True", "False"])) if s == "Unknown" else s for s in statuses
+    ]
+    after = matches(diagnoser, learnt)
+    for id_, match in before.items():
+        if match.evidence is not Truth.UNKNOWN:
+            assert after[id_].evidence is match.evidence
+
+
+class Liar(DurableEngine):
+    """The reference, but it turns one output round; a new child lies as well."""
+
+    def __init__(self, lies_about: int | None) -> None:
+        self._reference = ReferenceEngine()
+        self._lies_about = lies_about
+        self.loaded = Program()
+        self.restarts = {}
+
+    def load(self, program: Program) -> None:
+        self.loaded = program
+        self._reference.load(program)
+
+    def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+        answers = self._reference.matches(stratum, vectors)
+        rules = [r for r in self.loaded.strata[stratum] if r.number == self._lies_about]
+        return [a ^ {r.output("e", True) for r in rules} for a in answers]
+
+    def replace(self, reason: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def diagnoser_with(second: DurableEngine) -> Diagnoser:
+    diagnoser = Diagnoser()
+    diagnoser.check = CrossCheck(second)
+    return diagnoser
+
+
+@given(programs(), STATUSES, st.integers(0, 4))
+def test_agreed_is_what_both_say_and_no_lie_reaches(
+    rules: list[Rule], statuses: list[str], lie: int
+) -> None:
+    diagnoser = diagnoser_with(Liar(lie))
+    refused = diagnoser.load(rules).rejected
+    good = [r for r in rules if r.id not in refused]
+    disputed = good[lie].id if lie < len(good) else ""
+    facts = status_facts(statuses)
+    for match in matches(diagnoser, statuses).values():
+        if match.agreement is Agreement.AGREED:
+            assert match.rule_id not in _reached_by(disputed, good)
+            rule = next(r for r in good if r.id == match.rule_id)
+            assert match.evidence is Truth.of(oracle.evidence(rule, good, facts))
+
+
+def _reached_by(id_: str, rules: Sequence[Rule]) -> set[str]:
+    """The rule and all that read, directly or not, what it infers."""
+    reached = {id_}
+    while True:
+        facts = {
+            r.remedier.spec.infer.fact
+            for r in rules
+            if r.id in reached and r.remedier.spec.infer is not None
+        }
+        more = {
+            r.id
+            for r in rules
+            for root in (r.remedier.spec.when, r.remedier.spec.unless)
+            if root is not None
+            for leaf in root.leaves()
+            if getattr(leaf, "name", None) in facts
+        }
+        if more <= reached:
+            return reached
+        reached |= more
+
+
+def test_disputed_rule_stays_quarantined_until_its_version_changes() -> None:
+    liar = Liar(0)
+    diagnoser = diagnoser_with(liar)
+    diagnoser.load([a_rule("a@1"), a_rule("b@1")])
+    node = a_node(a_condition())
+    assert diagnoser.diagnose([node], T0)[0].matches[0].agreement is Agreement.DISPUTED
+    liar._lies_about = None
+    assert diagnoser.diagnose([node], T0)[0].matches[0].agreement is Agreement.DISPUTED
+    assert set(diagnoser.load([a_rule("a@1"), a_rule("b@1")]).quarantined) == {"a@1"}
+    assert not diagnoser.load([a_rule("a@2"), a_rule("b@1")]).quarantined
+    assert diagnoser.diagnose([node], T0)[0].matches[0].agreement is Agreement.AGREED
+
+
+class Silent(Liar):
+    def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+        raise EngineError("timeout", "it hangs")
+
+
+def test_without_the_second_engine_everything_is_unchecked_and_says_why() -> None:
+    diagnoser = diagnoser_with(Silent(None))
+    diagnoser.load([a_rule("a")])
+    match = diagnoser.diagnose([a_node(a_condition())], T0)[0].matches[0]
+    assert (match.evidence, match.agreement) == (Truth.TRUE, Agreement.UNCHECKED)
+    assert diagnoser.check.trouble == "it hangs"
+    assert diagnoser.check.stats.unchecked == 1
+
+
+def test_choice_is_by_priority_then_true_leaves_then_name() -> None:
+    two = {"all": [{"condition": {"type": "Fault"}}, {"condition": {"type": "More"}}]}
+    rules = [
+        a_rule("weak", priority=100, when=two),
+        a_rule("b"),
+        a_rule("a"),
+        a_rule("specific", when=two),
+        a_rule("strong", priority=900),
+    ]
+    random.Random(1).shuffle(rules)
+    diagnoser = Diagnoser()
+    diagnoser.load(rules)
+    node = a_node(a_condition(), a_condition("More"))
+    found = diagnoser.diagnose([node], T0)[0].matches
+    assert [m.rule_id for m in found] == ["strong", "specific", "a", "b", "weak"]
+
+
+def test_rule_speaks_only_of_nodes_that_it_selects() -> None:
+    diagnoser = Diagnoser()
+    diagnoser.load([a_rule("gpu", nodes={"selector": {"matchLabels": {"pool": "gpu"}}})])
+    assert not diagnoser.diagnose([a_node(a_condition())], T0)[0].matches
+    chosen = a_node(a_condition(), labels={"pool": "gpu"})
+    assert diagnoser.diagnose([chosen], T0)[0].matches
+
+
+def test_quiet_nodes_cost_no_question_and_matching_ones_always_do() -> None:
+    asked: list[int] = []
+
+    class Counting(Liar):
+        def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+            asked.append(len(vectors))
+            return super().matches(stratum, vectors)
+
+    diagnoser = diagnoser_with(Counting(None))
+    diagnoser.load([a_rule("a")])
+    well, ill = a_node(a_condition(status="False")), a_node(a_condition())
+    for _ in range(3):
+        diagnoser.diagnose([well], T0)
+    for _ in range(3):
+        diagnoser.diagnose([ill], T0)
+    assert sum(asked) == 1 + 3
+
+
+def test_quarantine_reaches_those_who_read_what_the_rule_infers() -> None:
+    liar = Liar(0)
+    diagnoser = diagnoser_with(liar)
+    diagnoser.load(
+        [
+            a_rule("source", infer={"fact": "d.a"}),
+            a_rule("middle", when={"fact": {"name": "d.a"}}, infer={"fact": "d.b"}),
+            a_rule("reader", when={"fact": {"name": "d.b"}}),
+            a_rule("apart"),
+        ]
+    )
+    node = a_node(a_condition())
+
+    def said() -> dict[str, Agreement]:
+        return {m.rule_id: m.agreement for m in diagnoser.diagnose([node], T0)[0].matches}
+
+    expected = {
+        "source": Agreement.DISPUTED,
+        "middle": Agreement.TAINTED,
+        "reader": Agreement.TAINTED,
+        "apart": Agreement.AGREED,
+    }
+    assert said() == expected
+    liar._lies_about = None  # it agrees again: that heals no quarantine
+    assert said() == expected
+
+
+def test_quarantine_reaches_what_was_remembered_before_it() -> None:
+    diagnoser = diagnoser_with(Liar(None))
+    diagnoser.load([a_rule("a")])
+    well = a_node(a_condition(status="False"))
+    assert diagnoser.diagnose([well], T0)[0].matches[0].agreement is Agreement.AGREED
+    diagnoser.check.quarantined["a"] = "the engines disagree about it"
+    assert diagnoser.diagnose([well], T0)[0].matches[0].agreement is Agreement.DISPUTED
+
+
+def test_unchecked_source_leaves_its_readers_unchecked() -> None:
+    diagnoser = diagnoser_with(Silent(None))
+    diagnoser.load(
+        [a_rule("i", infer={"fact": "d.a"}), a_rule("r", when={"fact": {"name": "d.a"}})]
+    )
+    found = diagnoser.diagnose([a_node(a_condition())], T0)[0].matches
+    assert {m.agreement for m in found} == {Agreement.UNCHECKED}
+
+
+def test_derived_leaf_counts_as_a_true_leaf() -> None:
+    diagnoser = Diagnoser()
+    both = {"all": [{"condition": {"type": "Fault"}}, {"fact": {"name": "d.a"}}]}
+    diagnoser.load([a_rule("i", infer={"fact": "d.a"}), a_rule("z", when=both), a_rule("b")])
+    found = diagnoser.diagnose([a_node(a_condition())], T0)[0].matches
+    assert [(m.rule_id, m.true_leaves) for m in found] == [("z", 2), ("b", 1), ("i", 1)]
+
+
+def test_name_decides_before_its_generation() -> None:
+    diagnoser = Diagnoser()
+    ids = ["a-b@1", "a@10", "a@9"]
+    diagnoser.load([a_rule(id_) for id_ in ids])
+    found = diagnoser.diagnose([a_node(a_condition())], T0)[0].matches
+    assert [m.rule_id for m in found] == ["a@9", "a@10", "a-b@1"]
