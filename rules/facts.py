@@ -42,12 +42,56 @@ class EventFact:
 
 
 @dataclass(frozen=True, slots=True)
+class HostEventFact:
+    """A HostEvent of the node, open or closed a short time ago.
+
+    phase       as in the object's status; "" while nobody has set it
+    not_before  its scheduled start; None: already running, or unknown
+    """
+
+    name: str
+    class_: str
+    source: str
+    phase: str
+    severity: str
+    message: str
+    first_seen: datetime
+    last_seen: datetime
+    not_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFact:
+    """An alert that was resolved to the node.
+
+    since  when it began to fire, or when it was resolved
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    firing: bool
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFact:
+    """One field of an answer; `value` None: the field was not in it, or the probe failed."""
+
+    value: Value | None
+    answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class FactSet:
     """One node.
 
-    taints  key to value
-    values  built-in facts by dotted name; a missing one and None are unknown
-    fresh   False: the cache behind it is stale or unreadable, and all of it is unknown
+    taints        key to value
+    values        built-in facts by dotted name; a missing one and None are unknown
+    alerts_heard  when the source of alerts was last known to be alive; None: never
+    probes        by `probe.field`
+    inferred      derived facts of a scope wider than the node; a missing one and None are unknown
+    same_fault    rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
+    fresh         False: the cache behind it is stale or unreadable, and all of it is unknown
     """
 
     node: str
@@ -57,5 +101,11 @@ class FactSet:
     taints: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, ConditionFact] = field(default_factory=dict)
     events: Sequence[EventFact] = ()
+    host_events: Sequence[HostEventFact] = ()
+    alerts: Sequence[AlertFact] = ()
+    alerts_heard: datetime | None = None
+    probes: Mapping[str, ProbeFact] = field(default_factory=dict)
     values: Mapping[str, Value | None] = field(default_factory=dict)
+    inferred: Mapping[str, Value | None] = field(default_factory=dict)
+    same_fault: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     fresh: bool = True

@@ -46,7 +46,10 @@ RULE = {
                 "steps": [
                     {"cordon": {}},
                     {"migrate": {"timeout": "3m"}},
+                    # Long enough to be seen from outside between two steps that take no time.
+                    {"wait": {"for": "2s"}},
                     {"notify": {"message": "restarting containerd"}},
+                    {"wait": {"for": "2s"}},
                     {"agent": {"action": "RestartUnit", "unit": "containerd.service"}},
                 ],
                 "verify": {"for": "3s", "settle": "0s", "timeout": "2m"},
