@@ -4,10 +4,12 @@ Nothing heavy is imported before a command runs, so `--help` answers at once. Se
 KUBENODE_* variables; a flag that was not given is None here and gets its default where it is used.
 """
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from kubenode.cli.options import Context, Kubeconfig
+from kubenode.cli.rules_app import rules_app
 
 app = typer.Typer(
     name="kubenode",
@@ -21,21 +23,11 @@ app = typer.Typer(
 run_app = typer.Typer(
     no_args_is_help=True, help="Run a program of KubeNode until it is told to stop."
 )
-rules_app = typer.Typer(no_args_is_help=True, help="Look after rules.")
 explain_app = typer.Typer(no_args_is_help=True, help="Say why something is, or is not, done.")
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(explain_app, name="explain")
 
-Kubeconfig = Annotated[
-    str | None,
-    typer.Option("--kubeconfig", envvar="KUBENODE_KUBECONFIG", metavar="FILE",
-                 help="Which cluster; else $KUBECONFIG, ~/.kube/config, in-cluster."),
-]  # fmt: skip
-Context = Annotated[
-    str | None,
-    typer.Option("--context", envvar="KUBENODE_CONTEXT", help="Context of the kubeconfig."),
-]
 Namespace = Annotated[str | None, typer.Option("--namespace", help="Where our Leases live.")]
 LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning, error.")]
 LogJson = Annotated[
@@ -177,18 +169,6 @@ def crds() -> None:
     from kubenode.api.crd import files
 
     typer.echo("---\n".join(files().values()), nl=False)
-
-
-@rules_app.command("lint")
-def lint(
-    files: Annotated[list[Path], typer.Argument(help="YAML files, or folders of them.")],
-) -> None:
-    """Check rules without a cluster: each problem as file:line:col: field: problem, remedy."""
-    from kubenode.cli.exits import explained
-    from kubenode.cli.lint import lint as work
-
-    with explained():
-        raise typer.Exit(work(files))
 
 
 @explain_app.command("node")

@@ -13,6 +13,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 SUFFIXES = (".yaml", ".yml")
+TESTS = (".test.yaml", ".test.yml")
+"""Ends of names of rule tests, which lie beside the rules and are none."""
 
 Field = tuple[str | int, ...]
 
@@ -31,16 +33,29 @@ class Document:
 
     def where(self, field: Field) -> str:
         """The place of `field`; of one that is missing, the place of what should contain it."""
+        line, column = self.place(field)
+        return f"{self.path}:{line}:{column}"
+
+    def place(self, field: Field) -> tuple[int, int]:
+        """Line and column of what `where` names."""
         line, column = _place(self.marked, field)
-        return f"{self.path}:{line + 1}:{column + 1}"
+        return line + 1, column + 1
+
+
+def is_test(path: Path) -> bool:
+    return path.name.endswith(TESTS)
 
 
 def files(given: Sequence[Path]) -> list[Path]:
-    """The files themselves, and every YAML file within the folders. Raises Unreadable."""
+    """The files themselves, and every YAML file within the folders but tests of rules.
+
+    Raises Unreadable.
+    """
     found: list[Path] = []
     for path in given:
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES)
+            yaml = (p for p in path.rglob("*") if p.suffix in SUFFIXES)
+            inside = sorted(p for p in yaml if not is_test(p))
             if not inside:
                 raise Unreadable(f"{path}: no YAML file in this folder; name files or another one")
             found += inside

@@ -1,17 +1,70 @@
-"""The rules that ship with KubeNode, `rules/library/*.yaml`."""
+"""Rules in files: those that ship with KubeNode, `rules/library/<pack>/<rule>.yaml`, and people's."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 import rules
+from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.documents import read
+from kubenode.cli.documents import Document, Unreadable, files, read
+from kubenode.cli.exits import Exit, Refusal
+
+FOLDER = Path(rules.__file__).parent / "library"
 
 
 def library() -> list[NodeRemedier]:
-    """Every rule of the library, in the order of the files' names."""
-    folder = Path(rules.__file__).parent / "library"
-    return [
-        NodeRemedier.from_user(document.data)
-        for path in sorted(folder.glob("*.yaml"))
-        for document in read(path)
-    ]
+    """Every rule of the library, in the order of packs and file names."""
+    return [rule for pack in packs().values() for rule in pack]
+
+
+def packs() -> dict[str, list[NodeRemedier]]:
+    """The library by pack, which is the name of a folder; "" are rules outside any."""
+    found: dict[str, list[NodeRemedier]] = {}
+    for path in files([FOLDER]):
+        pack = path.parent.relative_to(FOLDER).as_posix()
+        mine = found.setdefault("" if pack == "." else pack, [])
+        mine += [NodeRemedier.from_user(document.data) for document in read(path)]
+    return dict(sorted(found.items()))
+
+
+def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:
+    """The rules of these files and folders; of none, the library's. Other kinds are passed over.
+
+    Raises Refusal naming the place and the field of the first that cannot be read.
+    """
+    if not paths:
+        return library()
+    try:
+        documents = [document for path in files(paths) for document in read(path)]
+    except Unreadable as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    found: dict[str, tuple[Document, NodeRemedier]] = {}
+    for document in documents:
+        if isinstance(document.data, Mapping) and document.data.get("kind") == "NodeRemedier":
+            rule = _valid(document)
+            if rule.metadata.name in found:
+                first = found[rule.metadata.name][0].where(("metadata", "name"))
+                place = document.where(("metadata", "name"))
+                raise Refusal(
+                    f"{place}: metadata.name: {rule.metadata.name!r} is taken by {first}: choose"
+                    " another"
+                )
+            found[rule.metadata.name] = document, rule
+    if not found:
+        named = ", ".join(map(str, paths))
+        raise Refusal(f"no NodeRemedier in {named}; name other files or folders", Exit.USAGE)
+    return [rule for _, rule in found.values()]
+
+
+def _valid(document: Document) -> NodeRemedier:
+    try:
+        rule = NodeRemedier.from_user(document.data)
+    except ValidationError as error:
+        first, *_ = problems(error, NodeRemedier, document.where)
+        raise Refusal(first) from error
+    if not rule.metadata.name:
+        place = document.where(("metadata",))
+        raise Refusal(f"{place}: metadata.name: missing: give the rule a name")
+    return rule
