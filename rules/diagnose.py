@@ -33,6 +33,8 @@ class Match:
 
     true_leaves  leaves of the evidence that are true, derived facts too
     readings     of the leaves of the evidence that are no derived facts
+    others       the evidence with every `sameFault` leaf taken as true
+    probes       `probe.field` of those whose answers alone could complete the match
     """
 
     rule_id: str
@@ -41,6 +43,8 @@ class Match:
     agreement: Agreement
     true_leaves: int = 0
     readings: tuple[Reading, ...] = ()
+    others: Truth = Truth.UNKNOWN
+    probes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,8 @@ class _Case:
             outcome.agreement,
             sum(reading.truth is Truth.TRUE for reading in readings) + outcome.derived,
             readings,
+            outcome.others,
+            outcome.probes,
         )
 
 

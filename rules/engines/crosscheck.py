@@ -10,7 +10,7 @@ Chaining goes on with the reference's answers, never with the intersection of bo
 disputed fact would make `not fact` true.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,6 +18,7 @@ from rules.engines.durable import REFUSALS, DurableEngine
 from rules.engines.port import EngineError, Outputs, Vector
 from rules.engines.reference import ReferenceEngine
 from rules.program import CompiledRule, Program
+from rules.supposing import probes_of, without_counts, worth_asking
 from rules.truth import Truth
 
 SEVERAL = 3
@@ -40,6 +41,10 @@ class Outcome:
     agreement: Agreement
     derived: int = 0
     """How many derived facts among the leaves of its evidence are true."""
+    others: Truth = Truth.UNKNOWN
+    """The evidence with every `sameFault` leaf taken as true."""
+    probes: tuple[str, ...] = ()
+    """What to ask because nothing else is missing."""
 
 
 @dataclass(slots=True)
@@ -67,6 +72,7 @@ class CrossCheck:
         self.trouble = "" if durable is not None else "there is no second engine"
         """Why the second engine gives no answers; "" while it does."""
         self._program = Program()
+        self._probes: dict[int, str] = {}
 
     def load(self, program: Program) -> None:
         """Raises EngineError when the second engine refuses the program; the old one stays."""
@@ -89,7 +95,7 @@ class CrossCheck:
 
     def _take(self, program: Program) -> None:
         self.reference.load(program)
-        self._program = program
+        self._program, self._probes = program, probes_of(program)
         ids = {rule.id for rule in program.rules}
         self.quarantined = {id_: why for id_, why in self.quarantined.items() if id_ in ids}
 
@@ -111,7 +117,7 @@ class CrossCheck:
                 second = self._settled(stratum, rules, now, reference, second, chains)
             for n, chain in enumerate(chains):
                 answer = second[n] if second is not None else None
-                chain.advance(rules, reference[n], answer, self.quarantined)
+                chain.advance(rules, reference[n], answer, self.quarantined, self._probes)
         return [chain.outcomes for chain in chains]
 
     def _second(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs] | None:
@@ -183,6 +189,7 @@ class _Chain:
         reference: Outputs,
         second: Outputs | None,
         quarantined: Container[str],
+        probes: Mapping[int, str],
     ) -> None:
         """A rule once disputed stays so until its version changes."""
         derived: dict[int, Truth] = {}
@@ -197,7 +204,9 @@ class _Chain:
             if rule.id not in quarantined:
                 agreement = self._label(rule, reference, second)
             true = sum(self.vector[slot] is Truth.TRUE for slot in rule.derived)
-            self.outcomes[rule.id] = Outcome(evidence, guards, agreement, true)
+            others = without_counts(rule, self.vector)
+            asked = worth_asking(rule, self.vector, probes)
+            self.outcomes[rule.id] = Outcome(evidence, guards, agreement, true, others, asked)
             for slot in rule.infers:
                 derived[slot] = derived.get(slot, Truth.FALSE) | evidence
                 if agreement is Agreement.UNCHECKED:
