@@ -183,6 +183,8 @@ def check(resource: Resource, obj: Obj, old: Obj | None) -> Iterator[Cause]:
                 )
         case "Event":
             yield from _event(obj)
+        case "ControllerRevision":
+            yield from _controller_revision(obj, old)
         case _:
             pass
 
@@ -261,3 +263,13 @@ def _event(obj: Obj) -> Iterator[Cause]:
             if not obj.get(field):
                 shown = "reportingController" if field == "reportingComponent" else field
                 yield Cause(shown, "Required value", "FieldValueRequired")
+
+
+def _controller_revision(obj: Obj, old: Obj | None) -> Iterator[Cause]:
+    """Source: kubernetes `pkg/apis/apps/validation`, ValidateControllerRevision."""
+    if obj.get("data") is None:
+        yield Cause("data", "Required value: data is mandatory", "FieldValueRequired")
+    if not isinstance(revision := obj.get("revision", 0), int) or revision < 0:
+        yield Cause("revision", f"Invalid value: {revision}: must be greater than or equal to 0")
+    if old is not None and obj.get("data") != old.get("data"):
+        yield Cause("data", "Invalid value: field is immutable")

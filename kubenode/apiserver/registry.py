@@ -178,6 +178,7 @@ def _machinery() -> Iterator[Resource]:
         blind_put=False,
         put_creates=True,
     )
+    yield Resource("apps", "v1", "controllerrevisions", "ControllerRevision", namespaced=True)
     yield Resource(
         "storage.k8s.io",
         "v1",
