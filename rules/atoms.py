@@ -26,10 +26,23 @@ from kubenode.api.v1alpha1.leaves import (
     ProbeLeaf,
     TaintLeaf,
 )
+from rules.builtin import BUILTIN
 from rules.facts import ConditionFact, EventFact, FactSet
 from rules.truth import Truth
 
 AnyLeaf = Leaf | AbsentLeaf
+
+
+@dataclass(frozen=True, slots=True)
+class CountedFact:
+    """A leaf `<group>.sameFault` of the rule with this id: what it counts differs by rule."""
+
+    rule: str
+    leaf: FactLeaf
+
+
+Atom = AnyLeaf | CountedFact
+"""What a program reads of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +63,11 @@ class Reading:
     flips_at: datetime | None = None
 
 
-def read(leaf: AnyLeaf, facts: FactSet, now: datetime) -> Reading:
-    """`leaf` on these facts at `now`."""
+def read(leaf: Atom, facts: FactSet, now: datetime) -> Reading:
+    """`leaf` on these facts at `now`.
+
+    A bare leaf `<group>.sameFault` is unknown: it must be asked as a CountedFact of its rule.
+    """
     if not facts.fresh:
         return Reading(Truth.UNKNOWN, f"{describe(leaf)}: the cache is stale")
     return _READ[type(leaf)](leaf, facts, now)
@@ -62,9 +78,11 @@ def _described(kind: type, parts: tuple[str, ...]) -> str:
     return " ".join(filter(None, parts))
 
 
-def describe(leaf: AnyLeaf) -> str:
+def describe(leaf: Atom) -> str:
     """The leaf in a few words, such as `condition KernelDeadlock=True for 30s`."""
     match leaf:
+        case CountedFact():
+            return describe(leaf.leaf)
         case ConditionLeaf():
             held = f"for {_text(leaf.for_)}" if leaf.for_ else ""
             return _described(type(leaf), ("condition", f"{leaf.type}={leaf.status}", held))
@@ -247,7 +265,28 @@ def _taint(leaf: TaintLeaf, facts: FactSet, now: datetime) -> Reading:
     return _lookup("taint", leaf, facts.taints)
 
 
+def _counted(atom: CountedFact, facts: FactSet, now: datetime) -> Reading:
+    leaf = atom.leaf
+    count = facts.same_fault.get(atom.rule, {}).get(leaf.name.partition(".")[0])
+    if count is None:
+        return Reading(Truth.UNKNOWN, f"{describe(leaf)}: not counted yet")
+    return Reading(compares(leaf, count), describe(leaf), count, "count of nodes")
+
+
+def _inferred(leaf: FactLeaf, facts: FactSet) -> Reading:
+    """False stands for a fact that is known not to hold, whatever its value would be."""
+    value = facts.inferred.get(leaf.name)
+    if value is None:
+        return Reading(Truth.UNKNOWN, f"derived fact {leaf.name} is not known")
+    if value is False:
+        gone = f"derived fact {leaf.name} does not hold"
+        return Reading(Truth.FALSE, gone, value, "derived fact")
+    return Reading(compares(leaf, value), describe(leaf), value, "derived fact")
+
+
 def _fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> Reading:
+    if leaf.name not in BUILTIN:
+        return _inferred(leaf, facts)
     value = facts.values.get(leaf.name)
     if value is None:
         return Reading(Truth.UNKNOWN, f"fact {leaf.name} is not known")
@@ -307,6 +346,7 @@ _READ: Mapping[type, Callable[[Any, FactSet, datetime], Reading]] = {
     TaintLeaf: _taint,
     FactLeaf: _fact,
     AbsentLeaf: _absent,
+    CountedFact: _counted,
     HostEventLeaf: _not_fed,
     AlertLeaf: _not_fed,
     ProbeLeaf: _not_fed,

@@ -1,6 +1,8 @@
 """The built-in facts: names, types and units. Which of them are known is the feeder's matter."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 
@@ -59,3 +61,11 @@ _OTHER = (
 )
 
 BUILTIN = {b.name: b for b in (*_NODE, *_FLEET, *_CAUSE, *_OTHER)}
+SAME_FAULT = frozenset(name for name in BUILTIN if name.endswith(".sameFault"))
+"""Facts that are counted for each rule by itself: FactSet.same_fault."""
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that offers what may have been meant; "" if nothing is alike."""
+    alike = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(alike)}?" if alike else ""

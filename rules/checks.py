@@ -9,9 +9,18 @@ from collections.abc import Iterator
 
 from kubenode.api.meta import NodeSelection
 from kubenode.api.v1alpha1 import Expression
-from kubenode.api.v1alpha1.leaves import COMBINATORS, LEAVES, AbsentLeaf, EventLeaf, FactLeaf
+from kubenode.api.v1alpha1.leaves import (
+    COMBINATORS,
+    LEAVES,
+    AbsentLeaf,
+    ConditionLeaf,
+    EventLeaf,
+    FactLeaf,
+    ProbeLeaf,
+)
 from kubenode.api.v1alpha1.noderemedier import Scope
-from rules.builtin import BUILTIN
+from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
+from rules.probes import PROBES, ProbeField
 from rules.rule import CompileError, Rule
 
 Fault = tuple[str, str]
@@ -25,6 +34,7 @@ def check(rule: Rule) -> None:
         *_selection(spec.nodes),
         *_expression(spec.when, "spec.when"),
         *(_expression(spec.unless, "spec.unless") if spec.unless is not None else ()),
+        *_counts(spec.when, "spec.when"),
         *_infer(rule),
     ):
         raise CompileError(rule.id, path, why)
@@ -58,36 +68,84 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
         if sum(getattr(leaf, name) is not None for name in LEAVES) != 1:
             yield f"{path}.absent", "says not what is absent: write one leaf, such as condition"
         else:
+            yield from _absent(leaf, f"{path}.absent")
             yield from _leaf(leaf.leaf, f"{path}.absent")
     elif isinstance(leaf, EventLeaf) and leaf.reason is None and leaf.message is None:
         yield f"{path}.event", "any event would do: write a reason or a message"
-    elif isinstance(leaf, FactLeaf) and (why := _misfit(leaf)):
-        yield f"{path}.fact", why
+    elif isinstance(leaf, FactLeaf):
+        known = BUILTIN.get(leaf.name)  # of derived facts the compiler knows the values
+        if known is not None and (why := _misfit(leaf, known)):
+            yield f"{path}.fact", why
+    elif isinstance(leaf, ProbeLeaf):
+        asked = PROBES.get(leaf.name)
+        if asked is None:
+            yield f"{path}.probe.name", f"there is no probe {leaf.name!r}{near(leaf.name, PROBES)}"
+        elif why := _misfit(leaf, asked):
+            yield f"{path}.probe", why
 
 
-def _misfit(leaf: FactLeaf) -> str:
-    """Why a comparison never fits a built-in fact, which would be unknown for ever; "" if it may.
+def _absent(leaf: AbsentLeaf, path: str) -> Iterator[Fault]:
+    inner = leaf.leaf
+    if leaf.for_ and not isinstance(inner, ConditionLeaf):
+        yield f"{path}.for", "absent with `for` is known for conditions only: leave `for` out"
+    if isinstance(inner, FactLeaf) and inner.name in SAME_FAULT:
+        yield path, f"{inner.name} cannot be asked with absent: compare it with below"
 
-    Of derived facts the compiler knows the values.
-    """
-    builtin = BUILTIN.get(leaf.name)
-    if builtin is None:
-        return ""
+
+def _misfit(leaf: FactLeaf | ProbeLeaf, known: Builtin | ProbeField) -> str:
+    """Why a comparison never fits what is asked, which would be unknown for ever; "" if it may."""
     wanted = [] if leaf.equals is None else [leaf.equals]
     wanted += leaf.in_ or []
     if leaf.below is not None or leaf.above is not None:
-        fits = builtin.type == "number"
+        fits = known.type == "number"
     elif wanted:
-        kind = int if builtin.type == "number" else str
-        fits = builtin.type != "boolean" and all(isinstance(value, kind) for value in wanted)
+        kind = int if known.type == "number" else str
+        fits = known.type != "boolean" and all(isinstance(value, kind) for value in wanted)
     else:
-        fits = builtin.type == "boolean"
-    ways = {
-        "boolean": "is: true or is: false",
-        "number": "below, above, or equals with a number",
-        "text": "equals or in with text",
-    }
-    return "" if fits else f"{leaf.name} is a {builtin.type}: compare it with {ways[builtin.type]}"
+        fits = known.type == "boolean"
+    if not fits:
+        return f"{leaf.name} is a {known.type}: compare it with {_WAYS[known.type]}"
+    words = known.values if isinstance(known, ProbeField) else ()
+    odd = [str(value) for value in wanted if words and value not in words]
+    return f"{leaf.name} is never {odd[0]!r}: it is {', '.join(words)}" if odd else ""
+
+
+_WAYS = {
+    "boolean": "is: true or is: false",
+    "number": "below, above, or equals with a number",
+    "text": "equals or in with text",
+}
+
+
+def _counts(expression: Expression, path: str, negated: bool = False) -> Iterator[Fault]:
+    """Where `<group>.sameFault` stands in `when`.
+
+    It counts nodes on which all other leaves are true. Beside no other leaf, or under `not`, that
+    would be every node or none.
+    """
+    for op, members in (("all", expression.all), ("any", expression.any)):
+        asks = [_asks_count(member) for member in members or ()]
+        for n, member in enumerate(members or ()):
+            if member.leaf is None:
+                yield from _counts(member, f"{path}.{op}[{n}]", negated)
+            elif asks[n] and (op == "any" or all(asks)):
+                yield f"{path}.{op}[{n}].fact", _ALONE
+            elif asks[n] and negated:
+                yield f"{path}.{op}[{n}].fact", _NEGATED
+    if expression.not_ is not None and _asks_count(expression.not_):
+        yield f"{path}.not", _NEGATED
+    elif expression.not_ is not None:
+        yield from _counts(expression.not_, f"{path}.not", True)
+    if expression.leaf is not None and path == "spec.when" and _asks_count(expression):
+        yield f"{path}.fact", _ALONE
+
+
+def _asks_count(expression: Expression) -> bool:
+    return isinstance(expression.leaf, FactLeaf) and expression.leaf.name in SAME_FAULT
+
+
+_ALONE = "counts the nodes on which the leaves beside it are true: write another leaf in one `all`"
+_NEGATED = "a count cannot be asked under not: compare it the other way round"
 
 
 def _infer(rule: Rule) -> Iterator[Fault]:
@@ -96,13 +154,9 @@ def _infer(rule: Rule) -> Iterator[Fault]:
         return
     if infer.fact in BUILTIN:
         yield "spec.infer.fact", f"{infer.fact!r} is a built-in fact"
-    if infer.scope is not Scope.NODE:
-        yield (
-            "spec.infer.scope",
-            f"scope {infer.scope} is not available in this version: use Node",
-        )
-    if infer.for_:
-        why = "keeping a fact after its evidence is not available in this version: leave it out"
-        yield "spec.infer.for", why
+    stored = infer.scope is not Scope.NODE or infer.for_
+    if stored and infer.value is False:
+        why = "false means that the fact does not hold: infer true, and ask it with not"
+        yield "spec.infer.value", why
     if rule.remedier.spec.unless is not None:
         yield "spec.unless", "a rule that infers takes no guards: write `not` into its evidence"

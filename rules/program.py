@@ -3,66 +3,68 @@
 A rule has up to two roots: its evidence (`when`) and its guards (`unless`). Each root asks atoms
 (leaves read by rules.atoms) and derived facts (of rules with `infer`). Rules are sorted into
 strata: one above the highest derived fact that they read, so that a fact is finished before
-anybody negates it. For the second engine every root is also expanded to disjuncts of literals,
-once for "known true" and once for "known false" (where it needs both, see `_given`): what is
-unknown satisfies neither.
+anybody negates it. For the second engine every root is also expanded to disjuncts of literals
+(rules.disjuncts), once for "known true" and once for "known false" where it needs both.
+
+A derived fact that is wider than its node, or that is kept after its evidence (`for`), is stored
+outside and read as an atom from FactSet.inferred: its rules have no slots here, and nobody stands a
+stratum above them. Cycles are refused among derived facts of every kind.
 
 A rule that cannot be compiled is refused with the path to what is wrong; the others stay.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import product
 
 from kubenode.api.v1alpha1 import Expression
-from kubenode.api.v1alpha1.leaves import AbsentLeaf, ConditionLeaf, FactLeaf
-from rules.atoms import AnyLeaf, compares
-from rules.builtin import BUILTIN
+from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, ProbeLeaf
+from kubenode.api.v1alpha1.noderemedier import Scope
+from rules.atoms import AnyLeaf, Atom, CountedFact, compares
+from rules.builtin import BUILTIN, SAME_FAULT, near
 from rules.checks import check
-from rules.engines.ruleset import MOST_PROPERTIES
+from rules.disjuncts import (
+    Disjunct,
+    Literal,
+    Root,
+    Slot,
+    Tree,
+    disjuncts,
+    output_name,
+    slots_of,
+)
 from rules.rule import CompileError, Rule
 from rules.truth import Truth
 
-__all__ = ["CompileError", "CompiledRule", "Program", "Rule", "compile_program"]
-
-MOST_DISJUNCTS = 64
-"""Per root and polarity; engine.md section 2."""
-MOST_LITERALS = MOST_PROPERTIES // 2
-"""In one alternative: a ruleset of durable_rules has so many properties, two for each slot."""
-
-Literal = tuple[int, bool]
-"""A slot of the vector that must be known true (True) or known false (False)."""
-Disjunct = frozenset[Literal]
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A place of the vector as a leaf of a tree."""
-
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """all, any or not of members; the original expression with its leaves numbered."""
-
-    op: str
-    members: "tuple[Tree | Slot, ...]"
-
-
-Root = Tree | Slot
+__all__ = [
+    "CompileError",
+    "CompiledRule",
+    "Disjunct",
+    "Literal",
+    "Program",
+    "Root",
+    "Rule",
+    "Slot",
+    "Tree",
+    "compile_program",
+    "disjuncts",
+    "facts_of",
+    "output_name",
+    "slots_of",
+    "stored_facts",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
     """A rule of the program; `number` makes the names of its outputs.
 
-    reads   slots of derived facts that its roots ask
-    derived those of them that its evidence asks
-    infers  slots of derived facts that are true when its evidence is
-    given   what the second engine is given of it: names of outputs with their alternatives
+    reads       slots of derived facts that its roots ask
+    derived     those of them that its evidence asks
+    infers      slots of derived facts that are true when its evidence is; of a stored fact none
+    given       what the second engine is given of it: names of outputs with their alternatives
+    same_fault  atoms of its evidence that are `<group>.sameFault`, in order
+    probes      atoms of its evidence that are probes, also absent ones, in order
     """
 
     rule: Rule
@@ -75,6 +77,8 @@ class CompiledRule:
     infers: tuple[int, ...] = ()
     given: Mapping[str, tuple[Disjunct, ...]] = field(default_factory=dict)
     derived: frozenset[int] = frozenset()
+    same_fault: tuple[int, ...] = ()
+    probes: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
@@ -95,7 +99,7 @@ class Program:
     """Slots below `len(atoms)` are atoms, those above are derived facts."""
 
     rules: tuple[CompiledRule, ...] = ()
-    atoms: tuple[AnyLeaf, ...] = ()
+    atoms: tuple[Atom, ...] = ()
     derived: tuple[str, ...] = ()
     rejected: tuple[CompileError, ...] = ()
     strata: tuple[tuple[CompiledRule, ...], ...] = field(default=())
@@ -132,13 +136,26 @@ def facts_of(rules: Iterable[Rule]) -> set[str]:
     return {infer.fact for infer in inferring if infer is not None}
 
 
+def stored_facts(rules: Iterable[Rule]) -> frozenset[str]:
+    """The derived facts that outlive one evaluation of one node: read from FactSet.inferred.
+
+    Those of a scope wider than Node, and those that some rule keeps after its evidence.
+    """
+    inferring = (rule.remedier.spec.infer for rule in rules)
+    return frozenset(
+        infer.fact
+        for infer in inferring
+        if infer is not None and (infer.scope is not Scope.NODE or infer.for_)
+    )
+
+
 class _Compiler:
     """Numbers the leaves of all rules and builds their trees. Raises CompileError at the first."""
 
     def __init__(self, rules: Sequence[Rule], spoiled: frozenset[str]) -> None:
         self._rules, self._spoiled = rules, spoiled
         self._atoms: dict[str, int] = {}
-        self._leaves: list[AnyLeaf] = []
+        self._leaves: list[Atom] = []
         self._derived: dict[str, int] = {}
         """Canonical text of a leaf that asks a derived fact, to its place among the derived."""
         self._asks: list[FactLeaf] = []
@@ -146,10 +163,13 @@ class _Compiler:
         for rule in rules:
             if (infer := rule.remedier.spec.infer) is not None:
                 self._inferring.setdefault(infer.fact, []).append(rule)
+        self._stored = stored_facts(rules)
 
     def program(self) -> Program:
         for rule in self._rules:
             check(rule)
+        for rule in self._rules:
+            self._agrees(rule)
         levels = self._levels()
         trees = {rule.id: self._trees(rule) for rule in self._rules}
         atoms = len(self._leaves)
@@ -161,12 +181,29 @@ class _Compiler:
         strata = tuple(tuple(c for c in compiled if c.stratum == level) for level in range(depth))
         return Program(tuple(compiled), tuple(self._leaves), tuple(self._derived), (), strata)
 
+    def _agrees(self, rule: Rule) -> None:
+        """One fact has one scope, and one value if it is stored: it has one place to be."""
+        infer = rule.remedier.spec.infer
+        if infer is None:
+            return
+        for other in self._inferring[infer.fact]:
+            theirs = other.remedier.spec.infer
+            if other is rule or theirs is None:
+                return
+            if infer.scope is not theirs.scope:
+                why = f"{infer.fact} has scope {theirs.scope} in rule {other.id}: use another name"
+                raise CompileError(rule.id, "spec.infer.scope", why)
+            if infer.fact in self._stored and infer.value != theirs.value:
+                why = f"{infer.fact} is {theirs.value} in rule {other.id}: name another fact"
+                raise CompileError(rule.id, "spec.infer.value", why)
+
     # -- strata
 
     def _levels(self) -> dict[str, int]:
         """Stratum of each rule: one above the highest derived fact that it reads.
 
-        All rules that infer one fact share a stratum: the fact is finished after it.
+        All rules that infer one fact share a stratum: the fact is finished after it. Stored facts
+        count for cycles only.
         """
         reads = {rule.id: sorted(self._facts_read(rule)) for rule in self._rules}
         below = {
@@ -178,14 +215,15 @@ class _Compiler:
             order = list(TopologicalSorter(below).static_order())
         except CycleError as error:
             raise self._cycle(error.args[1], reads) from error
+        here = {name for name in below if name not in self._stored}
         for fact in order:
-            level[fact] = max((level[name] for name in below[fact]), default=-1) + 1
+            level[fact] = max((level[name] for name in below[fact] if name in here), default=-1) + 1
 
         def of_rule(rule: Rule) -> int:
             infer = rule.remedier.spec.infer
-            if infer is not None:
+            if infer is not None and infer.fact in here:
                 return level[infer.fact]
-            return max((level[name] for name in reads[rule.id]), default=-1) + 1
+            return max((level[name] for name in reads[rule.id] if name in here), default=-1) + 1
 
         return {rule.id: of_rule(rule) for rule in self._rules}
 
@@ -228,30 +266,41 @@ class _Compiler:
     def _slot(self, rule: Rule, leaf: AnyLeaf, path: str) -> int:
         """Atoms count up from 0; derived facts down from -1 until the atoms are all known."""
         inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
-        if isinstance(inner, FactLeaf) and inner.name in self._spoiled:
+        if not isinstance(inner, FactLeaf):
+            return self._atom_slot(leaf)
+        if inner.name in self._spoiled:
             why = f"a rule that infers {inner.name} was refused: it would read too little"
             raise CompileError(rule.id, f"{path}.fact.name", why)
-        if isinstance(inner, FactLeaf) and inner.name in self._inferring:
-            if isinstance(leaf, AbsentLeaf):
-                why = f"derived fact {inner.name} cannot be asked with absent: use not"
-                raise CompileError(rule.id, f"{path}.absent", why)
-            return -1 - self._derived_slot(rule, inner, path)
-        if isinstance(inner, FactLeaf) and inner.name not in BUILTIN:
-            why = f"{inner.name!r} is no built-in fact and no rule infers it"
+        if inner.name in SAME_FAULT:
+            return self._atom_slot(CountedFact(rule.id, inner))
+        if inner.name in BUILTIN:
+            return self._atom_slot(leaf)
+        if inner.name not in self._inferring:
+            known = (*BUILTIN, *self._inferring)
+            why = (
+                f"{inner.name!r} is no built-in fact and no rule infers it{near(inner.name, known)}"
+            )
             raise CompileError(rule.id, f"{path}.fact.name", why)
-        if isinstance(leaf, AbsentLeaf) and leaf.for_ and not isinstance(inner, ConditionLeaf):
-            why = "absent with `for` is known for conditions only: leave `for` out"
-            raise CompileError(rule.id, f"{path}.absent.for", why)
-        key = f"{type(leaf).__name__}{leaf.model_dump_json(by_alias=True)}"
+        if isinstance(leaf, AbsentLeaf):
+            why = f"derived fact {inner.name} cannot be asked with absent: use not"
+            raise CompileError(rule.id, f"{path}.absent", why)
+        if not self._able(inner):
+            why = f"no rule infers {inner.name} with a value that fits this comparison"
+            raise CompileError(rule.id, f"{path}.fact", why)
+        if inner.name in self._stored:
+            return self._atom_slot(leaf)
+        return -1 - self._derived_slot(inner)
+
+    def _atom_slot(self, atom: Atom) -> int:
+        leaf = atom.leaf if isinstance(atom, CountedFact) else atom
+        whose = f"{atom.rule} " if isinstance(atom, CountedFact) else ""
+        key = f"{whose}{type(leaf).__name__}{leaf.model_dump_json(by_alias=True)}"
         if key not in self._atoms:
             self._atoms[key] = len(self._leaves)
-            self._leaves.append(leaf)
+            self._leaves.append(atom)
         return self._atoms[key]
 
-    def _derived_slot(self, rule: Rule, leaf: FactLeaf, path: str) -> int:
-        if not self._able(leaf):
-            why = f"no rule infers {leaf.name} with a value that fits this comparison"
-            raise CompileError(rule.id, f"{path}.fact", why)
+    def _derived_slot(self, leaf: FactLeaf) -> int:
         key = leaf.model_dump_json(by_alias=True)
         if key not in self._derived:
             self._derived[key] = len(self._asks)
@@ -279,6 +328,7 @@ class _Compiler:
         assert evidence is not None
         slots = {*slots_of(evidence), *(slots_of(guards) if guards is not None else ())}
         infers = self._infers(rule, atoms)
+        asked = [s for s in dict.fromkeys(slots_of(evidence)) if s < atoms]
         return CompiledRule(
             rule,
             number,
@@ -290,6 +340,8 @@ class _Compiler:
             infers,
             _given(rule, number, evidence, guards, bool(infers)),
             frozenset(s for s in slots_of(evidence) if s >= atoms),
+            tuple(s for s in asked if isinstance(self._leaves[s], CountedFact)),
+            tuple(s for s in asked if _is_probe(self._leaves[s])),
         )
 
     def _infers(self, rule: Rule, atoms: int) -> tuple[int, ...]:
@@ -303,18 +355,14 @@ class _Compiler:
         )
 
 
+def _is_probe(atom: Atom) -> bool:
+    return isinstance(atom.leaf if isinstance(atom, AbsentLeaf) else atom, ProbeLeaf)
+
+
 def _renumbered(root: Root, atoms: int) -> Root:
     if isinstance(root, Slot):
         return root if root.index >= 0 else Slot(atoms - 1 - root.index)
     return Tree(root.op, tuple(_renumbered(member, atoms) for member in root.members))
-
-
-def slots_of(root: Root) -> Iterable[int]:
-    if isinstance(root, Slot):
-        yield root.index
-        return
-    for member in root.members:
-        yield from slots_of(member)
 
 
 def _given(
@@ -341,50 +389,3 @@ def _given(
                 continue
             given[output_name(number, name, known)] = found
     return given
-
-
-@lru_cache(maxsize=1 << 16)
-def output_name(number: int, root: str, known: bool) -> str:
-    return f"r{number}{root}{'p' if known else 'n'}"
-
-
-def disjuncts(root: Root, known: bool, rule: str = "", path: str = "") -> tuple[Disjunct, ...]:
-    """The root as alternatives of literals: when it is known true, or known false.
-
-    Raises CompileError when there are too many, or too many literals in one.
-    """
-
-    def expand(node: Root, known: bool) -> set[Disjunct]:
-        if isinstance(node, Slot):
-            return {frozenset({(node.index, known)})}
-        if node.op == "not":
-            return expand(node.members[0], not known)
-        members = [expand(member, known) for member in node.members]
-        if (node.op == "all") == known:
-            return _product(members, refused)
-        return _bounded({d for member in members for d in member}, refused)
-
-    def refused(why: str) -> CompileError:
-        which = "" if known else " (counted for its being known false)"
-        way_out = "give a part of it a name with an `infer` rule"
-        return CompileError(rule, path, f"it has more than {why} once expanded{which}: {way_out}")
-
-    return tuple(sorted(expand(root, known), key=sorted))
-
-
-def _product(members: list[set[Disjunct]], error: Callable[[str], CompileError]) -> set[Disjunct]:
-    """One alternative of each member; those that contradict themselves can never hold."""
-    result: set[Disjunct] = {frozenset()}
-    for member in members:
-        joined = (a | b for a, b in product(result, member))
-        result = {d for d in joined if not any((slot, not known) in d for slot, known in d)}
-        _bounded(result, error)
-    return result
-
-
-def _bounded(found: set[Disjunct], error: Callable[[str], CompileError]) -> set[Disjunct]:
-    if len(found) > MOST_DISJUNCTS:
-        raise error(f"{MOST_DISJUNCTS} alternatives")
-    if any(len(disjunct) > MOST_LITERALS for disjunct in found):
-        raise error(f"{MOST_LITERALS} leaves in one alternative")
-    return found

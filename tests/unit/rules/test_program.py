@@ -6,7 +6,7 @@ from support.rules_builders import a_rule
 from kubenode.api.meta import LabelSelector, NodeSelection
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, EventLeaf
-from rules.program import Rule, compile_program
+from rules.program import Rule, compile_program, stored_facts
 
 
 def refused(*rules: Rule) -> dict[str, tuple[str, str]]:
@@ -220,3 +220,110 @@ def test_comparisons_that_fit_are_taken() -> None:
         {"name": "node.cordonedBy", "in": ["somebody", ""]},
     ):
         assert not refused(a_rule("a", when={"fact": leaf}))
+
+
+FAULT = {"condition": {"type": "Fault"}}
+MANY = {"fact": {"name": "rack.sameFault", "above": 3}}
+
+
+def test_count_of_the_same_fault_is_an_atom_of_its_own_rule() -> None:
+    both = {"all": [FAULT, MANY]}
+    program = compile_program([a_rule("a", when=both), a_rule("b", when=both)])
+    first, second = program.rules
+    assert (len(first.same_fault), len(second.same_fault)) == (1, 1)
+    assert first.same_fault != second.same_fault
+    assert len(program.atoms) == 3
+
+
+ALONE: dict[str, tuple[dict[str, Any], str]] = {
+    "alone": (MANY, "spec.when.fact"),
+    "beside another count": ({"all": [MANY, MANY]}, "spec.when.all[0].fact"),
+    "in any": ({"any": [FAULT, MANY]}, "spec.when.any[1].fact"),
+    "under not": ({"all": [FAULT, {"not": MANY}]}, "spec.when.all[1].not"),
+    "all under not": ({"not": {"all": [FAULT, MANY]}}, "spec.when.not.all[1].fact"),
+    "absent": ({"all": [FAULT, {"absent": MANY}]}, "spec.when.all[1].absent"),
+}
+
+
+@pytest.mark.parametrize("what", ALONE)
+def test_count_of_the_same_fault_needs_a_fault_beside_it(what: str) -> None:
+    """Without one, or under `not`, every node or none would be counted."""
+    when, path = ALONE[what]
+    assert refused(a_rule("a", when=when), a_rule("good"))["a"][0] == path
+
+
+def test_guard_may_ask_the_count_in_any_place() -> None:
+    (rule,) = compile_program([a_rule("a", unless={"any": [{"not": MANY}, MANY]})]).rules
+    assert rule.same_fault == ()
+
+
+def test_probes_of_the_evidence_are_named_absent_ones_too() -> None:
+    probe = {"probe": {"name": "disk.used_pct", "above": 90}}
+    absent = {"absent": {"probe": {"name": "host.agent", "equals": "alive"}}}
+    program = compile_program([a_rule("a", when={"all": [FAULT, probe, absent]}, unless=probe)])
+    assert program.rules[0].probes == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("probe", "path", "told"),
+    [
+        ({"name": "disk.usedpct", "above": 90}, "spec.when.probe.name", "disk.used_pct"),
+        ({"name": "disk.used_pct"}, "spec.when.probe", "below, above"),
+        ({"name": "host.agent", "equals": "alve"}, "spec.when.probe", "alive, dead"),
+        ({"name": "disk.space_ok", "equals": "yes"}, "spec.when.probe", "is: true"),
+    ],
+)
+def test_probe_that_nobody_answers_or_that_never_fits_is_refused(
+    probe: dict[str, Any], path: str, told: str
+) -> None:
+    at, message = refused(a_rule("a", when={"probe": probe}), a_rule("good"))["a"]
+    assert at == path
+    assert told in message
+
+
+def test_misspelt_fact_is_refused_with_what_may_have_been_meant() -> None:
+    leaf = {"fact": {"name": "node.agee", "above": 3}}
+    assert "node.age" in refused(a_rule("a", when=leaf))["a"][1]
+
+
+WIDE = {"fact": "rack.dark", "scope": "Rack", "for": "10m"}
+
+
+@pytest.mark.parametrize(
+    "infer", [WIDE, {"fact": "rack.dark", "scope": "Cluster"}, {"fact": "rack.dark", "for": "1m"}]
+)
+def test_stored_fact_is_read_as_an_atom_and_raises_nobody(infer: dict[str, Any]) -> None:
+    rules = [a_rule("a", infer=infer), a_rule("b", when=reads("rack.dark"))]
+    program = compile_program(rules)
+    assert program.derived == ()
+    assert [rule.stratum for rule in program.rules] == [0, 0]
+    assert [rule.infers for rule in program.rules] == [(), ()]
+    assert stored_facts(rules) == {"rack.dark"}
+
+
+def test_cycles_are_refused_over_all_scopes() -> None:
+    rules = [
+        a_rule("a", when=reads("d.b"), infer=WIDE),
+        a_rule("b", when={"not": reads("rack.dark")}, infer={"fact": "d.b"}),
+        a_rule("own", when=reads("d.own"), infer={"fact": "d.own", "scope": "Zone"}),
+        a_rule("good"),
+    ]
+    program = compile_program(rules)
+    assert [rule.id for rule in program.rules] == ["good"]
+    assert any("cycle: " in e.message for e in program.rejected)
+
+
+def test_readers_of_a_refused_stored_fact_are_refused() -> None:
+    rules = [
+        a_rule("bad", when=reads("no.such"), infer=WIDE),
+        a_rule("reader", when={"not": reads("rack.dark")}),
+    ]
+    assert set(refused(*rules)) == {"bad", "reader"}
+
+
+def test_one_fact_has_one_scope_and_stored_one_value() -> None:
+    twice = [a_rule("a", infer=WIDE), a_rule("b", infer={"fact": "rack.dark", "scope": "Zone"})]
+    assert refused(*twice)["b"][0] == "spec.infer.scope"
+    values = [a_rule("a", infer={**WIDE, "value": 1}), a_rule("b", infer={**WIDE, "value": 2})]
+    assert refused(*values)["b"][0] == "spec.infer.value"
+    assert refused(a_rule("a", infer={**WIDE, "value": False}))["a"][0] == "spec.infer.value"

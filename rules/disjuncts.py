@@ -1,0 +1,95 @@
+"""Trees of compiled rules, and their form for the second engine: alternatives of literals. Pure.
+
+An alternative is a set of literals, each a slot of the vector known true or known false: what is
+unknown satisfies neither.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+from rules.engines.ruleset import MOST_PROPERTIES
+from rules.rule import CompileError
+
+MOST_DISJUNCTS = 64
+"""Per root and polarity; engine.md section 2."""
+MOST_LITERALS = MOST_PROPERTIES // 2
+"""In one alternative: a ruleset of durable_rules has so many properties, two for each slot."""
+
+Literal = tuple[int, bool]
+"""A slot of the vector that must be known true (True) or known false (False)."""
+Disjunct = frozenset[Literal]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place of the vector as a leaf of a tree."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """all, any or not of members; the original expression with its leaves numbered."""
+
+    op: str
+    members: "tuple[Tree | Slot, ...]"
+
+
+Root = Tree | Slot
+
+
+def slots_of(root: Root) -> Iterable[int]:
+    if isinstance(root, Slot):
+        yield root.index
+        return
+    for member in root.members:
+        yield from slots_of(member)
+
+
+@lru_cache(maxsize=1 << 16)
+def output_name(number: int, root: str, known: bool) -> str:
+    return f"r{number}{root}{'p' if known else 'n'}"
+
+
+def disjuncts(root: Root, known: bool, rule: str = "", path: str = "") -> tuple[Disjunct, ...]:
+    """The root as alternatives of literals: when it is known true, or known false.
+
+    Raises CompileError when there are too many, or too many literals in one.
+    """
+
+    def expand(node: Root, known: bool) -> set[Disjunct]:
+        if isinstance(node, Slot):
+            return {frozenset({(node.index, known)})}
+        if node.op == "not":
+            return expand(node.members[0], not known)
+        members = [expand(member, known) for member in node.members]
+        if (node.op == "all") == known:
+            return _product(members, refused)
+        return _bounded({d for member in members for d in member}, refused)
+
+    def refused(why: str) -> CompileError:
+        which = "" if known else " (counted for its being known false)"
+        way_out = "give a part of it a name with an `infer` rule"
+        return CompileError(rule, path, f"it has more than {why} once expanded{which}: {way_out}")
+
+    return tuple(sorted(expand(root, known), key=sorted))
+
+
+def _product(members: list[set[Disjunct]], error: Callable[[str], CompileError]) -> set[Disjunct]:
+    """One alternative of each member; those that contradict themselves can never hold."""
+    result: set[Disjunct] = {frozenset()}
+    for member in members:
+        joined = (a | b for a, b in product(result, member))
+        result = {d for d in joined if not any((slot, not known) in d for slot, known in d)}
+        _bounded(result, error)
+    return result
+
+
+def _bounded(found: set[Disjunct], error: Callable[[str], CompileError]) -> set[Disjunct]:
+    if len(found) > MOST_DISJUNCTS:
+        raise error(f"{MOST_DISJUNCTS} alternatives")
+    if any(len(disjunct) > MOST_LITERALS for disjunct in found):
+        raise error(f"{MOST_LITERALS} leaves in one alternative")
+    return found
