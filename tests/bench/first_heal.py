@@ -9,6 +9,7 @@ but never at the same time. CPU and memory are read from /proc, requests from th
 metrics, without those of kwok and of this process.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -392,9 +393,22 @@ def run(nodes: int, singles: int, burst_size: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="kubenode-bench-") as temporary:
         folder = Path(temporary)
         with ControlPlane(kwok=True, scheduler=False) as cp:
-            subprocess.run([KUBENODE, "install", "--kubeconfig", str(cp.kubeconfig)], check=True)
+            install = [KUBENODE, "install", "--kubeconfig", str(cp.kubeconfig)]
+            subprocess.run(install, check=True, stdout=sys.stderr)
             cp.kubectl("apply", "-f", "-", stdin=json.dumps(wide_limits()))
             cp.kubectl("create", "-f", "-", stdin=json.dumps(node_list(nodes)), timeout=300)
             wait_ready(cp, nodes, 180)
             say(f"{nodes} nodes are Ready")
             return asyncio.run(measure(cp, nodes, singles, burst_size, folder))
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    flags = parser.add_argument_group("first_heal")
+    flags.add_argument("--nodes", type=int, nargs="+", default=[1000])
+    flags.add_argument("--singles", type=int, default=100, help="faults one at a time")
+    flags.add_argument("--burst", type=int, default=0, help="faults at once (0: half of the nodes)")
+
+
+def figures(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    """One entry for each size of `--nodes`."""
+    return [run(nodes, chosen.singles, chosen.burst or nodes // 2) for nodes in chosen.nodes]

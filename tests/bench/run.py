@@ -11,20 +11,31 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from bench import first_heal
 
+MODULES: tuple[ModuleType, ...] = (first_heal,)
+"""Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
+
+
+def name_of(module: ModuleType) -> str:
+    return module.__name__.rpartition(".")[2]
+
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("benches", nargs="*", default=["first_heal"], choices=["first_heal"])
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1000])
-    parser.add_argument("--singles", type=int, default=100, help="faults one at a time")
-    parser.add_argument(
-        "--burst", type=int, default=0, help="faults at once (0: half of the nodes)"
-    )
-    return parser.parse_args()
+    names = [name_of(module) for module in MODULES]
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("benches", nargs="*", metavar="BENCH", help=f"of {', '.join(names)}")
+    for module in MODULES:
+        module.options(parser)
+    chosen = parser.parse_args()
+    if unknown := sorted(set(chosen.benches) - set(names)):
+        parser.error(f"no benchmark {', '.join(unknown)}: write {', '.join(names)}")
+    chosen.benches = chosen.benches or names
+    return chosen
 
 
 def main() -> None:
@@ -36,9 +47,10 @@ def main() -> None:
             "load": os.getloadavg()[0],
         }
     }
-    for nodes in chosen.nodes:
-        figures = first_heal.run(nodes, chosen.singles, chosen.burst or nodes // 2)
-        result.setdefault("firstHeal", []).append(figures)
+    for module in MODULES:
+        if name_of(module) in chosen.benches:
+            figures: Callable[[argparse.Namespace], Any] = module.figures
+            result[name_of(module)] = figures(chosen)
     json.dump(result, sys.stdout, indent=1)
     sys.stdout.write("\n")
 
