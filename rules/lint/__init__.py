@@ -1,0 +1,11 @@
+"""What is wrong, or unwise, with rules that compile: `lint`. Pure.
+
+Errors are what must not be loaded: a repair that nothing could prove, an isolation without an exit,
+a guard taken for evidence. Advice is what a person should look at; it never keeps a rule out.
+"""
+
+from rules.lint.codes import CODES, Code, Severity
+from rules.lint.finding import Finding
+from rules.lint.linting import lint
+
+__all__ = ["CODES", "Code", "Finding", "Severity", "lint"]

@@ -1,0 +1,72 @@
+"""Condition types that detectors are known to write, and how each of them means it.
+
+Sources: kubernetes.io (Node conditions); node-problem-detector config/ (Apache-2.0);
+aws/eks-node-monitoring-agent pkg/reasons (Apache-2.0); MicrosoftDocs/azure-aks-docs (CC BY 4.0);
+names in the documentation of Alibaba ACK, Tencent TKE and Huawei CCE.
+"""
+
+import difflib
+from collections.abc import Collection
+
+from rules.lint.words import words
+
+KUBELET = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"})
+OTHERS_OF_KUBERNETES = frozenset({"NetworkUnavailable", "OutOfDisk", "EtcdIsVoter"})
+NPD = words(
+    "NTPProblem DiskBadBlock CorruptDockerOverlay2 ContainerRuntimeUnhealthy KubeletUnhealthy"
+    " FrequentUnregisterNetDevice KernelDeadlock XfsShutdown CperHardwareErrorFatal"
+    " ReadonlyFilesystem FrequentKubeletRestart FrequentDockerRestart FrequentContainerdRestart"
+    " KubeProxyUnhealthy"
+)
+EKS = words(
+    "AcceleratedHardwareReady ContainerRuntimeReady KernelReady NetworkingReady StorageReady"
+)
+AKS = words(
+    "FilesystemCorruptionProblem KubeletProblem ContainerRuntimeProblem VMEventScheduled GPUMissing"
+    " NVLinkStatusInactive XIDErrors IBLinkFlapping GPUClockThrottling"
+    " UnhealthyNvidiaDevicePlugin"
+)
+ACK = words(
+    "KubeletNotReady RuntimeOffline SystemdOffline NvidiaDeviceLost NvidiaInfoRomCorrupted"
+    " NvidiaPowerCableErr NvidiaPendingRetiredPages NvidiaRemappingRowsFailed"
+    " NvidiaRemappingRowsRequireReset"
+) | frozenset(f"NvidiaXID{code}Error" for code in (44, 48, 61, 62, 69, 74, 79, 95, 119, 120, 140))
+TKE = words(
+    "ConnectApiServer ConntrackProblem ContainerRuntimeInterfaceUnhealthy ContainerdProblem"
+    " ContainerdRuntimeUnhealthy CustomPIDPressure DiskReadOnly DockerdProblem FDProblem"
+    " GPUDeviceLost GPUDoubleBitEccError GPUHighSingleBitEccError GPUInfoROMCorrupted"
+    " GPUNvlinkError GPUPCIeError GPUPendingRetiredPages GPUPowerError GPURemappingRowsError"
+    " GPUTempError GPUXIDFatalError GPUXIDWarningError HasGhostContainer NetDeviceProblem"
+    " OverlayDiskPressure PLEGNotHealthy ProcessProblem StuckProcess SystemLoadProblem"
+    " ThreadPressure XFSError"
+)
+CCE = words(
+    "CNIProblem CRIProblem KubeProxyProblem ConntrackFullProblem DiskProblem MemoryProblem"
+    " PIDProblem DiskReadonly EmptyDirVolumeGroupStatusError LocalPvVolumeGroupStatusError"
+    " MountPointProblem DiskHung DiskSlow ProcessD ProcessZ RDMAProblem ResolvConfFileProblem"
+    " ScheduledEvent SpotPriceNodeReclaimNotification"
+)
+KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | TKE | CCE
+
+HEALTHY_WHEN_TRUE = EKS | {"Ready", "EtcdIsVoter"}
+"""All others are healthy when False."""
+
+LATCHED = (
+    words(
+        "KernelDeadlock ReadonlyFilesystem XfsShutdown CperHardwareErrorFatal DiskBadBlock"
+        " CorruptDockerOverlay2"
+    )
+    | EKS
+)
+"""Set from a log line and left until the detector starts anew.
+
+node-problem-detector's SystemLogMonitor never takes a permanent condition back; of the EKS node
+monitoring agent see its issues 215 and 250.
+"""
+
+
+def near(name: str, more: Collection[str] = ()) -> str:
+    """The known type that `name` is probably meant to be; "" if none is like it."""
+    known = {known.lower(): known for known in (*KNOWN, *more)}
+    found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75)
+    return known[found[0]] if found else ""

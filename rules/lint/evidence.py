@@ -1,0 +1,169 @@
+"""Whether evidence and guards are what they are taken for."""
+
+from collections.abc import Iterator
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import Disruption, Expression, NodeRemedier
+from kubenode.api.v1alpha1.leaves import (
+    AnnotationLeaf,
+    ConditionLeaf,
+    EventLeaf,
+    FactLeaf,
+    Leaf,
+    TaintLeaf,
+)
+from rules.lint.conditions import HEALTHY_WHEN_TRUE, KNOWN, LATCHED, near
+from rules.lint.finding import Remark
+from rules.lint.proof import Inferred
+from rules.lint.walk import Place, field_of, members, places
+from rules.lint.words import words
+
+GUARDS = words(
+    "maintenance.active time.inWindow node.foreignOwner node.cordonedBy node.attempts24h"
+    " node.lastRepairAgo cluster.displacedPods"
+)
+GUARD_ENDS = (".unhealthy", ".unhealthyRatio")
+GUARD_MARKS = frozenset(
+    {"kubenode.io/maintenance-until", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
+)
+LONGEST_AGE_S = 3600
+
+
+def remarks(rule: NodeRemedier, inferred: Inferred, conditions: frozenset[str]) -> Iterator[Remark]:
+    spec = rule.spec
+    acts = spec.disruption_class is not Disruption.NONE
+    evidence = list(places(spec.when, "spec.when"))
+    guards = list(places(spec.unless, "spec.unless")) if spec.unless is not None else []
+    if spec.ladder is not None:
+        yield from _guards_taken_for_evidence(evidence, inferred)
+    if acts and spec.unless is None:
+        yield (
+            "spec",
+            "no-guards",
+            "the rule has no guards: add unless with maintenance.active and node.foreignOwner",
+        )
+    if spec.unless is not None:
+        yield from _held_by_itself(spec.when, spec.unless)
+    for place in (*evidence, *guards):
+        if isinstance(place.leaf, ConditionLeaf):
+            yield from _condition(place, place.leaf, conditions)
+    if acts:
+        for place in evidence:
+            yield from _acting_on(place)
+
+
+def _guards_taken_for_evidence(evidence: list[Place], inferred: Inferred) -> Iterator[Remark]:
+    for place in evidence:
+        if name := _guard(place.leaf):
+            yield (
+                place.path,
+                "guard-in-evidence",
+                f"{name} is a guard: when it changes, the node would count as healed: move it to"
+                " unless",
+            )
+        elif isinstance(place.leaf, FactLeaf) and (found := _behind(place.leaf.name, inferred)):
+            yield (
+                place.path,
+                "guard-behind-fact",
+                f"{place.leaf.name} is derived of the guard {found}: when that changes, the node"
+                " would count as healed: ask the guard in unless instead",
+            )
+
+
+def _guard(leaf: Leaf) -> str:
+    """Name of the guard that the leaf is; "" if it is none."""
+    match leaf:
+        case FactLeaf() if leaf.name in GUARDS or leaf.name.endswith(GUARD_ENDS):
+            return f"fact {leaf.name}"
+        case AnnotationLeaf() | TaintLeaf() if leaf.key in GUARD_MARKS:
+            return leaf.key
+        case _:
+            return ""
+
+
+def _behind(name: str, inferred: Inferred, seen: frozenset[str] = frozenset()) -> str:
+    """A guard among what the derived fact rests on. Of the state of a group only the share of
+    others that are ill is a guard; a fact about a group is made of it by right.
+    """
+    if name not in inferred or name in seen:
+        return ""
+    for place in places(inferred[name], ""):
+        leaf = place.leaf
+        if isinstance(leaf, FactLeaf) and leaf.name.endswith(GUARD_ENDS):
+            continue
+        if found := _guard(leaf):
+            return found
+        if isinstance(leaf, FactLeaf) and (found := _behind(leaf.name, inferred, seen | {name})):
+            return found
+    return ""
+
+
+def _held_by_itself(when: Expression, unless: Expression) -> Iterator[Remark]:
+    needed = {_text(leaf) for leaf, _ in _each(when, "spec.when", "all")}
+    for leaf, path in _each(unless, "spec.unless", "any"):
+        if _text(leaf) in needed:
+            yield (
+                path,
+                "evidence-in-guards",
+                "the same leaf is needed in when: the rule can never act: take it out of unless",
+            )
+
+
+def _each(expression: Expression, path: str, op: str) -> Iterator[tuple[Expression, str]]:
+    """The leaves that stand under nothing but `op`."""
+    if expression.leaf is not None:
+        yield expression, f"{path}.{field_of(expression)}"
+    elif expression.not_ is None and (getattr(expression, op) or len(expression.members) == 1):
+        for member, below in members(expression, path):
+            yield from _each(member, below, op)
+
+
+def _text(expression: Expression) -> str:
+    return expression.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def _condition(place: Place, leaf: ConditionLeaf, conditions: frozenset[str]) -> Iterator[Remark]:
+    healthy = "True" if leaf.type in HEALTHY_WHEN_TRUE else "False"
+    if leaf.type not in KNOWN and leaf.type not in conditions:
+        meant = near(leaf.type, conditions)
+        hint = f"did you mean {meant}?" if meant else "check the spelling, or is it your own?"
+        yield f"{place.path}.type", "unknown-condition", f"{leaf.type} is not known: {hint}"
+    elif leaf.type in KNOWN and leaf.status == healthy and not place.negated and place.alone:
+        yield (
+            f"{place.path}.status",
+            "polarity",
+            f"{leaf.type} is healthy when {healthy}: the rule would match healthy nodes: check the"
+            " status",
+        )
+    if leaf.max_age.total_seconds() > LONGEST_AGE_S:
+        yield (
+            f"{place.path}.maxAge",
+            "stale-evidence",
+            f"a report of {leaf.type} counts for {format_duration(leaf.max_age)} after its detector"
+            " died: write a few heartbeats, such as 15m",
+        )
+
+
+def _acting_on(place: Place) -> Iterator[Remark]:
+    leaf = place.leaf
+    if isinstance(leaf, ConditionLeaf) and not place.negated:
+        if not leaf.for_:
+            yield (
+                place.path,
+                "no-hold-time",
+                f"the first report of {leaf.type} acts: write for, such as for: 1m",
+            )
+        if leaf.type in LATCHED and place.alone:
+            yield (
+                place.path,
+                "latched-alone",
+                f"{leaf.type} says what once was, not what is: ask for a probe or a condition that"
+                " is taken back beside it",
+            )
+    elif isinstance(leaf, EventLeaf) and not place.negated and leaf.count == 1 and place.alone:
+        what = leaf.reason or "with this message"
+        yield (
+            place.path,
+            "one-event",
+            f"a single Event {what} acts: ask for a count, or for a condition or probe beside it",
+        )

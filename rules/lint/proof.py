@@ -1,0 +1,244 @@
+"""Whether a ladder can prove what it repairs, and whether it ends."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from enum import IntEnum
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import Disruption, Expression, Mode, NodeRemedier, Rung
+from kubenode.api.v1alpha1.ladder import AgentAction, MigrateStep, OnTimeout, PodPolicyMode
+from kubenode.api.v1alpha1.leaves import (
+    AlertLeaf,
+    ConditionLeaf,
+    EventLeaf,
+    FactLeaf,
+    HostEventLeaf,
+    Leaf,
+    ProbeLeaf,
+)
+from rules.lint.conditions import HEALTHY_WHEN_TRUE, LATCHED
+from rules.lint.finding import Remark
+from rules.lint.walk import Place, members, places
+from rules.lint.words import words
+
+Inferred = Mapping[str, Expression]
+"""Derived fact to the evidence of a rule that infers it."""
+
+ISOLATING = frozenset({"cordon", "migrate"})
+REPAIRING = words(
+    "reboot powerOff powerOn powerCycle fence replace rollbackComponent uncordon waitForApproval"
+    " waitForEvent approveEvent webhook createObject"
+)
+OF_THE_MOMENT = frozenset({"node.ready", "node.notReadyFor", "node.leaseAge"})
+"""Built-in facts that a repair changes."""
+OF_THE_HOST = words(
+    "host.platform host.pid_max host.inotify_watches_max device.role mount.nfs_server"
+    " peers.recent_change ready.attached_node ready.statefulset_pods ready.gang_pods"
+    " ready.checkpoint_age_s"
+)
+"""Answers of probes that a repair does not change."""
+
+
+class Worth(IntEnum):
+    """What the end of a leaf, or of an expression, says about the fault; the least first."""
+
+    HINT = 0
+    """It ends, or stays, whether or not the fault is gone."""
+    CONTEXT = 1
+    """It says something of the node, not of the fault."""
+    PROOF = 2
+
+
+def remarks(rule: NodeRemedier, inferred: Inferred) -> Iterator[Remark]:
+    ladder = rule.spec.ladder or []
+    if not ladder:
+        return
+    yield from _unproven(rule, inferred)
+    if _isolates(rule) and not _leads_out(rule):
+        yield (
+            "spec.ladder",
+            "no-exit",
+            "the rule isolates the node and names neither a repair nor onGiveUp: add a repair or"
+            " waitForApproval, or write onGiveUp: Hold or Release",
+        )
+    for number, rung in enumerate(ladder):
+        yield from _impossible(f"spec.ladder[{number}]", rung)
+    yield from _endless(f"spec.ladder[{len(ladder) - 1}]", ladder[-1])
+    yield from _outlasted(rule)
+
+
+# -- proof -----------------------------------------------------------------------------------------
+
+
+def _unproven(rule: NodeRemedier, inferred: Inferred) -> Iterator[Remark]:
+    if worth(rule.spec.when, inferred) is not Worth.HINT:
+        return
+    found = places(rule.spec.when, "spec.when")
+    hints = [p for p in found if not p.negated and _of_leaf(p.leaf, inferred) is Worth.HINT]
+    for number, rung in enumerate(rule.spec.ladder or []):
+        if rung.disruption_class.weight < Disruption.PODS.weight or _own_proof(rung, inferred):
+            continue
+        yield (
+            f"spec.ladder[{number}]",
+            "unproven-repair",
+            f"rung {rung.name} is of class {rung.disruption_class}, and the rule can match on"
+            f" {_named(hints)} alone, whose end proves nothing: add verify.cleared with a probe or"
+            " a condition that its detector takes back, or verify.checks",
+        )
+
+
+def _own_proof(rung: Rung, inferred: Inferred) -> bool:
+    cleared = rung.verify.cleared
+    return bool(rung.verify.checks) or (
+        cleared is not None and worth(cleared, inferred) is Worth.PROOF
+    )
+
+
+def _named(hints: list[Place]) -> str:
+    """The kinds of leaf, each once."""
+    names = []
+    for place in hints:
+        match place.leaf:
+            case ConditionLeaf():
+                names.append(f"condition {place.leaf.type} (its detector never takes it back)")
+            case EventLeaf():
+                names.append("Events")
+            case AlertLeaf():
+                names.append("an alert")
+            case HostEventLeaf():
+                names.append(f"a HostEvent of class {place.leaf.class_}")
+            case FactLeaf():
+                names.append(f"fact {place.leaf.name} (derived of such)")
+            case _:
+                pass
+    return " or ".join(dict.fromkeys(names)) or "hints"
+
+
+def worth(expression: Expression, inferred: Inferred, seen: frozenset[str] = frozenset()) -> Worth:
+    """What the end of the expression is worth on the worst way in which it can become true."""
+    if (leaf := expression.leaf) is not None:
+        if expression.absent is not None:
+            return _negated(expression.absent.leaf)
+        return _of_leaf(leaf, inferred, seen)  # type: ignore[arg-type]  # absent was above
+    if expression.not_ is not None:
+        inner = expression.not_.leaf
+        return _negated(inner) if isinstance(inner, ConditionLeaf) else Worth.CONTEXT
+    found = [worth(member, inferred, seen) for member, _ in members(expression, "")]
+    if expression.any is not None:
+        return min(found)
+    return Worth.PROOF if Worth.PROOF in found else min(found)
+
+
+def _negated(leaf: Leaf) -> Worth:
+    """`not` and `absent` prove only where the leaf is health itself: Ready is not True."""
+    if isinstance(leaf, ConditionLeaf) and leaf.status == "True":
+        healthy = leaf.type in HEALTHY_WHEN_TRUE
+        return (
+            Worth.CONTEXT if not healthy else (Worth.HINT if leaf.type in LATCHED else Worth.PROOF)
+        )
+    return Worth.HINT if isinstance(leaf, EventLeaf | AlertLeaf) else Worth.CONTEXT
+
+
+def _of_leaf(leaf: Leaf, inferred: Inferred, seen: frozenset[str] = frozenset()) -> Worth:
+    match leaf:
+        case EventLeaf() | AlertLeaf():
+            return Worth.HINT
+        case ConditionLeaf():
+            return Worth.HINT if leaf.type in LATCHED else Worth.PROOF
+        case HostEventLeaf():
+            return Worth.HINT if leaf.class_ in ("Log", "Alert") else Worth.PROOF
+        case ProbeLeaf():
+            return Worth.CONTEXT if leaf.name in OF_THE_HOST else Worth.PROOF
+        case FactLeaf() if leaf.name in inferred and leaf.name not in seen:
+            return worth(inferred[leaf.name], inferred, seen | {leaf.name})
+        case FactLeaf() if leaf.name in OF_THE_MOMENT:
+            return Worth.PROOF
+        case _:
+            return Worth.CONTEXT
+
+
+# -- ways out --------------------------------------------------------------------------------------
+
+
+def _isolates(rule: NodeRemedier) -> bool:
+    return any(step.name in ISOLATING for rung in rule.spec.ladder or () for step in rung.steps)
+
+
+def _leads_out(rule: NodeRemedier) -> bool:
+    spec = rule.spec
+    if "on_give_up" in spec.model_fields_set or spec.mode is Mode.APPROVE:
+        return True
+    for rung in spec.ladder or ():
+        if rung.verify.checks:
+            return True
+        for step in rung.steps:
+            agent = step.agent is not None and step.agent.action is not AgentAction.RUN_CHECK
+            if agent or step.name in REPAIRING:
+                return True
+    return False
+
+
+def _impossible(path: str, rung: Rung) -> Iterator[Remark]:
+    verify = rung.verify
+    if verify.for_ > verify.timeout:
+        yield (
+            f"{path}.verify",
+            "impossible-proof",
+            f"the fault must be gone for {format_duration(verify.for_)}, but after"
+            f" {format_duration(verify.timeout)} the rung counts as failed: give verify.timeout"
+            " more than verify.for",
+        )
+
+
+def _endless(path: str, rung: Rung) -> Iterator[Remark]:
+    for number, step in enumerate(rung.steps):
+        if step.migrate is not None and (why := _waits_for_ever(step.migrate)):
+            yield (
+                f"{path}.steps[{number}].migrate",
+                "endless-ladder",
+                f"the last rung cannot end: {why}, and onTimeout Yield begins again: write"
+                " onTimeout: Escalate or Stop",
+            )
+
+
+def _waits_for_ever(migrate: MigrateStep) -> str:
+    """Why a migration that yields never empties a node with pods on it; "" if it may."""
+    if migrate.on_timeout is not OnTimeout.YIELD:
+        return ""
+    for policy in migrate.pod_policies:
+        if policy.namespaces or policy.selector is not None or policy.owner_kinds:
+            continue
+        if policy.mode is PodPolicyMode.NEVER:
+            return "its podPolicies never move a pod"
+        if policy.mode is PodPolicyMode.WAIT_FOR_COMPLETION:
+            return "its podPolicies wait for every pod to end by itself"
+        return ""  # the first policy that fits a pod rules, and this one fits all
+    return ""
+
+
+# -- proof by Events -------------------------------------------------------------------------------
+
+
+def _outlasted(rule: NodeRemedier) -> Iterator[Remark]:
+    """Of rules that only Events can prove: the window must pass within verify.timeout."""
+    window = _window(rule.spec.when)
+    for number, rung in enumerate(rule.spec.ladder or []):
+        needed = window + rung.verify.for_
+        if window and rung.verify.cleared is None and rung.verify.timeout < needed:
+            yield (
+                f"spec.ladder[{number}].verify",
+                "window-outlasts-proof",
+                f"Events stay in the window for {format_duration(window)}, the proof has only"
+                f" {format_duration(rung.verify.timeout)}: give verify.timeout at least"
+                f" {format_duration(needed)}",
+            )
+
+
+def _window(expression: Expression) -> timedelta:
+    """How long after the last Event the evidence may stay true by Events alone."""
+    if expression.event is not None:
+        return expression.event.within
+    found = [_window(member) for member, _ in members(expression, "")]
+    if not found or expression.not_ is not None:
+        return timedelta(0)
+    return max(found) if expression.any is not None else min(found)
