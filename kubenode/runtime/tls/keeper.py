@@ -1,0 +1,184 @@
+"""Keeps the serving certificate of a webhook: in a Secret that all replicas share, and its
+authority in the webhook's configuration.
+
+Every replica runs this; none has to lead. Who writes the Secret writes what it read (by
+resourceVersion), so of two that see a rotation due one wins, and the other reads what it made. The
+order is what keeps callers: a new authority is published first, signs after `Lives.settle`, and a
+replica serves with a certificate only when the published bundle trusts it.
+"""
+
+import base64
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import JSON_PATCH, Kube
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
+from kubenode.runtime.tls.certificates import Pair, Unreadable, ends_at, split
+from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.rotation import Keys, Lives, bundle, next_at, renewed, trusts
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 60.0
+"""How late a replica may notice what another one wrote."""
+RETRY_SECONDS = 5.0
+SECRET_API, HOOK_API = "/api/v1", "/apis/admissionregistration.k8s.io/v1"
+HOOK_PLURAL = "validatingwebhookconfigurations"
+
+
+class CertificateKeeper:
+    """A Part, on every replica.
+
+    secret   name of the Secret in `namespace`
+    hook     name of the ValidatingWebhookConfiguration whose webhooks trust us
+    names    what the server is called by: host names and addresses
+    """
+
+    name = "serving certificate"
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        context: LiveContext,
+        *,
+        namespace: str,
+        secret: str,
+        hook: str,
+        names: Sequence[str],
+        lives: Lives | None = None,
+    ) -> None:
+        self._kube, self._clock, self._context = kube, clock, context
+        self._namespace, self._secret, self._hook = namespace, secret, hook
+        self._names, self._lives = tuple(names), lives or Lives()
+        self._hooks: list[dict[str, Any]] = []
+        self._trouble = ""
+
+    async def run(self) -> None:
+        while True:
+            try:
+                seconds = await self.round()
+            except Conflict:
+                seconds = 0.1  # another replica wrote first: read what it made
+            except KubeError as error:
+                self._note(str(error))
+                seconds = RETRY_SECONDS
+            await self._clock.sleep(seconds)
+
+    async def round(self) -> float:
+        """Look once, do what is due. Seconds until there is something to look at again."""
+        published = await self._published()
+        keys = await self._shared()
+        assert keys.serving is not None
+        wanted = bundle(keys, published or b"", self._clock.now())
+        if published is not None and _different(wanted, published):
+            await self._publish(wanted)
+        waiting = self._adopt(keys.serving, published)
+        if published is not None:
+            self._note("")
+        pause = min((next_at(keys, self._lives) - self._clock.now()).total_seconds(), POLL_SECONDS)
+        return max(min(pause, RETRY_SECONDS) if waiting else pause, 0.1)
+
+    def _adopt(self, serving: Pair, published: bytes | None) -> bool:
+        """Serve with it unless callers would not take it; whether it has to wait for that."""
+        now, have = self._clock.now(), self._context.pair
+        expired = have is None or ends_at(have.certificate) <= now
+        if expired or published is None or trusts(published, serving):
+            if serving != have:
+                log.info("serving certificate", extra={"ends": ends_at(serving.certificate)})
+            self._context.load(serving)
+            return False
+        return True
+
+    # -- the Secret ------------------------------------------------------------------------------
+
+    async def _shared(self) -> Keys:
+        """The keys of all replicas, renewed where that is due."""
+        path = paths.resource(SECRET_API, "secrets", namespace=self._namespace, name=self._secret)
+        try:
+            found = await self._kube.get(path)
+        except NotFound:
+            found = None
+        before = _keys(found) if found is not None else None
+        after = renewed(before, self._names, self._lives, self._clock.now())
+        if after == before:
+            return after
+        body = {"type": "Opaque", "data": _data(after)}
+        if found is None:
+            meta = {"name": self._secret, "namespace": self._namespace}
+            folder = paths.resource(SECRET_API, "secrets", namespace=self._namespace)
+            await self._kube.create(folder, {**body, "metadata": meta})
+        else:
+            version = found["metadata"]["resourceVersion"]
+            body = {"data": body["data"], "metadata": {"resourceVersion": version}}
+            await self._kube.patch(path, body)
+        log.info("certificates renewed", extra={"authorities": len(after.authorities)})
+        return after
+
+    # -- the configuration of the webhook --------------------------------------------------------
+
+    async def _published(self) -> bytes | None:
+        """The bundle that callers trust, b"" for none; None: there is no such configuration."""
+        try:
+            found = await self._kube.get(paths.resource(HOOK_API, HOOK_PLURAL, name=self._hook))
+        except NotFound:
+            self._note(
+                f"there is no ValidatingWebhookConfiguration {self._hook}, so nobody asks us:"
+                " apply charts/kubenode/remedy/webhook.yaml"
+            )
+            self._hooks = []
+            return None
+        self._hooks = found.get("webhooks") or []
+        texts = {hook.get("clientConfig", {}).get("caBundle", "") for hook in self._hooks}
+        # Where the webhooks differ none is right: an empty bundle is written over them all.
+        return base64.b64decode(texts.pop()) if len(texts) == 1 else b""
+
+    async def _publish(self, wanted: bytes) -> None:
+        text = base64.b64encode(wanted).decode()
+        patch: list[dict[str, str]] = []
+        for n, hook in enumerate(self._hooks):
+            patch.append({"op": "test", "path": f"/webhooks/{n}/name", "value": hook["name"]})
+            path = f"/webhooks/{n}/clientConfig/caBundle"
+            patch.append({"op": "add", "path": path, "value": text})
+        await self._kube.patch(
+            paths.resource(HOOK_API, HOOK_PLURAL, name=self._hook), patch, JSON_PATCH
+        )
+        log.info("authorities published", extra={"hook": self._hook})
+
+    def _note(self, trouble: str) -> None:
+        if trouble and trouble != self._trouble:
+            log.warning("certificate of the webhook", extra={"why": trouble})
+        self._trouble = trouble
+
+
+def _different(wanted: bytes, published: bytes) -> bool:
+    try:
+        return split(wanted) != split(published)
+    except Unreadable:
+        return True
+
+
+def _keys(secret: dict[str, Any]) -> Keys | None:
+    """What the Secret holds; None when something of it is missing or is no PEM."""
+    data = secret.get("data") or {}
+    try:
+        found = {name: base64.b64decode(text) for name, text in data.items()}
+        authorities = tuple(split(found["ca.crt"]))
+        serving = Pair(found["tls.crt"], found["tls.key"])
+        return Keys(authorities, found["ca.key"], serving)
+    except (KeyError, ValueError):
+        return None
+
+
+def _data(keys: Keys) -> dict[str, str]:
+    assert keys.serving is not None
+    parts = {
+        "ca.crt": b"".join(keys.authorities),
+        "ca.key": keys.signing,
+        "tls.crt": keys.serving.certificate,
+        "tls.key": keys.serving.key,
+    }
+    return {name: base64.b64encode(raw).decode() for name, raw in parts.items()}

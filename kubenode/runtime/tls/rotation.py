@@ -1,0 +1,140 @@
+"""When an authority and a serving certificate are replaced, and who is trusted meanwhile. Pure
+but for the randomness of new keys.
+
+    authority   replaced at two thirds of its life; the old one stays trusted until it ends
+    serving     replaced at two thirds of its life, for other names, or to be signed by the newest
+                authority, but not before callers had time to hear of that one
+
+So at every moment whoever trusts the bundle of now or of a `settle` ago trusts what is served.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from kubenode.runtime.tls.certificates import (
+    Pair,
+    Unreadable,
+    due_at,
+    ends_at,
+    fits,
+    is_ours,
+    made_at,
+    names_of,
+    new_authority,
+    new_serving,
+    signed_by,
+    split,
+)
+
+MOST_AUTHORITIES = 4
+"""In a bundle: more would mean a rotation that runs wild."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """settle  from publishing a new authority until it may sign what is served"""
+
+    authority: timedelta = timedelta(days=365)
+    serving: timedelta = timedelta(days=30)
+    settle: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """authorities  PEM certificates, oldest first; the last one signs
+    signing      private key of the last one
+    serving      None: there is none yet
+    """
+
+    authorities: tuple[bytes, ...]
+    signing: bytes
+    serving: Pair | None = None
+
+
+def usable(keys: Keys | None, now: datetime) -> Keys | None:
+    """What of `keys` can be gone on with; None when there is nothing."""
+    if keys is None or not keys.authorities:
+        return None
+    newest = keys.authorities[-1]
+    try:
+        if ends_at(newest) <= now or not fits(Pair(newest, keys.signing)):
+            return None
+        alive = tuple(a for a in keys.authorities if ends_at(a) > now)
+    except Unreadable:
+        return None
+    serving = keys.serving if keys.serving and _sound(keys.serving, alive) else None
+    return replace(keys, authorities=alive[-MOST_AUTHORITIES:], serving=serving)
+
+
+def _sound(serving: Pair, authorities: Sequence[bytes]) -> bool:
+    try:
+        return fits(serving) and _trusted(serving, authorities)
+    except Unreadable:
+        return False
+
+
+def renewed(keys: Keys | None, names: Sequence[str], lives: Lives, now: datetime) -> Keys:
+    """`keys` as they should be now; equal to them when nothing is due."""
+    good = usable(keys, now)
+    if good is None:
+        made = new_authority(lives.authority, now)
+        good = Keys((made.certificate,), made.key)
+    elif due_at(good.authorities[-1]) <= now:
+        made = new_authority(lives.authority, now)
+        kept = good.authorities[-(MOST_AUTHORITIES - 1) :]
+        good = Keys((*kept, made.certificate), made.key, good.serving)
+    return _with_serving(good, names, lives, now)
+
+
+def _with_serving(keys: Keys, names: Sequence[str], lives: Lives, now: datetime) -> Keys:
+    newest, serving = keys.authorities[-1], keys.serving
+    if serving is not None and ends_at(serving.certificate) > now:
+        old = not signed_by(serving.certificate, newest)
+        if old and now < made_at(newest) + lives.settle:
+            return keys  # callers may not have heard of the new authority yet
+        same = set(names) <= names_of(serving.certificate)
+        if not old and same and now < due_at(serving.certificate):
+            return keys
+    return replace(keys, serving=new_serving(Pair(newest, keys.signing), names, lives.serving, now))
+
+
+def _trusted(serving: Pair, authorities: Sequence[bytes]) -> bool:
+    return any(signed_by(serving.certificate, authority) for authority in authorities)
+
+
+def next_at(keys: Keys, lives: Lives) -> datetime:
+    """The earliest instant at which `renewed` would change something."""
+    newest = keys.authorities[-1]
+    times = [due_at(newest)]
+    if keys.serving is not None:
+        times.append(due_at(keys.serving.certificate))
+        if not signed_by(keys.serving.certificate, newest):
+            times.append(made_at(newest) + lives.settle)
+    if len(keys.authorities) > 1:
+        times.append(ends_at(keys.authorities[0]))
+    return min(times)
+
+
+def bundle(keys: Keys, published: bytes, now: datetime) -> bytes:
+    """What callers shall trust: our authorities, and those of before that somebody may still serve
+    by (the Secret was lost, a replica has not read the new one).
+
+    published  what they trust now; what is not ours, or is no PEM, does not stay
+    """
+    try:
+        before = [a for a in split(published) if is_ours(a) and ends_at(a) > now]
+    except Unreadable:
+        before = []
+    ours = [a for a in keys.authorities if ends_at(a) > now]
+    older = [a for a in before if a not in ours]
+    kept = older[-(MOST_AUTHORITIES - len(ours)) :] if len(ours) < MOST_AUTHORITIES else []
+    return b"".join([*kept, *ours])
+
+
+def trusts(published: bytes, serving: Pair) -> bool:
+    """Whether a caller that trusts `published` takes what is served."""
+    try:
+        return _trusted(serving, split(published))
+    except Unreadable:
+        return False
