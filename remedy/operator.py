@@ -111,9 +111,7 @@ class RemedyOperator:
         self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
         self.jobs.add_index(REMEDIER_OF, _remedier_of)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
-        self.facts = FactStore(
-            self.nodes, self.events, lambda node: past_of(self.jobs, node), clock
-        )
+        self.facts = FactStore(self.nodes, lambda node: past_of(self.jobs, node), clock)
         self.engine = Engine(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)
         self.evaluator = Evaluator(self.engine, self.facts.facts, clock, remedier_metrics)

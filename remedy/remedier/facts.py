@@ -1,55 +1,104 @@
 """One FactSet per node, from what the informers hold and what only time tells.
 
 Kept per node, bounded: since when each condition has its status, by our clock; the events of the
-last windows; when its host last booted. Everything else is read from the caches at the moment of
-asking. Handlers of the informers call in here and learn whether the rules must look again.
+last windows; when its host last booted. Kept of the whole fleet: what HostEvents and HostProbes
+say, on how many nodes a fault is, and what was inferred of a group. Everything else is read from
+the cache at the moment of asking.
+
+Handlers call in with each change, in any order of kinds, and learn whether the rules must look
+again. Whoever has asked the rules about a node tells what they said (`learned`): other nodes may
+have to look again then, or this one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Protocol
 
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.hostevent import HostEvent
+from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node, NodeCondition
+from remedy.hostprobes.answers import Answers
+from remedy.remedier import hostevents
 from remedy.remedier.fleet import Fleet, is_ready
+from remedy.remedier.hostevents import HostEvents
+from remedy.remedier.inferred import WideFacts
 from remedy.remedier.past import Past
+from remedy.remedier.samefault import SameFaults
 from remedy.remedier.values import values
-from rules.facts import FactSet
+from rules.diagnose import Diagnosis
+from rules.facts import EventFact, FactSet, ProbeFact
 from rules.history import ConditionClock, EventWindow
 
 NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
 """Reason that kube-controller-manager gives the conditions of a node that fell silent."""
 
 
+MOST_STRANGERS = 1024
+"""Names of which we heard events but know no Node: it may be listed after its events."""
+
+
+class Cached(Protocol):
+    """A cache that knows whether it is current."""
+
+    def fresh(self) -> bool: ...
+
+
+class Nodes(Cached, Protocol):
+    """The Nodes; kubenode.runtime.kube.informer.Informer is one."""
+
+    def get(self, key: str) -> Node | None: ...
+
+    def readable(self, key: str) -> bool:
+        """False while the newest version of the object could not be decoded."""
+        ...
+
+
 @dataclass(slots=True)
 class Kept:
     uid: str
+    created: datetime | None
     boot_id: str
     booted_at: datetime | None
     conditions: ConditionClock = field(default_factory=ConditionClock)
-    events: EventWindow = field(default_factory=EventWindow)
+
+    def lived(self, at: datetime) -> bool:
+        """Whether this machine had the name then, not the one before it."""
+        return self.created is None or at >= self.created
 
 
 class FactStore:
-    """`past` gives the jobs of a node, open ones too."""
+    """nodes    the cache of Nodes
+    past     gives the jobs of a node, open ones too
+    sources  further caches: while one of them is stale, so is every FactSet
+    one_engine_is_enough  the operator's policy `reference`
+    """
 
     def __init__(
         self,
-        nodes: Informer[Node],
-        events: Informer[Event],
+        nodes: Nodes,
         past: Callable[[str], Sequence[Past]],
         clock: Clock,
+        sources: Sequence[Cached] = (),
+        one_engine_is_enough: bool = False,
     ) -> None:
-        self._nodes, self._events, self._past, self._clock = nodes, events, past, clock
+        self._nodes, self._past, self._clock, self._sources = nodes, past, clock, sources
         self._kept: dict[str, Kept] = {}
+        self._windows: dict[str, EventWindow] = {}
+        self._woken: set[str] = set()
         self.fleet = Fleet()
+        self.host_events = HostEvents()
+        self.answers = Answers()
+        self.same_faults = SameFaults(self.fleet)
+        self.wide = WideFacts(self.fleet, one_engine_is_enough)
         self.shortest_max_age = timedelta(minutes=15)
         """The shortest `maxAge` that a loaded rule asks for: a report after such a silence counts.
         """
 
     def fresh(self) -> bool:
-        return self._nodes.fresh()
+        return self._nodes.fresh() and all(source.fresh() for source in self._sources)
 
     def booted_at(self, node: str) -> datetime | None:
         kept = self._kept.get(node)
@@ -59,11 +108,15 @@ class FactStore:
         kept = self._kept.get(node)
         return (kept.boot_id, kept.booted_at) if kept is not None else ("", None)
 
+    # -- what changes ----------------------------------------------------------------------------
+
     def node_changed(self, name: str, old: Node | None, new: Node | None) -> bool:
         """Whether the rules must look at the node again. An unchanged one is a resync: yes."""
-        self.fleet.changed(old, new)
+        moved = self.fleet.changed(old, new)
         if new is None:
             self._kept.pop(name, None)
+            self._windows.pop(name, None)
+            self._unlearn(name)
             return True
         kept = self._kept.get(name)
         if kept is None or kept.uid != new.metadata.uid:
@@ -75,32 +128,70 @@ class FactStore:
         kept.boot_id = boot_id or kept.boot_id
         for condition in new.status.conditions:
             self._hear(kept, condition, now)
-        return old is None or old is new or _differs(old, new, self.shortest_max_age)
+        return moved or old is None or old is new or _differs(old, new, self.shortest_max_age)
 
     def event_changed(self, old: Event | None, new: Event | None) -> str | None:
         """The node to look at again, if any. Deleted Events stay in their window until it ends."""
         if new is None or new.involved_object.kind != "Node":
             return None
-        kept = self._kept.get(new.involved_object.name)
-        if kept is None:
-            return None
-        heard = kept.events.hear(
+        name, now = new.involved_object.name, self._clock.now()
+        heard = self._window(name).hear(
             new.metadata.uid,
             reason=new.reason,
             message=new.message,
             source=new.source.component or new.reporting_component,
             severity=new.type,
             count=max(new.count, new.series.count if new.series else 0, 1),
-            at=_event_time(new) or self._clock.now(),
+            at=_event_time(new) or now,
             first=new.first_timestamp or new.event_time,
         )
-        return new.involved_object.name if heard else None
+        return name if heard and name in self._kept else None
+
+    def host_event_changed(self, old: HostEvent | None, new: HostEvent | None) -> Collection[str]:
+        """The nodes to look at again: an event may move from one to another, and all have to when
+        the source of alerts was silent and is heard again.
+        """
+        now = self._clock.now()
+        if self.host_events.changed(old, new, now):
+            return tuple(self._kept)
+        if new is not None and new.spec.node.name:
+            name = new.spec.node.name
+            node = self._nodes.get(name)
+            if node is None or hostevents.is_about(new, node):
+                hostevents.hear(self._window(name), new, now)
+        told = {e.spec.node.name for e in (old, new) if e is not None}
+        return tuple(name for name in told if name in self._kept)
+
+    def probe_changed(self, old: HostProbe | None, new: HostProbe | None) -> str | None:
+        """The node to look at again, if any: one about which something was answered."""
+        return self.answers.changed(old, new)
+
+    def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
+        """All that are loaded, by the ids that a Diagnosis gives them."""
+        self.same_faults.rules_loaded(rules, self._kept)
+        self.wide.rules_loaded(rules, self._kept, self._clock.now())
+
+    def learned(self, name: str, diagnosis: Diagnosis) -> Collection[str]:
+        """What the rules said of a node; which nodes must look again, perhaps this one too.
+
+        Of a node that is gone an empty Diagnosis is told.
+        """
+        matches = {match.rule_id: match for match in diagnosis.matches}
+        now = self._clock.now()
+        woken = self.same_faults.learned(name, matches) | self.wide.learned(name, matches, now)
+        if self._woken:
+            woken |= self._woken
+            self._woken = set()
+        return {n for n in woken if n in self._kept}
+
+    # -- what is known ---------------------------------------------------------------------------
 
     def facts(self, name: str) -> FactSet | None:
         node, kept = self._nodes.get(name), self._kept.get(name)
         if node is None or kept is None:
             return None
         now = self._clock.now()
+        told = self.host_events.facts(node, now)
         return FactSet(
             node=name,
             uid=node.metadata.uid,
@@ -108,16 +199,62 @@ class FactStore:
             annotations=node.metadata.annotations,
             taints={t.key: t.value for t in node.spec.taints},
             conditions=kept.conditions.facts(),
-            events=kept.events.facts(now),
-            values=values(node, self.fleet, self._past(name), kept.booted_at, now),
+            events=self._events(name, kept, now),
+            host_events=told,
+            alerts=self.host_events.alerts(node, now),
+            alerts_heard=self.host_events.heard(now),
+            probes=self._probes(name, kept, now),
+            values=values(node, self.fleet, self._past(name), kept.booted_at, now, told),
+            inferred=self.wide.values(name, now),
+            same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
         )
+
+    def changes_at(self, name: str) -> datetime | None:
+        """When the facts of a node change next with nothing but time, leaves aside (those know it
+        themselves): a HostEvent expires, a maintenance begins, an inferred fact is kept no longer.
+        """
+        node = self._nodes.get(name)
+        if node is None:
+            return None
+        times = (self.host_events.changes_at(node, self._clock.now()), self.wide.changes_at(name))
+        return min((at for at in times if at is not None), default=None)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _events(self, name: str, kept: Kept, now: datetime) -> Sequence[EventFact]:
+        window = self._windows.get(name)
+        if window is None:
+            return ()
+        return tuple(event for event in window.facts(now) if kept.lived(event.at))
+
+    def _probes(self, name: str, kept: Kept, now: datetime) -> Mapping[str, ProbeFact]:
+        found = self.answers.facts(name, now)
+        return {field: fact for field, fact in found.items() if kept.lived(fact.answered_at)}
+
+    def _window(self, name: str) -> EventWindow:
+        window = self._windows.get(name)
+        if window is None:
+            strangers = len(self._windows) - len(self._kept)
+            if name not in self._kept and strangers >= MOST_STRANGERS:
+                oldest = next((n for n in self._windows if n not in self._kept), name)
+                self._windows.pop(oldest, None)
+            window = self._windows[name] = EventWindow()
+        return window
+
+    def _unlearn(self, name: str) -> None:
+        """Nothing that was said of the node counts any more; who has to look again is told by the
+        next `learned`.
+        """
+        now = self._clock.now()
+        self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)
 
     def _first_sight(self, node: Node) -> Kept:
         """A node that became Ready lately may have booted then: we were not there to see."""
         ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
         booted = ready.last_transition_time if ready is not None and is_ready(node) else None
-        return Kept(node.metadata.uid, node.status.node_info.boot_id, booted)
+        created = node.metadata.creation_timestamp
+        return Kept(node.metadata.uid, created, node.status.node_info.boot_id, booted)
 
     def _hear(self, kept: Kept, condition: NodeCondition, now: datetime) -> None:
         heard = condition.last_heartbeat_time

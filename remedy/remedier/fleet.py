@@ -3,10 +3,13 @@
 A node counts as unhealthy while its Ready condition is anything but True; a node that is being
 deleted counts in no group. A node without a group's label belongs to no such group, and a group of
 nobody is not unhealthy: its ratio is 0.
+
+Nodes that run the same kernel, the same image or the same revision of our components are groups
+too: by them a common cause is told from chance.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
 from kubenode.runtime.kube.objects import Node
 
@@ -15,15 +18,19 @@ GROUP_LABELS = {
     "rack": "kubenode.io/rack",
     "pool": "kubenode.io/pool",
 }
+COMPONENT_REVISION = "kubenode.io/component-revision"
+"""Annotation on a Node: the revision of the components that run on it."""
 Group = tuple[str, str]
 """Scope and value, such as ("zone", "b"); ("cluster", "") is everything."""
 CLUSTER: Group = ("cluster", "")
+LONGEST_VALUE = 253
 
 
 @dataclass(slots=True)
 class Count:
     nodes: int = 0
     unhealthy: int = 0
+    names: set[str] = field(default_factory=set)
 
 
 NOBODY = Count()
@@ -37,41 +44,71 @@ def is_ready(node: Node) -> bool | None:
 
 def groups_of(node: Node) -> Iterator[Group]:
     yield CLUSTER
+    labels, info = node.metadata.labels, node.status.node_info
     for scope, label in GROUP_LABELS.items():
-        if value := node.metadata.labels.get(label):
+        if value := labels.get(label):
             yield scope, value
+    if info.kernel_version:
+        yield "kernel", info.kernel_version[:LONGEST_VALUE]
+    if info.os_image:
+        yield "image", info.os_image[:LONGEST_VALUE]
+    if revision := node.metadata.annotations.get(COMPONENT_REVISION):
+        yield "componentRevision", revision[:LONGEST_VALUE]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node counts, and whether as unhealthy."""
+
+    groups: tuple[Group, ...] = ()
+    unhealthy: bool = False
+
+
+NOWHERE = Place()
 
 
 class Fleet:
     def __init__(self) -> None:
         self._counts: dict[Group, Count] = {}
+        self._places: dict[str, Place] = {}
 
     def changed(self, old: Node | None, new: Node | None) -> bool:
         """Count a change; whether any figure moved."""
-        before, after = _place(old), _place(new)
+        node = new or old
+        if node is None:
+            return False
+        name = node.metadata.name
+        before, after = self._places.pop(name, NOWHERE), _place(new)
+        if after is not NOWHERE:
+            self._places[name] = after
         if before == after:
             return False
-        self._add(before, -1)
-        self._add(after, 1)
+        self._count(name, before, -1)
+        self._count(name, after, 1)
         return True
 
     def count(self, group: Group) -> Count:
         return self._counts.get(group, NOBODY)
 
-    def _add(self, place: "_Place", by: int) -> None:
-        groups, unhealthy = place
-        for group in groups:
+    def members(self, group: Group) -> Collection[str]:
+        """Names of the nodes of a group. Not to be kept: it changes with the group."""
+        return self.count(group).names
+
+    def groups(self, node: str) -> tuple[Group, ...]:
+        """In which groups the node counts; none for one that is unknown or being deleted."""
+        return self._places.get(node, NOWHERE).groups
+
+    def _count(self, name: str, place: Place, by: int) -> None:
+        for group in place.groups:
             count = self._counts.setdefault(group, Count())
             count.nodes += by
-            count.unhealthy += by * unhealthy
+            count.unhealthy += by * place.unhealthy
+            (count.names.add if by > 0 else count.names.discard)(name)
             if not count.nodes:
                 del self._counts[group]
 
 
-_Place = tuple[tuple[Group, ...], int]
-
-
-def _place(node: Node | None) -> _Place:
+def _place(node: Node | None) -> Place:
     if node is None or node.metadata.deletion_timestamp is not None:
-        return (), 0
-    return tuple(groups_of(node)), int(is_ready(node) is not True)
+        return NOWHERE
+    return Place(tuple(groups_of(node)), is_ready(node) is not True)

@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import CORDONED_BY
+from remedy.remedier import hostevents
 from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, is_ready
 from remedy.remedier.past import Past
+from rules.facts import HostEventFact
 
 Value = bool | int | float | str
 
@@ -36,7 +38,12 @@ FOREIGN_ANNOTATIONS: Mapping[str, frozenset[str]] = {
 
 
 def values(
-    node: Node, fleet: Fleet, past: Sequence[Past], booted_at: datetime | None, now: datetime
+    node: Node,
+    fleet: Fleet,
+    past: Sequence[Past],
+    booted_at: datetime | None,
+    now: datetime,
+    host_events: Sequence[HostEventFact] = (),
 ) -> dict[str, Value | None]:
     """`booted_at` None: we saw no boot and know of none."""
     info = node.status.node_info
@@ -53,7 +60,7 @@ def values(
         "node.kernel": info.kernel_version or None,
         "node.osImage": info.os_image or None,
         "node.runtimeVersion": info.container_runtime_version or None,
-        "maintenance.active": maintenance(node, now),
+        "maintenance.active": maintenance(node, now) or hostevents.maintenance(host_events, now),
     }
     groups = {"cluster": CLUSTER} | {
         scope: (scope, node.metadata.labels.get(label, "")) for scope, label in GROUP_LABELS.items()

@@ -174,6 +174,16 @@ class JobCounts(Model):
     relapsed: StrictInt = Field(default=0, ge=0)
 
 
+class InferredFact(Model):
+    """A fact that a rule with `infer` and `for` has found for a group wider than a node."""
+
+    group: str = Field(default="", max_length=253)
+    """Value of the group, such as the name of a rack; empty for the cluster."""
+    value: Scalar = True
+    until: Time | None = None
+    """How long it is kept, now that its evidence is gone; absent while the evidence is there."""
+
+
 class NodeRemedierStatus(Model):
     observed_generation: StrictInt = Field(default=0, ge=0)
     phase: RemedierPhase | None = None
@@ -184,6 +194,8 @@ class NodeRemedierStatus(Model):
     last_match_time: Time | None = None
     compiled_hash: str | None = Field(default=None, max_length=128)
     """Hash of the version of the rule that is loaded, the last good one."""
+    inferred: list[InferredFact] = Field(default_factory=list, max_length=64)
+    """What has to outlive a restart of the operator; written when it changes."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
 
 

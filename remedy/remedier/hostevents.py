@@ -1,0 +1,228 @@
+"""What HostEvents say of each node: events, alerts, and whether the source of alerts lives.
+
+The objects are level-based: what an object says now counts, not how often it was written. Two
+things happen with nothing but time, so nobody has to write them: an event expires past its
+`notAfter`, and a mere advice (a rebalance hint) an hour after it came.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.hostevent import (
+    HostEvent,
+    HostEventClass,
+    HostEventPhase,
+    HostEventSource,
+)
+from kubenode.api.v1alpha1.noderemedier import Severity
+from kubenode.runtime.kube.objects import Node
+from rules.facts import AlertFact, HostEventFact
+from rules.history import EventWindow
+
+ADVISORY = frozenset({HostEventClass.REBALANCE})
+ADVICE_LASTS = timedelta(hours=1)
+ALERT_NAME = "alertname"
+WATCHDOG = "Watchdog"
+"""The alert that always fires: the one proof that its sender lives (kube-prometheus' name)."""
+WATCHDOG_GONE = timedelta(hours=24)
+"""A Watchdog that was silent for longer belongs to a sender that was taken down."""
+SILENCE = timedelta(minutes=1)
+"""A Watchdog that is heard after this long may make known what was not."""
+SOON = timedelta(minutes=30)
+"""A planned maintenance counts as begun this long before it begins."""
+MOST = 128
+"""HostEvents of one node that are read: open ones first, then those heard of last."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """since  when the alert of this object began to fire or was resolved, by our own clock"""
+
+    event: HostEvent
+    firing: bool
+    since: datetime
+
+
+class HostEvents:
+    def __init__(self) -> None:
+        self._by_node: dict[str, dict[str, _Kept]] = {}
+        self._watchdogs: dict[str, HostEvent] = {}
+
+    def changed(self, old: HostEvent | None, new: HostEvent | None, now: datetime) -> bool:
+        """Take it in; whether alerts can be believed again, which concerns every node."""
+        event = new or old
+        if event is not None and _is_watchdog(event):
+            return self._is_back(event.metadata.name, new, now)
+        before = None
+        if old is not None:
+            before = self._take(old.spec.node.name, old.metadata.name)
+        if new is not None and new.spec.node.name:
+            kept = self._by_node.setdefault(new.spec.node.name, {})
+            kept[new.metadata.name] = _kept(before, new, now)
+        return False
+
+    def heard(self, now: datetime) -> datetime | None:
+        """When the source of alerts was last known to be alive; of several the most silent one."""
+        times = [
+            event.status.last_seen
+            for event in self._watchdogs.values()
+            if event.status.last_seen is not None
+            and now - event.status.last_seen < WATCHDOG_GONE
+            and _open(event, now)
+        ]
+        return min((min(at, now) for at in times), default=None)
+
+    def facts(self, node: Node, now: datetime) -> Sequence[HostEventFact]:
+        return [_fact(kept.event, now) for kept in self._of(node, now)]
+
+    def alerts(self, node: Node, now: datetime) -> Sequence[AlertFact]:
+        return [
+            AlertFact(
+                kept.event.spec.attributes[ALERT_NAME],
+                kept.event.spec.attributes,
+                _open(kept.event, now),
+                kept.since,
+            )
+            for kept in self._of(node, now)
+            if _is_alert(kept.event) and kept.event.status.phase is not None
+        ]
+
+    def changes_at(self, node: Node, now: datetime) -> datetime | None:
+        """When the next event of the node changes with nothing but time."""
+        times = [
+            at
+            for kept in self._of(node, now)
+            for at in (expires_at(kept.event), _begins_at(kept.event))
+            if at is not None and at > now and _open(kept.event, now)
+        ]
+        return min(times, default=None)
+
+    def _of(self, node: Node, now: datetime) -> Sequence[_Kept]:
+        found = [
+            k for k in self._by_node.get(node.metadata.name, {}).values() if is_about(k.event, node)
+        ]
+        if len(found) > MOST:
+            found.sort(key=lambda k: (_open(k.event, now), k.event.status.last_seen or now))
+        return found[-MOST:]
+
+    def _take(self, node: str, name: str) -> _Kept | None:
+        kept = self._by_node.get(node)
+        if kept is None:
+            return None
+        found = kept.pop(name, None)
+        if not kept:
+            del self._by_node[node]
+        return found
+
+    def _is_back(self, name: str, new: HostEvent | None, now: datetime) -> bool:
+        """Note what a Watchdog says; whether the source of alerts was silent until now."""
+        before = self.heard(now)
+        self._watchdogs.pop(name, None)
+        if new is not None:
+            self._watchdogs[name] = new
+        silent = before is None or now - before >= SILENCE
+        after = self.heard(now)
+        return silent and after is not None and after != before
+
+
+def phase_at(event: HostEvent, now: datetime) -> HostEventPhase | None:
+    """As written, or Expired where time alone ended it. None: nobody has written any."""
+    phase = event.status.phase
+    if phase is not None and not phase.open:
+        return phase
+    at = expires_at(event)
+    return HostEventPhase.EXPIRED if at is not None and at <= now else phase
+
+
+def expires_at(event: HostEvent) -> datetime | None:
+    times = [event.spec.not_after]
+    came = event.status.first_seen or event.metadata.creation_timestamp
+    if event.spec.class_ in ADVISORY and came is not None:
+        times.append(came + ADVICE_LASTS)
+    return min((t for t in times if t is not None), default=None)
+
+
+def maintenance(events: Sequence[HostEventFact], now: datetime) -> bool:
+    """Whether a maintenance is under way or about to begin; one without a phase is."""
+    return any(
+        e.class_ == HostEventClass.MAINTENANCE
+        and e.phase in ("", *(p for p in HostEventPhase if p.open))
+        and (e.not_before is None or e.not_before - SOON <= now)
+        for e in events
+    )
+
+
+def hear(window: EventWindow, event: HostEvent, now: datetime) -> bool:
+    """Take the HostEvent for an event of the node, as often as it was seen; whether it is news."""
+    spec, status = event.spec, event.status
+    return window.hear(
+        f"hostevent/{event.metadata.uid or event.metadata.name}",
+        reason=str(spec.class_),
+        message=spec.message,
+        source=str(spec.source),
+        severity="Normal" if spec.severity is Severity.INFO else "Warning",
+        count=max(status.seen, 1),
+        at=min(status.last_seen or now, now),
+        first=status.first_seen,
+    )
+
+
+def _open(event: HostEvent, now: datetime) -> bool:
+    phase = phase_at(event, now)
+    return phase is not None and phase.open
+
+
+def _begins_at(event: HostEvent) -> datetime | None:
+    if event.spec.class_ is not HostEventClass.MAINTENANCE or event.spec.not_before is None:
+        return None
+    return event.spec.not_before - SOON
+
+
+def _is_alert(event: HostEvent) -> bool:
+    spec = event.spec
+    return (
+        spec.source is HostEventSource.ALERTMANAGER
+        and spec.class_ is HostEventClass.ALERT
+        and ALERT_NAME in spec.attributes
+    )
+
+
+def _is_watchdog(event: HostEvent) -> bool:
+    return _is_alert(event) and event.spec.attributes[ALERT_NAME] == WATCHDOG
+
+
+def is_about(event: HostEvent, node: Node) -> bool:
+    """Not about another machine that had the same name."""
+    told = event.spec.node
+    if told.uid and node.metadata.uid and told.uid != node.metadata.uid:
+        return False
+    other = told.provider_id and node.spec.provider_id and told.provider_id != node.spec.provider_id
+    return not other
+
+
+def _kept(before: _Kept | None, new: HostEvent, now: datetime) -> _Kept:
+    """At first sight an alert is as old as its reporter says, and never older."""
+    firing = new.status.phase is not None and new.status.phase.open
+    if before is not None:
+        return _Kept(new, firing, before.since if before.firing == firing else now)
+    spec, status = new.spec, new.status
+    told = (status.first_seen, spec.not_before) if firing else (status.last_seen,)
+    return _Kept(new, firing, min(max((t for t in told if t is not None), default=now), now))
+
+
+def _fact(event: HostEvent, now: datetime) -> HostEventFact:
+    spec, status = event.spec, event.status
+    phase = phase_at(event, now)
+    first = status.first_seen or event.metadata.creation_timestamp or now
+    return HostEventFact(
+        name=event.metadata.name,
+        class_=str(spec.class_),
+        source=str(spec.source),
+        phase=str(phase) if phase is not None else "",
+        severity=str(spec.severity),
+        message=spec.message,
+        first_seen=first,
+        last_seen=status.last_seen or first,
+        not_before=spec.not_before,
+    )
