@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from kubenode.api.base import Model, Resource
 from kubenode.api.duration import PATTERN as DURATION
 from kubenode.api.duration import format_duration
-from kubenode.api.v1alpha1.leaves import COMBINATORS, DEPTH, Expression
+from kubenode.api.v1alpha1.leaves import COMBINATORS, DEPTH, Expression, FactLeaf
 
 Schema = dict[str, Any]
 
@@ -172,8 +172,10 @@ class _Writer:
             combines = model is Expression and name in COMBINATORS
             if combines and view.depth == view.deepest:
                 continue
-            if model is Expression and name in _unwritten(view):
-                made[wire] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            if name in _unwritten(model, view):
+                # A rule in CEL can name only what has a type; lean copies have no rules.
+                typed = {} if view.lean else {"type": "object"}
+                made[wire] = typed | {"x-kubernetes-preserve-unknown-fields": True}
                 continue
             below = inside if combines or model is not Expression else replace(view, depth=0)
             if name == "absent" and view.depth:
@@ -185,9 +187,11 @@ class _Writer:
         return made
 
 
-def _unwritten(view: View) -> tuple[str, ...]:
-    """Fields of an Expression whose inside the CRD leaves to the model."""
-    if not view.lean:
+def _unwritten(model: type[Model], view: View) -> tuple[str, ...]:
+    """Fields of an Expression or a leaf whose inside the CRD leaves to the model."""
+    if model is FactLeaf:
+        return () if view.described else ("window",)
+    if model is not Expression or not view.lean:
         return ()
     return RARE if view.depth == DEPTH else ("absent",)
 

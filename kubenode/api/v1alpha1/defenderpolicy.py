@@ -3,7 +3,6 @@
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     Field,
@@ -11,7 +10,6 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StringConstraints,
-    field_validator,
     model_validator,
 )
 
@@ -28,6 +26,7 @@ from kubenode.api.meta import (
 from kubenode.api.share import Share
 from kubenode.api.v1alpha1.ladder import Disruption
 from kubenode.api.v1alpha1.permit import Operation
+from kubenode.api.v1alpha1.window import TimeWindow
 
 
 class LimitScope(StrEnum):
@@ -198,41 +197,11 @@ class Workload(Model):
     respect_pdb: StrictBool = Field(default=True, alias="respectPDB")
 
 
-class Weekday(StrEnum):
-    MON = "Mon"
-    TUE = "Tue"
-    WED = "Wed"
-    THU = "Thu"
-    FRI = "Fri"
-    SAT = "Sat"
-    SUN = "Sun"
-
-
-CLOCK = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
-
-
-class Window(Model):
+class Window(TimeWindow):
     """When acts of these operations may start."""
 
-    days: list[Weekday] = Field(default_factory=lambda: list(Weekday), min_length=1, max_length=7)
-    from_: str = Field(alias="from", pattern=CLOCK, max_length=5)
-    to: str = Field(pattern=CLOCK, max_length=5)
-    """An end before the start is on the next day."""
-    time_zone: str = Field(default="UTC", min_length=1, max_length=64)
-    """IANA name."""
     for_: list[Operation] | None = Field(default=None, alias="for", min_length=1, max_length=6)
     """The operations that wait for the window. Default: all."""
-
-    @field_validator("time_zone")
-    @classmethod
-    def _known_zone(cls, name: str) -> str:
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ValueError(
-                f"{name!r} is no time zone: write an IANA name like Europe/Berlin"
-            ) from error
-        return name
 
 
 class Pause(Model):

@@ -21,6 +21,7 @@ from pydantic import (
 from kubenode.api.base import CelRule, Model, refusal
 from kubenode.api.duration import Duration
 from kubenode.api.meta import ConditionStatus
+from kubenode.api.v1alpha1.window import TimeWindow
 
 DEPTH = 3
 """How many combinators (all, any, not) may stand inside one another."""
@@ -188,6 +189,23 @@ class FactLeaf(_Comparing):
         min_length=3, max_length=128, pattern=r"^[a-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)+$"
     )
     """Dotted name, such as `zone.unhealthyRatio`; docs/reference lists types and units."""
+    window: TimeWindow | None = None
+    """For `time.inWindow`, and only for it: the window that is asked."""
+
+    cel: ClassVar[tuple[CelRule, ...]] = (
+        *_Comparing.cel,
+        CelRule(
+            "(self.name == 'time.inWindow') == has(self.window)",
+            "time.inWindow needs `window`, and no other fact takes it",
+            "window",
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _window_where_it_is_asked(self) -> "FactLeaf":
+        if (self.name == "time.inWindow") != (self.window is not None):
+            raise self.cel[1].broken()
+        return self
 
 
 class ProbeLeaf(_Comparing):
