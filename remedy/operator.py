@@ -13,7 +13,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from defender.client import Permits
-from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
+from kubenode.api.base import Resource
+from kubenode.api.v1alpha1 import HostEvent, HostProbe, NodeRemedier, RemedyOperationJob
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
@@ -25,6 +26,8 @@ from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from remedy.hostprobes.controller import NODE_INDEX, Asker
+from remedy.hostprobes.metrics import Metrics as ProbeMetrics
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
 from remedy.job.drain import Protection
@@ -37,10 +40,13 @@ from remedy.registry.engine import Engine
 from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import Registry
 from remedy.registry.reporter import Reporter
+from remedy.registry.select import wanted
 from remedy.remedier.controller import Remedier, past_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
+from remedy.remedier.keeper import Keeper
+from remedy.remedier.metrics import FactCollector
 from remedy.remedier.metrics import Metrics as RemedierMetrics
 from rules.diagnose import Diagnoser
 
@@ -96,22 +102,25 @@ class RemedyOperator:
             name="node events",
             clock=clock,
         )
-        self.remediers: Informer[NodeRemedier] = informer(
-            kube,
-            paths.custom(NodeRemedier.resource.plural),
-            NodeRemedier.from_server,
-            clock=clock,
-        )
-        self.jobs: Informer[RemedyOperationJob] = informer(
-            kube,
-            paths.custom(RemedyOperationJob.resource.plural),
-            RemedyOperationJob.from_server,
-            clock=clock,
-        )
+
+        def of(kind: type[Resource]) -> Informer[Any]:
+            return informer(kube, paths.custom(kind.resource.plural), kind.from_server, clock=clock)
+
+        self.remediers: Informer[NodeRemedier] = of(NodeRemedier)
+        self.jobs: Informer[RemedyOperationJob] = of(RemedyOperationJob)
+        self.host_events: Informer[HostEvent] = of(HostEvent)
+        self.probes: Informer[HostProbe] = of(HostProbe)
+        self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
         self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
         self.jobs.add_index(REMEDIER_OF, _remedier_of)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
-        self.facts = FactStore(self.nodes, lambda node: past_of(self.jobs, node), clock)
+        self.facts = FactStore(
+            self.nodes,
+            lambda node: past_of(self.jobs, node),
+            clock,
+            (self.events, self.host_events),
+            self.settings.one_engine_is_enough,
+        )
         self.engine = Engine(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)
         self.evaluator = Evaluator(self.engine, self.facts.facts, clock, remedier_metrics)
@@ -124,13 +133,19 @@ class RemedyOperator:
             self.recorder,
             one_engine_is_enough=self.settings.one_engine_is_enough,
         )
+        self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry))
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
+        self.decider.wake = self.remedier.queue.add
+        self.questions = self._controller("host-probe", self.asker.reconcile, 2)
+        self.questions.watch(self.probes, self.asker.noticed)
+        self.keeper = self._keeper()
         self.job = self._jobs(permits, JobMetrics(registry))
         self.reports = Reporter(kube, self.remediers, self.jobs, self.rules, clock, fence)
         self.reporter = self._reporter()
         self.rules.on_load.append(self._rules_loaded)
         registry.register(EngineCollector(diagnoser))
+        registry.register(FactCollector(self.facts))
         if runtime is not None:
             for each in self._informers:
                 runtime.informer(each)
@@ -138,7 +153,14 @@ class RemedyOperator:
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:
-        return self.nodes, self.events, self.remediers, self.jobs
+        return (
+            self.nodes,
+            self.events,
+            self.remediers,
+            self.jobs,
+            self.host_events,
+            self.probes,
+        )
 
     @property
     def ground(self) -> list[Part]:
@@ -148,7 +170,14 @@ class RemedyOperator:
     @property
     def parts(self) -> list[Part]:
         """What decides and acts: to be started once the lease is held."""
-        return [self.rules, self.remedier, self.job, self.reporter]
+        return [
+            self.rules,
+            self.remedier,
+            self.job,
+            self.reporter,
+            self.questions,
+            self.keeper,
+        ]
 
     def ready(self) -> bool:
         """Whether the caches are current and the rules are loaded."""
@@ -182,7 +211,8 @@ class RemedyOperator:
             self._fence,
             self.recorder,
             metrics,
-            self.settings.look_again,
+            self.asker,
+            look_again=self.settings.look_again,
         )
 
     def _remedier(self) -> Controller:
@@ -190,6 +220,8 @@ class RemedyOperator:
         controller = self._controller("remedier", remedier.reconcile, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
         controller.watch(self.events, self._event_noticed)
+        controller.watch(self.host_events, self._host_event_noticed)
+        controller.watch(self.probes, self._probe_noticed)
         controller.watch(self.jobs, _job_moved)
         return controller
 
@@ -213,12 +245,31 @@ class RemedyOperator:
         controller.watch(self.jobs)
         controller.watch(self.nodes, self._jobs_of)
         controller.watch(self.events, self._jobs_of_event)
+        controller.watch(self.host_events, self._jobs_of_host_event)
+        controller.watch(self.probes, self._jobs_of_probe)
         return controller
 
     def _reporter(self) -> Controller:
         controller = self._controller("rule-status", self.reports.reconcile, 2)
         self.reports.attach(controller.queue)
         return controller
+
+    def _keeper(self) -> Controller:
+        keeper = Keeper(self._kube, self.remediers, self.facts.wide, self._fence)
+        controller = self._controller("inferred-facts", keeper.reconcile, 1)
+        keeper.attach(controller.queue)
+        return controller
+
+    def _host_event_noticed(
+        self, key: str, old: HostEvent | None, new: HostEvent | None
+    ) -> Iterable[str]:
+        return self.facts.host_event_changed(old, new)
+
+    def _probe_noticed(
+        self, key: str, old: HostProbe | None, new: HostProbe | None
+    ) -> Iterable[str]:
+        node = self.facts.probe_changed(old, new)
+        return () if node is None else (node,)
 
     def _event_noticed(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
         node = self.facts.event_changed(old, new)
@@ -233,7 +284,23 @@ class RemedyOperator:
             return ()
         return self._jobs_of(event.involved_object.name, None, None)
 
+    def _jobs_of_host_event(
+        self, key: str, old: HostEvent | None, new: HostEvent | None
+    ) -> Iterable[str]:
+        about = {event.spec.node.name for event in (old, new) if event is not None}
+        return [job for node in about for job in self._jobs_of(node, None, None)]
+
+    def _jobs_of_probe(
+        self, key: str, old: HostProbe | None, new: HostProbe | None
+    ) -> Iterable[str]:
+        if new is None or new.status.answered_at is None:
+            return ()
+        return self._jobs_of(new.spec.node_name, None, None)
+
     def _rules_loaded(self) -> None:
+        frozen = wanted(self.remediers.cache.values(), self.jobs.cache.values()).frozen
+        loaded = {i: rule for i, rule in frozen.items() if self.rules.is_loaded(i)}
+        self.facts.rules_loaded({**loaded, **self.rules.active()})
         self.facts.shortest_max_age = self.rules.shortest_max_age()
         for node in self.nodes.cache:
             self.remedier.queue.add(node)

@@ -24,6 +24,10 @@ EXPLANATION = 4096
 LABEL_VALUE = 63
 
 
+def agent_of(node: Node) -> str:
+    return node.metadata.annotations.get(MACHINE) or node.metadata.name
+
+
 def build(
     order: Order,
     node: Node,
@@ -36,7 +40,7 @@ def build(
     spec = rule.spec
     job = RemedyOperationJobSpec(
         node_name=node.metadata.name,
-        agent=node.metadata.annotations.get(MACHINE) or node.metadata.name,
+        agent=agent_of(node),
         node_uid=node.metadata.uid,
         remedier=RemedierReference(
             name=rule.metadata.name, uid=rule.metadata.uid, generation=rule.metadata.generation

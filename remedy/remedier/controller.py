@@ -5,7 +5,7 @@ and either makes the one job that follows or says when to look again.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -23,7 +23,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder
 from remedy.job.store import PLURAL
-from remedy.remedier.build import build
+from remedy.remedier.build import agent_of, build
 from remedy.remedier.decide import Candidate, Order, Subject, Why, decide
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
@@ -39,6 +39,16 @@ log = logging.getLogger(__name__)
 STALE = Result(timedelta(seconds=10))
 LONGEST = timedelta(hours=1)
 """However far away the next flip is: resyncs come more often anyway."""
+
+
+class Asks(Protocol):
+    """Who puts questions to hosts."""
+
+    async def ask(self, node: str, agent: str, names: Collection[str]) -> datetime | None:
+        """Ask what is due of `names`, each a `probe.field`; when to come again, None: never."""
+        ...
+
+    def forget(self, node: str) -> None: ...
 
 
 class Rules(Protocol):
@@ -79,6 +89,9 @@ class Remedier:
     fence: Fence
     recorder: EventRecorder
     metrics: Metrics
+    probes: Asks
+    wake: Callable[[str], None] = lambda name: None
+    """Have another node looked at again."""
     look_again: timedelta = timedelta(minutes=1)
     """For rules whose evidence changes with time alone."""
     _memory: dict[str, _Memory] = field(default_factory=dict)
@@ -95,22 +108,24 @@ class Remedier:
     async def reconcile(self, name: str) -> Result:
         node = self.nodes.get(name)
         if node is None:
-            self._memory.pop(name, None)
-            self.rules.matched(name, frozenset(), self.clock.now())
+            self._gone(name)
             return DONE
         answer = await self.evaluator.diagnose(name)
         if answer is None:
             return DONE
         facts, diagnosis = answer
+        if self._told(name, diagnosis):
+            return DONE  # decided in the next run, on what was just learned
         if not facts.fresh:
             return STALE
+        asked_at = await self._ask(node, diagnosis)
         now = self.clock.now()
         matches = self._matches(diagnosis)
         self.rules.matched(name, frozenset(m.rule_id for m, _ in matches), now)
         memory = self._memory.setdefault(name, _Memory())
         if not matches:
             memory.first_match, memory.waits, memory.changed_at = None, frozenset(), None
-            return self._later(diagnosis, None, now)
+            return self._later(diagnosis, asked_at, now)
         memory.first_match = memory.first_match or now
         candidates = [_candidate(match, rule, facts, now) for match, rule in matches]
         decision = decide(self._subject(node, memory), candidates, self._past(name), now)
@@ -118,7 +133,25 @@ class Remedier:
             match = next(m for m, _ in matches if m.rule_id == order.candidate.rule_id)
             await self._create(order, match, node, facts, memory)
         await self._tell(node, memory, frozenset(decision.waits))
-        return self._later(diagnosis, decision.at, now)
+        return self._later(diagnosis, _earliest(decision.at, asked_at), now)
+
+    def _gone(self, name: str) -> None:
+        self._memory.pop(name, None)
+        self.probes.forget(name)
+        self.rules.matched(name, frozenset(), self.clock.now())
+        self._told(name, Diagnosis(name))
+
+    def _told(self, name: str, diagnosis: Diagnosis) -> bool:
+        """What the rules said counts for the node's groups; whether that changed its own facts."""
+        woken = self.facts.learned(name, diagnosis)
+        for other in woken:
+            self.wake(other)
+        return name in woken
+
+    async def _ask(self, node: Node, diagnosis: Diagnosis) -> datetime | None:
+        """Probes are asked only when their answers alone are missing."""
+        names = {name for match in diagnosis.matches for name in match.probes}
+        return await self.probes.ask(node.metadata.name, agent_of(node), names)
 
     def _matches(self, diagnosis: Diagnosis) -> list[tuple[Match, NodeRemedier]]:
         """In the order of choice: rules with a ladder whose evidence is plain true."""
@@ -204,12 +237,17 @@ class Remedier:
         memory.waits = waits
 
     def _later(self, diagnosis: Diagnosis, at: datetime | None, now: datetime) -> Result:
-        times = [t for t in (at, diagnosis.flips_at) if t is not None]
+        changes_at = self.facts.changes_at(diagnosis.node)
+        times = [t for t in (at, diagnosis.flips_at, changes_at) if t is not None]
         if self.rules.follows_time:
             times.append(now + self.look_again)
         if not times:
             return DONE
         return Result(min(max(min(times) - now, timedelta(milliseconds=1)), LONGEST))
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((t for t in times if t is not None), default=None)
 
 
 def past_of(jobs: Informer[RemedyOperationJob], node: str) -> list[Past]:

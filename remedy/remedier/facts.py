@@ -171,6 +171,11 @@ class FactStore:
         self.same_faults.rules_loaded(rules, self._kept)
         self.wide.rules_loaded(rules, self._kept, self._clock.now())
 
+    @property
+    def unjudged(self) -> int:
+        """Rules whose counts and facts of groups are unknown: they have not judged every node."""
+        return self.same_faults.unjudged + self.wide.unjudged
+
     def learned(self, name: str, diagnosis: Diagnosis) -> Collection[str]:
         """What the rules said of a node; which nodes must look again, perhaps this one too.
 

@@ -88,6 +88,10 @@ class Inferring:
         """What an earlier version or an earlier run of us had found."""
         self.until = dict(until)
 
+    @property
+    def holding(self) -> int:
+        return len(self.until) + sum(agreed for _, agreed in self._there)
+
     def kept(self, now: datetime) -> dict[Group, datetime]:
         """By group until when the fact holds if no evidence comes any more."""
         there = {group: now + self.infer.for_ for group, agreed in self._there if agreed}
@@ -155,6 +159,10 @@ class WideFacts:
         for each in sorted(self._rules.values(), key=lambda r: (-r.priority, r.name)):
             self._by_fact.setdefault(each.infer.fact, []).append(each)
 
+    @property
+    def unjudged(self) -> int:
+        return sum(bool(rule.waiting) for rule in self._rules.values())
+
     def learned(self, node: str, matches: Mapping[str, Match], now: datetime) -> set[str]:
         """What each rule says of a node; which nodes have to look again."""
         woken: set[str] = set()
@@ -184,6 +192,15 @@ class WideFacts:
         groups = self._fleet.groups(node)
         times = (rule.until.get(group) for rule in self._rules.values() for group in groups)
         return min((at for at in times if at is not None), default=None)
+
+    def loaded(self, name: str) -> bool:
+        """Whether a rule of this name infers a fact of a group."""
+        return name in self._started
+
+    @property
+    def holding(self) -> int:
+        """Groups of which a fact holds, also of those that are kept without evidence."""
+        return sum(rule.holding for rule in self._rules.values())
 
     def entries(self, name: str) -> list[InferredFact]:
         """What the status of this rule has to say."""

@@ -1,8 +1,13 @@
 """The metrics of the remedier. Labels come from closed sets and start at zero."""
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from remedy.remedier.decide import Why
+from remedy.remedier.facts import FactStore
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -48,3 +53,22 @@ class Metrics:
             self.jobs.labels(outcome)
         for why in Why:
             self.waits.labels(why)
+
+
+class FactCollector(Collector):
+    """What is known of groups, read from the store of facts when somebody asks."""
+
+    def __init__(self, facts: FactStore) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "kubenode_remedy_inferred_facts",
+            "Groups for which a fact inferred of more than one node holds.",
+            value=self._facts.wide.holding,
+        )
+        yield GaugeMetricFamily(
+            "kubenode_remedy_unknown_groups",
+            "Rules whose counts and inferred facts are unknown: not every node was judged yet.",
+            value=self._facts.unjudged,
+        )

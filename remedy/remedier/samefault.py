@@ -85,6 +85,10 @@ class SameFaults:
                 kept[id_] = _Rule(leaves, set(names))
         self._rules = kept
 
+    @property
+    def unjudged(self) -> int:
+        return sum(bool(rule.waiting) for rule in self._rules.values())
+
     def learned(self, node: str, matches: Mapping[str, Match]) -> set[str]:
         """What each rule says of a node; which nodes have to look again, it may be one of them."""
         woken: set[str] = set()

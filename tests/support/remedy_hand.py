@@ -11,7 +11,7 @@ from support.remedy_engine import a_diagnoser
 from support.remedy_world import merged
 from support.running import running
 
-from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1 import HostEvent, HostProbe, NodeRemedier, RemedyOperationJob
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import MERGE_PATCH, Kube, as_dict
@@ -49,12 +49,15 @@ class HandFed(Informer[T]):
 
 
 class HandApi(Kube):
-    """Creates jobs and patches statuses straight into the informers; a name is taken once."""
+    """Creates jobs and probes and patches statuses straight into the informers; a name is taken
+    once.
+    """
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(NOWHERE, clock=clock)
         self.jobs: HandFed[RemedyOperationJob] = NOWHERE
         self.remediers: HandFed[NodeRemedier] = NOWHERE
+        self.probes: HandFed[HostProbe] = NOWHERE
         self.creates = 0
 
     async def create(
@@ -64,14 +67,21 @@ class HandApi(Kube):
         decode: Callable[[bytes], Any] = as_dict,
         query: Any = None,
     ) -> Any:
-        assert path == paths.custom("remedyoperationjobs")
-        self.creates += 1
+        informers: dict[str, HandFed[Any]] = {
+            paths.custom("remedyoperationjobs"): self.jobs,
+            paths.custom("hostprobes"): self.probes,
+        }
+        informer = informers[path]
+        self.creates += informer is self.jobs
         name = body["metadata"]["name"]
-        if name in self.jobs.cache:
+        if name in informer.cache:
             raise AlreadyExists(409, "AlreadyExists", name)
         at = self.clock.now().isoformat()
         made = {"uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": at}
-        return self.jobs.put({**body, "metadata": {**body["metadata"], **made}})
+        return informer.put({**body, "metadata": {**body["metadata"], **made}})
+
+    async def delete(self, path: str, **options: Any) -> Any:
+        self.probes.remove(path.rsplit("/", 1)[-1])
 
     async def patch(
         self,
@@ -108,7 +118,10 @@ class Hands:
         self.events: HandFed[Event] = self.operator.events  # type: ignore[assignment]
         self.jobs: HandFed[RemedyOperationJob] = self.operator.jobs  # type: ignore[assignment]
         self.remediers: HandFed[NodeRemedier] = self.operator.remediers  # type: ignore[assignment]
+        self.host_events: HandFed[HostEvent] = self.operator.host_events  # type: ignore[assignment]
+        self.probes: HandFed[HostProbe] = self.operator.probes  # type: ignore[assignment]
         self.api.jobs, self.api.remediers = self.jobs, self.remediers
+        self.api.probes = self.probes
         for source, target in self._pairs(store) if store is not None else ():
             for obj in source.cache.values():
                 target._store.put(obj.metadata.name, obj)
@@ -120,10 +133,19 @@ class Hands:
             (other.events, self.events),
             (other.jobs, self.jobs),
             (other.remediers, self.remediers),
+            (other.host_events, self.host_events),
+            (other.probes, self.probes),
         ]
 
     def current(self, yes: bool = True) -> None:
-        for informer in (self.nodes, self.events, self.jobs, self.remediers):
+        for informer in (
+            self.nodes,
+            self.events,
+            self.jobs,
+            self.remediers,
+            self.host_events,
+            self.probes,
+        ):
             informer.current(yes)
 
     def events_told(self) -> list[str]:
@@ -140,7 +162,12 @@ class Hands:
         self.remediers.put({"metadata": metadata, "spec": {**RULE, **spec}})
         await self.operator.rules.reload()
 
-    def node(self, name: str = "n1", **conditions: tuple[str, datetime]) -> None:
+    def node(
+        self,
+        name: str = "n1",
+        labels: dict[str, str] | None = None,
+        **conditions: tuple[str, datetime],
+    ) -> None:
         """Each condition is (status, since); heard of now."""
         now = self.clock.now()
         found = [
@@ -158,7 +185,7 @@ class Hands:
                     "name": name,
                     "uid": f"uid-{name}",
                     "creationTimestamp": (T0 - timedelta(days=30)).isoformat(),
-                    "labels": {"topology.kubernetes.io/zone": "z1"},
+                    "labels": {"topology.kubernetes.io/zone": "z1", **(labels or {})},
                 },
                 "status": {"conditions": found, "nodeInfo": {"bootID": "boot-1"}},
             }
@@ -169,11 +196,54 @@ class Hands:
         async with running(self.operator.evaluator.run()):
             return (await self.operator.decider.reconcile(name)).requeue_after
 
+    async def settle(self, rounds: int = 20) -> None:
+        """Look at every node that wants to be looked at, until nobody does."""
+        queue = self.operator.remedier.queue
+        for _ in range(rounds):
+            due = list(queue._ready)
+            if not due:
+                return
+            for name in due:
+                queue._ready.pop(name, None)
+                await self.decide(name)
+        raise AssertionError(f"no end of looking again: {list(queue._ready)}")
+
     async def later(self, delta: timedelta, name: str = "n1") -> timedelta | None:
         """Time passes, the watch lives; reports stay as old as they are."""
         self.clock.step(delta)
         self.current()
         return await self.decide(name)
+
+    def host_event(self, name: str, class_: str, node: str = "n1", **parts: Any) -> None:
+        """As Host Doctor; `phase` and times of status go into it, all else into the spec."""
+        now = self.clock.now().isoformat()
+        status = {"phase": "Active", "firstSeen": now, "lastSeen": now, "seen": 1}
+        status |= {key: parts.pop(key) for key in list(parts) if key in status}
+        about = {"name": node} if node else {}
+        spec = {"source": "AWS", "externalID": name, "class": class_, "node": about, **parts}
+        metadata = {"name": name, "uid": f"uid-{name}"}
+        self.host_events.put({"metadata": metadata, "spec": spec, "status": status})
+
+    def alert(self, name: str, node: str = "n1", phase: str = "Active", **labels: str) -> None:
+        self.host_event(
+            f"alert-{name.lower()}-{node}",
+            "Alert",
+            node,
+            source="Alertmanager",
+            phase=phase,
+            attributes={"alertname": name, **labels},
+        )
+
+    def answers(self, kind: str, node: str = "n1", error: str = "", **answer: Any) -> None:
+        """As the agent: the open question of this kind about the node."""
+        probe = next(
+            p
+            for p in reversed(self.probes.cache.values())
+            if (p.spec.node_name, p.spec.name) == (node, kind)
+        )
+        at = self.clock.now().isoformat()
+        status = {"answer": answer, "answeredAt": at, "error": error}
+        self.probes.put({**probe.to_dict(), "status": status})
 
     def made(self) -> list[RemedyOperationJob]:
         return list(self.jobs.cache.values())

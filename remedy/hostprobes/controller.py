@@ -1,0 +1,115 @@
+"""Asks hosts what the rules need to know, and clears away old questions.
+
+`ask` is called by whoever judges a node, again and again while something is missing; `reconcile`
+follows each question until it is removed.
+"""
+
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.hostprobe import HostProbe
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound
+from kubenode.runtime.kube.informer import Informer
+from remedy.hostprobes.asking import KEPT, SENTENCES, UNANSWERED, Wait, body, is_open, plan
+from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, Metrics
+
+log = logging.getLogger(__name__)
+
+PLURAL = HostProbe.resource.plural
+NODE_INDEX = "node"
+
+
+@dataclass(slots=True)
+class Asker:
+    """`probes` has the index NODE_INDEX."""
+
+    kube: Kube
+    probes: Informer[HostProbe]
+    clock: Clock
+    fence: Fence
+    metrics: Metrics
+    _open_until: dict[str, datetime] = field(default_factory=dict)
+    _kept_back: dict[str, frozenset[tuple[str, Wait]]] = field(default_factory=dict)
+    _settled: set[str] = field(default_factory=set)
+
+    def noticed(self, name: str, old: HostProbe | None, new: HostProbe | None) -> tuple[str]:
+        """The mapper of the informer: counts what is open, so that nobody has to search."""
+        if new is None or new.status.answered_at is not None:
+            self._open_until.pop(name, None)
+        else:
+            self._open_until[name] = new.spec.expires_at
+        return (name,)
+
+    def forget(self, node: str) -> None:
+        self._kept_back.pop(node, None)
+
+    async def ask(self, node: str, agent: str, names: Collection[str]) -> datetime | None:
+        """Ask what is due of `names`, each a `probe.field`; when to come again, None for never."""
+        if not names:
+            self.forget(node)
+            return None
+        now = self.clock.now()
+        found = plan(names, self.probes.by(NODE_INDEX, node), self._open(now), now)
+        self._tell(node, frozenset(found.waits))
+        for kind in found.ask:
+            await self._create(node, agent, kind, now)
+        return found.at
+
+    async def reconcile(self, name: str) -> Result:
+        """A question is removed ten minutes after it was asked."""
+        probe = self.probes.get(name)
+        if probe is None:
+            self._settled.discard(name)
+            return DONE
+        now, end = self.clock.now(), probe.spec.expires_at
+        self._count(probe, now)
+        removed_at = (probe.metadata.creation_timestamp or end) + KEPT
+        if now >= removed_at:
+            self.fence.check()
+            with suppress(NotFound):
+                await self.kube.delete(paths.custom(PLURAL, name), uid=probe.metadata.uid)
+            return DONE
+        at = end if is_open(probe, now) else removed_at
+        return Result(max(at - now, timedelta(milliseconds=1)))
+
+    def _open(self, now: datetime) -> int:
+        for name in [n for n, at in self._open_until.items() if at <= now]:
+            del self._open_until[name]
+        return len(self._open_until)
+
+    async def _create(self, node: str, agent: str, kind: str, now: datetime) -> None:
+        made = body(node, agent, kind, now)
+        name = made["metadata"]["name"]
+        self.fence.check()
+        self._open_until[name] = now + UNANSWERED
+        try:
+            probe = await self.kube.create(paths.custom(PLURAL), made, decode=HostProbe.from_server)
+            self.metrics.probes.labels(ASKED).inc()
+            await self.probes.wait_for(name, probe.metadata.resource_version)
+        except AlreadyExists:
+            self.metrics.probes.labels(EXISTED).inc()
+
+    def _tell(self, node: str, waits: frozenset[tuple[str, Wait]]) -> None:
+        """What is new of it: a bound that is met is for people to see."""
+        for kind, why in waits - self._kept_back.get(node, frozenset()):
+            self.metrics.waits.labels(why).inc()
+            if why in (Wait.NODE_LIMIT, Wait.LIMIT):
+                extra = {"node": node, "probe": kind, "why": SENTENCES[why]}
+                log.warning("question to a host kept back", extra=extra)
+        self._kept_back[node] = waits
+
+    def _count(self, probe: HostProbe, now: datetime) -> None:
+        if probe.metadata.name in self._settled or is_open(probe, now):
+            return
+        self._settled.add(probe.metadata.name)
+        silent = probe.status.answered_at is None
+        outcome = SILENT if silent else FAILED if probe.status.error else ANSWERED
+        self.metrics.probes.labels(outcome).inc()

@@ -1,0 +1,45 @@
+"""Writes what was inferred of a group, and has to outlive us, into the status of its rule."""
+
+from dataclasses import dataclass
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from remedy.remedier.inferred import WideFacts
+
+PLURAL = NodeRemedier.resource.plural
+PAUSE_SECONDS = 1.0
+"""A rack that fails is many nodes: what is found of it within a second is written once."""
+
+
+@dataclass(slots=True)
+class Keeper:
+    kube: Kube
+    remediers: Informer[NodeRemedier]
+    facts: WideFacts
+    fence: Fence
+
+    def attach(self, queue: WorkQueue[str]) -> None:
+        self.facts.changed = lambda name: queue.add_after(name, PAUSE_SECONDS)
+
+    async def reconcile(self, name: str) -> Result:
+        rule = self.remediers.get(name)
+        if rule is None or not self.facts.loaded(name):
+            return DONE
+        entries = self.facts.entries(name)
+        if rule.status.inferred == entries:
+            return DONE
+        self.fence.check()
+        body = {
+            "metadata": {"resourceVersion": rule.metadata.resource_version},
+            "status": {"inferred": [entry.to_dict() for entry in entries]},
+        }
+        written = await self.kube.patch(
+            paths.custom(PLURAL, name, "status"), body, decode=NodeRemedier.from_server
+        )
+        await self.remediers.wait_for(name, written.metadata.resource_version)
+        return DONE
