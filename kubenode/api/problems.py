@@ -10,6 +10,7 @@ import difflib
 import json
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -39,10 +40,28 @@ KINDS_OF_VALUE: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`text` says what is wrong at `path` and what to do."""
+
+    path: Path
+    text: str
+
+
 def problems(
     error: ValidationError, model: type[Model] | None = None, where: Where = lambda _: ""
 ) -> list[str]:
-    """One line for each problem of `error`, in the order it was found, none twice.
+    """One line for each problem of `error`, as `found` finds them."""
+    lines = []
+    for problem in found(error, model):
+        place = where(problem.path)
+        prefix = f"{place}: " if place else ""
+        lines.append(f"{prefix}{field_path(problem.path)}: {problem.text}")
+    return lines
+
+
+def found(error: ValidationError, model: type[Model] | None = None) -> list[Problem]:
+    """Each problem of `error` in the order it was found, none twice.
 
     `model` is what was validated; a kind is known by the error's own title. It serves to tell
     fields from the marks that pydantic leaves in a path, and to suggest names.
@@ -51,13 +70,11 @@ def problems(
     grouped: dict[Path, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         grouped.setdefault(_path(details, model), []).append(details)
-    lines = []
+    told = []
     for path, several in grouped.items():
-        place = where(path)
-        prefix = f"{place}: " if place else ""
         texts = _alternatives(several) or [_text(one, path, model) for one in several]
-        lines += [f"{prefix}{field_path(path)}: {text}" for text in texts]
-    return list(dict.fromkeys(lines))
+        told += [Problem(path, text) for text in texts]
+    return list(dict.fromkeys(told))
 
 
 def field_path(path: Path) -> str:

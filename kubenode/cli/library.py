@@ -1,4 +1,4 @@
-"""Rules in files: those that ship with KubeNode, `rules/library/<pack>/<rule>.yaml`, and people's."""
+"""Rules in files: those that ship, `rules/library/<pack>/<rule>.yaml`, and those of people."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,20 +1,28 @@
 """`kubenode rules lint`: what is wrong with rule files, before any cluster sees them.
 
-The checks are those of admission (the models of the API) and of the registry (compiling the rule),
-on the same lines of text; here each begins with the place in the file.
+The checks are those of admission (the models of the API), of the registry (compiling the rule) and
+of rules.lint, on the same lines of text; here each begins with the place in the file.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import typer
 from pydantic import ValidationError
 
-from kubenode.api.problems import problems
+from kubenode.api.problems import field_path, found
 from kubenode.api.v1alpha1 import API_VERSION, DefenderPolicy, NodeRemedier
-from kubenode.cli.documents import Document, Unreadable, files, read
+from kubenode.cli.cluster import connected
+from kubenode.cli.documents import Document, Field, Unreadable, files, is_test, read
 from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.fleet_rules import FleetRules, fleet_rules
+from kubenode.cli.sarif import Told, sarif
+from rules.lint import Severity
 
 LINTED: Mapping[str, type[NodeRemedier] | type[DefenderPolicy]] = {
     "NodeRemedier": NodeRemedier,
@@ -22,84 +30,227 @@ LINTED: Mapping[str, type[NodeRemedier] | type[DefenderPolicy]] = {
 }
 
 
-def lint(given: Sequence[Path]) -> Exit:
-    """Print every finding on standard output, and a count on standard error."""
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+@dataclass(slots=True)
+class Report:
+    """What was read: rules that are valid, with their places, and what is wrong with the rest."""
+
+    findings: list[Told] = field(default_factory=list)
+    rules: dict[str, tuple[Document, NodeRemedier]] = field(default_factory=dict)
+
+    def tell(self, document: Document, at: Field, code: str, message: str, rule: str = "") -> None:
+        line, column = document.place(at)
+        path = field_path(at) if at else ""
+        self.findings.append(Told(document.path, line, column, rule, path, code, message))
+
+    def count(self, severity: Severity) -> int:
+        return sum(told.severity is severity for told in self.findings)
+
+
+def lint(
+    given: Sequence[Path],
+    *,
+    output: Format = Format.TEXT,
+    strict: bool = False,
+    known: Sequence[NodeRemedier] = (),
+    conditions: Sequence[str] = (),
+) -> Exit:
+    """Print every finding on standard output, and a count on standard error.
+
+    strict      advice counts as a finding too
+    known       rules that are loaded beside those of the files
+    conditions  condition types that the fleet has
+    """
     try:
         paths = files(given)
     except Unreadable as error:
         raise Refusal(str(error), Exit.USAGE) from error
-    found: list[str] = []
-    good: dict[str, tuple[Document, NodeRemedier]] = {}
+    report = judged(paths, known, conditions)
+    _print(report, output)
+    errors, advice = report.count(Severity.ERROR), report.count(Severity.ADVICE)
+    typer.echo(_counted(errors, advice, _fine(report)), err=True)
+    return Exit.FINDING if errors or (strict and advice) else Exit.FINE
+
+
+async def beside(kubeconfig: str | None, context: str | None) -> FleetRules:
+    """The rules of a cluster, to be loaded beside those of the files."""
+    async with connected(kubeconfig, context) as kube:
+        return await fleet_rules(kube)
+
+
+def judged(
+    paths: Sequence[Path], known: Sequence[NodeRemedier] = (), conditions: Sequence[str] = ()
+) -> Report:
+    """Everything that is to be said of these files."""
+    report = Report()
     for path in paths:
-        found += _of_file(path, good)
-    found += compiled(good)
-    for line in found:
-        typer.echo(line)
-    rules = f"{len(good)} rule{'s' if len(good) != 1 else ''}"
-    if found:
-        typer.echo(f"{len(found)} problem{'s' if len(found) > 1 else ''}; {rules} fine", err=True)
-        return Exit.FINDING
-    typer.echo(f"{rules} fine", err=True)
-    return Exit.FINE
+        _file(path, report)
+    beside = [rule for rule in known if rule.metadata.name not in report.rules]
+    _compile(report, beside)
+    _lint(report, beside, conditions)
+    report.findings.sort(key=lambda told: (str(told.file), told.line, told.column))
+    return report
 
 
-def _of_file(path: Path, good: dict[str, tuple[Document, NodeRemedier]]) -> list[str]:
-    found: list[str] = []
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def _file(path: Path, report: Report) -> None:
     try:
+        if is_test(path):
+            raise Unreadable(f"{path}: tests of rules: run `kubenode rules test {path}`")
         for document in read(path):
-            found += _of_document(document, good)
+            _document(document, report)
     except Unreadable as error:
-        found.append(str(error))
-    return found
+        report.findings.append(_unreadable(path, str(error)))
 
 
-def _of_document(
-    document: Document, good: dict[str, tuple[Document, NodeRemedier]]
-) -> Iterator[str]:
+def _unreadable(path: Path, text: str) -> Told:
+    """Its text begins with the place: `file: what` or `file:line:col: what`."""
+    rest = text.removeprefix(f"{path}:")
+    line, _, more = rest.partition(":")
+    column, _, what = more.partition(":")
+    if line.isdecimal() and column.isdecimal():
+        return Told(path, int(line), int(column), "", "", "unreadable", what.strip())
+    return Told(path, 1, 1, "", "", "unreadable", rest.strip())
+
+
+def _document(document: Document, report: Report) -> None:
     data = document.data
     if not isinstance(data, Mapping):
-        yield f"{document.where(())}: no object: write apiVersion, kind, metadata and spec"
+        text = "no object: write apiVersion, kind, metadata and spec"
+        report.tell(document, (), "unreadable", text)
         return
     kind = data.get("kind")
     model = LINTED.get(str(kind))
     if model is None:
-        known = " or ".join(LINTED)
-        yield f"{document.where(('kind',))}: kind: {kind!r} cannot be checked here: write {known}"
+        text = f"{kind!r} cannot be checked here: write {' or '.join(LINTED)}"
+        report.tell(document, ("kind",), "unreadable", text)
         return
     if data.get("apiVersion") != API_VERSION:
         text = f"{data.get('apiVersion')!r} is not known: write {API_VERSION}"
-        yield f"{document.where(('apiVersion',))}: apiVersion: {text}"
+        report.tell(document, ("apiVersion",), "invalid", text)
         return
     try:
         read_in = model.from_user(data)
     except ValidationError as error:
-        yield from problems(error, model, document.where)
+        named = _name(data)
+        for problem in found(error, model):
+            report.tell(document, problem.path, "invalid", problem.text, named)
         return
-    name = read_in.metadata.name
+    _named(document, read_in, report)
+
+
+def _named(document: Document, read_in: NodeRemedier | DefenderPolicy, report: Report) -> None:
+    at, name = ("metadata", "name"), read_in.metadata.name
     if not name:
-        yield f"{document.where(('metadata',))}: metadata.name: missing: give the rule a name"
+        report.tell(document, at, "invalid", "missing: give the rule a name")
     elif isinstance(read_in, NodeRemedier):
-        if name in good:
-            first = good[name][0].where(("metadata", "name"))
-            place = document.where(("metadata", "name"))
-            yield f"{place}: metadata.name: {name!r} is taken by {first}: choose another"
+        if name in report.rules:
+            first = report.rules[name][0].where(at)
+            text = f"{name!r} is taken by {first}: choose another"
+            report.tell(document, at, "taken-name", text, name)
         else:
-            good[name] = (document, read_in)
+            report.rules[name] = (document, read_in)
 
 
-def compiled(good: dict[str, tuple[Document, NodeRemedier]]) -> list[str]:
+def _name(data: Mapping[str, Any]) -> str:
+    metadata = data.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
+
+
+# -- judging ---------------------------------------------------------------------------------------
+
+
+def _compile(report: Report, known: Sequence[NodeRemedier]) -> None:
     """Findings of the compiler, over all rules together: derived facts may form a cycle."""
     from rules.program import Rule, compile_program
 
-    program = compile_program([Rule(name, rule) for name, (_, rule) in good.items()])
-    found = []
-    for error in program.rejected:
-        document, _ = good.pop(error.rule)
-        found.append(f"{document.where(_parts(error.path))}: {error.path}: {error.message}")
-    return found
+    own = [Rule(name, rule) for name, (_, rule) in report.rules.items()]
+    beside = [Rule(f"{rule.metadata.name}@0", rule) for rule in known]
+    for error in compile_program([*own, *beside]).rejected:
+        if error.rule in report.rules:
+            document, _ = report.rules.pop(error.rule)
+            report.tell(document, parts(error.path), "uncompilable", error.message, error.rule)
 
 
-def _parts(path: str) -> tuple[Any, ...]:
+def _lint(report: Report, known: Sequence[NodeRemedier], conditions: Sequence[str]) -> None:
+    """Of the rules that compile."""
+    from remedy.job.model import unsupported
+    from rules.lint import lint as look
+
+    rules = [rule for _, rule in report.rules.values()]
+    for one in look(rules, known, conditions=conditions):
+        document, _ = report.rules[one.rule]
+        report.tell(document, parts(one.path), one.code, one.message, one.rule)
+    for name, (document, rule) in report.rules.items():
+        if why := unsupported(rule.spec.ladder or []):
+            text = f"{why}: the operator would refuse the rule"
+            report.tell(document, ("spec", "ladder"), "unavailable", text, name)
+
+
+def parts(path: str) -> Field:
     """`spec.when.all[2].fact` as the keys that lead there."""
     keys = path.replace("[", ".").replace("]", "").split(".")
     return tuple(int(key) if key.isdigit() else key for key in keys if key)
+
+
+# -- telling ---------------------------------------------------------------------------------------
+
+
+def _print(report: Report, output: Format) -> None:
+    match output:
+        case Format.TEXT:
+            for line in lines(report.findings):
+                typer.echo(line)
+        case Format.JSON:
+            typer.echo(json.dumps(_as_json(report), indent=2, ensure_ascii=False))
+        case Format.SARIF:
+            typer.echo(json.dumps(sarif(report.findings, version("kubenode")), indent=2))
+
+
+def lines(findings: Sequence[Told]) -> Iterator[str]:
+    """`file:line:col: error: field: what, what to do [code]`, as compilers write."""
+    for told in findings:
+        field = f"{told.field}: " if told.field else ""
+        place = f"{told.file}:{told.line}:{told.column}"
+        yield f"{place}: {told.severity}: {field}{told.message} [{told.code}]"
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "findings": [
+            {
+                "file": str(told.file),
+                "line": told.line,
+                "column": told.column,
+                "rule": told.rule,
+                "field": told.field,
+                "severity": told.severity,
+                "code": told.code,
+                "message": told.message,
+            }
+            for told in report.findings
+        ],
+        "errors": report.count(Severity.ERROR),
+        "advice": report.count(Severity.ADVICE),
+        "fine": _fine(report),
+    }
+
+
+def _fine(report: Report) -> int:
+    """Valid rules without an error."""
+    bad = {told.rule for told in report.findings if told.severity is Severity.ERROR}
+    taken = {told.rule for told in report.findings if told.code == "taken-name"}
+    return sum(name not in bad - taken for name in report.rules)
+
+
+def _counted(errors: int, advice: int, fine: int) -> str:
+    found = [f"{errors} error{'s' if errors != 1 else ''}"] if errors else []
+    found += [f"{advice} piece{'s' if advice != 1 else ''} of advice"] if advice else []
+    return f"{', '.join(found)}{'; ' if found else ''}{fine} rule{'s' if fine != 1 else ''} fine"

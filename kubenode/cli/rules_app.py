@@ -1,20 +1,54 @@
-"""What can be typed after `kubenode rules`. As in kubenode.cli.app nothing heavy is imported here."""
+"""What can be typed after `kubenode rules`. As in kubenode.cli.app nothing heavy is imported."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kubenode.cli.options import Context, Kubeconfig
+
 rules_app = typer.Typer(no_args_is_help=True, help="Write, check, test and look after rules.")
+
+Files = Annotated[list[Path], typer.Argument(help="YAML files, or folders of them.")]
+
+
+class Findings(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
 
 
 @rules_app.command("lint")
 def lint(
-    files: Annotated[list[Path], typer.Argument(help="YAML files, or folders of them.")],
+    files: Files,
+    output: Annotated[
+        Findings, typer.Option("--output", "-o", help="sarif is for code hosts and editors.")
+    ] = Findings.TEXT,
+    strict: Annotated[bool, typer.Option("--strict", help="Advice counts as a finding.")] = False,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option("--known", metavar="PATH", help="Rules loaded beside them; repeatable."),
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="The cluster's rules are loaded beside them.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
-    """Check rules without a cluster: each problem as file:line:col: field: problem, remedy."""
-    from kubenode.cli.exits import explained
+    """Check rules: each finding as file:line:col: severity: field: problem, remedy [code]."""
+    from kubenode.cli.exits import explained, run
+    from kubenode.cli.library import rules_from
+    from kubenode.cli.lint import Format, beside
     from kubenode.cli.lint import lint as work
 
     with explained():
-        raise typer.Exit(work(files))
+        others = rules_from(known) if known else []
+        conditions: tuple[str, ...] = ()
+        if cluster:
+            fleet = run(beside(kubeconfig, context))
+            others, conditions = [*fleet.rules, *others], fleet.conditions
+        code = work(
+            files, output=Format(output), strict=strict, known=others, conditions=conditions
+        )
+        raise typer.Exit(code)

@@ -22,6 +22,34 @@ def _codes(severity: Severity, *rows: tuple[str, str, str, str]) -> tuple[Code, 
     return tuple(Code(name, severity, title, why, remedy) for name, title, why, remedy in rows)
 
 
+_OF_FILES = _codes(
+    Severity.ERROR,
+    (
+        "unreadable",
+        "The file cannot be read",
+        "It is no YAML, or no object that can be checked here.",
+        "Mend it at the place that is named.",
+    ),
+    (
+        "invalid",
+        "The API server would refuse the object",
+        "A field is unknown, missing, or has a value that does not fit.",
+        "Each message says what fits; `kubenode rules schema` gives editors the whole schema.",
+    ),
+    (
+        "taken-name",
+        "Two objects have one name",
+        "The second would replace the first.",
+        "Give each its own name.",
+    ),
+    (
+        "uncompilable",
+        "The rule does not compile",
+        "It names a fact that nobody knows, compares what cannot be compared, rests on itself, or"
+        " is too large.",
+        "Each message says what to change.",
+    ),
+)
 _ERRORS = _codes(
     Severity.ERROR,
     (
@@ -217,4 +245,5 @@ _ADVICE = _codes(
     ),
 )
 
-CODES = {code.name: code for code in (*_ERRORS, *_ADVICE)}
+CODES = {code.name: code for code in (*_OF_FILES, *_ERRORS, *_ADVICE)}
+"""By name. The first four are found in files, the others by `lint`."""

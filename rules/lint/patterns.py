@@ -14,9 +14,11 @@ from rules.lint.walk import places
 
 STRANGE = ("", " ", "~", "A", "0", "\N{GREEK SMALL LETTER ZETA}")
 """Texts that no pattern with a meaning fits, all of them at once."""
-BACKWARDS = re.compile(r"(?<!\\)\$(?![)|]|$)|(?<![\\(|^\[])(?<!\(\?:)\^(?!\])")
+BACKWARDS = re.compile(r"(?<!\\)\$(?=\w)|(?<=\w)\^(?=\w)")
 """Something after the end, or before the beginning."""
-BLANK = re.compile(r" |(?<!\\)\\[stnr]")
+BLANK = re.compile(r" (?![?*{])|(?<!\\)\\[stnr](?![?*{])")
+PART = re.compile(r"\[[^\]]*\]|\([^()]*\)")
+"""A class of characters, or a group without groups inside."""
 NAMES = re.compile(r"[A-Za-z0-9]+(\|[A-Za-z0-9]+)*")
 NO_REASON = re.compile(r"[^A-Za-z0-9_,:./-]")
 
@@ -69,11 +71,15 @@ def _always(pattern: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _never(pattern: str, of_a_reason: bool) -> bool:
-    if "(?m" in pattern or "(?s" in pattern:
+    """What stands within groups is not looked at: it may be optional."""
+    if "(?" in pattern:
         return False
-    plain = re.sub(r"\[[^\]]*\]", "x", pattern)
-    alternatives = plain.split("|") if "(" not in plain else [plain]
-    strange = [BACKWARDS.search(one) or (of_a_reason and BLANK.search(one)) for one in alternatives]
+    plain, before = pattern, ""
+    while plain != before:
+        plain, before = PART.sub("x", plain), plain
+    strange = (
+        BACKWARDS.search(one) or (of_a_reason and BLANK.search(one)) for one in plain.split("|")
+    )
     return all(strange)
 
 

@@ -1,0 +1,99 @@
+"""Findings as SARIF 2.1.0, which code hosts and editors show beside the lines.
+
+Source: OASIS, Static Analysis Results Interchange Format (SARIF) 2.1.0.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rules.lint import CODES, Code, Severity
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {Severity.ERROR: "error", Severity.ADVICE: "warning"}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding in a file. Line and column count from 1; `field` is "" for the file as a whole."""
+
+    file: Path
+    line: int
+    column: int
+    rule: str
+    field: str
+    code: str
+    message: str
+
+    @property
+    def severity(self) -> Severity:
+        return CODES[self.code].severity
+
+
+def sarif(findings: Sequence[Told], version: str) -> dict[str, Any]:
+    """The whole log: one run of one tool."""
+    codes = list(CODES)
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "kubenode rules lint",
+                        "version": version,
+                        "rules": [_rule(code) for code in CODES.values()],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(told, codes.index(told.code)) for told in findings],
+            }
+        ],
+    }
+
+
+def _rule(code: Code) -> dict[str, Any]:
+    return {
+        "id": code.name,
+        "shortDescription": {"text": code.title},
+        "fullDescription": {"text": code.why},
+        "help": {"text": code.remedy},
+        "defaultConfiguration": {"level": LEVELS[code.severity]},
+    }
+
+
+def _result(told: Told, index: int) -> dict[str, Any]:
+    text = f"{told.field}: {told.message}" if told.field else told.message
+    return {
+        "ruleId": told.code,
+        "ruleIndex": index,
+        "level": LEVELS[told.severity],
+        "message": {"text": text},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": uri(told.file)},
+                    "region": {"startLine": told.line, "startColumn": told.column},
+                }
+            }
+        ],
+        "partialFingerprints": {"ruleAndField/v1": _fingerprint(told)},
+    }
+
+
+def uri(path: Path) -> str:
+    """Relative to the working folder where it lies in it: hosts know files by these."""
+    try:
+        near = path.resolve().relative_to(Path.cwd())
+    except ValueError:
+        return path.resolve().as_uri()
+    return quote(near.as_posix())
+
+
+def _fingerprint(told: Told) -> str:
+    """The same for the same finding after lines have moved."""
+    parts = (told.code, told.rule, told.field, told.file.name)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
