@@ -1,0 +1,107 @@
+"""How many nodes a rule would match if it were loaded now: asked of the operator's own caches.
+
+The reference engine alone is asked: it is the specification, and needs no child. The loop keeps
+its turns: FactSets are made some dozens at a time, and the engine runs in a thread.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from kubenode.runtime.clock import Clock
+from rules.diagnose import Diagnoser, Diagnosis, Match
+from rules.facts import FactSet
+from rules.program import Rule
+from rules.truth import Truth
+
+TURN = 32
+"""FactSets made before the loop has its turn."""
+BATCH = 256
+"""Nodes per call of the engine: what it remembers of them is dropped after it."""
+
+
+class Fleet(Protocol):
+    """The operator's caches."""
+
+    def nodes(self) -> Collection[str]: ...
+    def facts(self, node: str) -> FactSet | None:
+        """None for a node that is not in the cache."""
+        ...
+
+    def fresh(self) -> bool:
+        """Whether what is cached may be believed."""
+        ...
+
+
+@dataclass(slots=True)
+class Count:
+    """Nodes of one rule.
+
+    selected   that its selector means
+    matching   on which its evidence is true; where only the count of such nodes is missing, taken
+               for true: a rule above the limit must not pass because it was never loaded
+    undecided  on which its evidence is unknown
+    """
+
+    selected: int = 0
+    matching: int = 0
+    undecided: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """By rule id; `nodes` are all of the fleet."""
+
+    nodes: int
+    counts: Mapping[str, Count]
+
+
+async def estimate(
+    rules: Sequence[Rule],
+    asked: Collection[str],
+    fleet: Fleet,
+    clock: Clock,
+    threads: Executor,
+) -> Estimate:
+    """`rules` are loaded together; those with an id in `asked` are counted."""
+    loop = asyncio.get_running_loop()
+    counts = {id_: Count() for id_ in asked}
+    nodes = list(fleet.nodes())
+    for names in _several(nodes, BATCH):
+        factsets: list[FactSet] = []
+        for some in _several(names, TURN):
+            found = (fleet.facts(name) for name in some)
+            factsets += [facts for facts in found if facts is not None]
+            await clock.sleep(0)
+        for diagnosis in await loop.run_in_executor(threads, _said, rules, factsets, clock.now()):
+            _add(counts, diagnosis)
+    return Estimate(len(nodes), counts)
+
+
+def _said(rules: Sequence[Rule], factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
+    diagnoser = Diagnoser()
+    diagnoser.load(rules)
+    return diagnoser.diagnose(factsets, now)
+
+
+def _add(counts: Mapping[str, Count], diagnosis: Diagnosis) -> None:
+    for match in diagnosis.matches:
+        count = counts.get(match.rule_id)
+        if count is not None:
+            count.selected += 1
+            count.matching += _matches(match)
+            count.undecided += match.evidence is Truth.UNKNOWN and not _matches(match)
+
+
+def _matches(match: Match) -> bool:
+    if match.evidence is Truth.UNKNOWN:
+        return match.others is Truth.TRUE
+    return match.evidence is Truth.TRUE
+
+
+def _several(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for begin in range(0, len(names), size):
+        yield names[begin : begin + size]

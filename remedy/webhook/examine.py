@@ -1,0 +1,112 @@
+"""Finds out about a candidate what the verdict needs: from the rules and nodes in our caches.
+
+Nothing is asked of the API server and nothing is written, so a dry run is a run.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import Mode, NodeRemedier
+from kubenode.runtime.clock import Clock
+from remedy.job.model import unsupported
+from remedy.registry.select import id_of
+from remedy.webhook import estimate
+from remedy.webhook.neighbours import chained, readers
+from remedy.webhook.verdict import Examination
+from rules.lint import lint
+from rules.program import Rule, compile_program
+
+AT_ONCE = 2
+"""Estimates that run at a time; others wait for their turn, as long as their time lasts."""
+
+
+class Fleet(estimate.Fleet, Protocol):
+    def conditions(self) -> Collection[str]:
+        """Types of condition that nodes of the fleet report."""
+        ...
+
+
+class Examiner:
+    """rules  every NodeRemedier that there is, whatever its mode
+    threads  for what would keep the loop from its turns
+    """
+
+    def __init__(
+        self,
+        rules: Callable[[], Iterable[NodeRemedier]],
+        fleet: Fleet,
+        clock: Clock,
+        threads: Executor,
+    ) -> None:
+        self._rules, self._fleet, self._clock, self._threads = rules, fleet, clock, threads
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def examine(self, rule: NodeRemedier, seconds: float) -> Examination:
+        """Within about `seconds`; what is not known by then is missing from the answer.
+
+        Raises TimeoutError when not even the rule's text could be judged.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + seconds
+        others = [r for r in self._rules() if r.metadata.name != rule.metadata.name]
+        conditions = frozenset(self._fleet.conditions())
+        async with asyncio.timeout_at(ends):
+            seen = await loop.run_in_executor(self._threads, read, rule, others, conditions)
+        if seen.refused or seen.breaks or rule.spec.mode is Mode.OFF:
+            return seen
+        if not self._fleet.fresh():
+            return replace(seen, unknown="the operator's view of the nodes is not current")
+        try:
+            async with asyncio.timeout_at(ends), self._turns:
+                return await self._sized(seen, others)
+        except TimeoutError:
+            return replace(seen, unknown=f"counting took longer than {seconds:g} s")
+
+    async def _sized(self, seen: Examination, others: Sequence[NodeRemedier]) -> Examination:
+        named = {id_of(rule): rule for rule in (seen.rule, *seen.affected.values())}
+        near = [*chained(seen.rule, others), seen.rule]
+        loaded = {id_of(rule): Rule(id_of(rule), rule) for rule in near}
+        found = await estimate.estimate(
+            list(loaded.values()), named.keys(), self._fleet, self._clock, self._threads
+        )
+        counts = {named[id_].metadata.name: count for id_, count in found.counts.items()}
+        return replace(seen, nodes=found.nodes, counts=counts)
+
+
+def read(
+    rule: NodeRemedier, others: Sequence[NodeRemedier], conditions: Collection[str]
+) -> Examination:
+    """What the rules' texts alone say. Pure."""
+    near = [Rule(id_of(other), other) for other in chained(rule, others)]
+    mine = Rule(id_of(rule), rule)
+    before = _refusals(near)
+    after = _refusals([*near, mine])
+    own = after.pop(mine.id, "") or unsupported(rule.spec.ladder or [])
+    breaks = {id_.rpartition("@")[0]: why for id_, why in after.items() if id_ not in before}
+    affected = readers(rule, [other.remedier for other in near])
+    findings = tuple(lint([rule], others, conditions=conditions))
+    return Examination(
+        rule,
+        refused=own,
+        # A cycle is blamed on one of its rules: without the candidate there would be none.
+        breaks=breaks,
+        findings=findings,
+        affected={name: reader for name, reader in affected.items() if name not in breaks},
+    )
+
+
+def _refusals(rules: Sequence[Rule]) -> dict[str, str]:
+    rejected = compile_program(rules).rejected
+    return {error.rule: f"{error.path}: {error.message}" for error in rejected}
+
+
+def orphans(rule: NodeRemedier, others: Iterable[NodeRemedier]) -> Mapping[str, str]:
+    """Rules that cannot be loaded any more once `rule` is gone, by name, with why."""
+    rest = [other for other in others if other.metadata.name != rule.metadata.name]
+    near = [Rule(id_of(other), other) for other in chained(rule, rest)]
+    before = _refusals([*near, Rule(id_of(rule), rule)])
+    after = _refusals([other for other in near if other.id not in before])
+    return {id_.rpartition("@")[0]: why for id_, why in after.items()}

@@ -1,0 +1,32 @@
+"""The metrics of the admission webhook. Labels come from closed sets and start at zero."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from remedy.webhook.review import Verdict
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+ALLOWED, REFUSED, UNKNOWN, ACCEPTED = "allowed", "refused", "unknown", "accepted"
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.answers = Counter(
+            "kubenode_remedy_admissions",
+            "Rules asked about; unknown: refused for what could not be found out in time;"
+            " accepted: above the limit, but its author accepts that.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "kubenode_remedy_admission_seconds",
+            "From the question to the answer.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        for outcome in (ALLOWED, REFUSED, UNKNOWN, ACCEPTED):
+            self.answers.labels(outcome)
+
+    def answered(self, verdict: Verdict) -> None:
+        refused = REFUSED if verdict.code == 422 else UNKNOWN
+        allowed = ACCEPTED if verdict.accepted else ALLOWED
+        self.answers.labels(allowed if verdict.allowed else refused).inc()

@@ -1,0 +1,54 @@
+"""Which loaded rules a candidate has to do with: those that chain with it through derived facts.
+
+All others neither change what it means nor are changed by it, so compiling ten thousand rules to
+judge one is not needed. Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kubenode.api.v1alpha1 import Mode, NodeRemedier
+from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf
+
+
+def facts_asked(rule: NodeRemedier) -> frozenset[str]:
+    """Names of all facts in its evidence and guards, built-in and derived."""
+    spec = rule.spec
+    roots = [spec.when, *([spec.unless] if spec.unless is not None else [])]
+    leaves = (leaf for root in roots for leaf in root.leaves())
+    inner = (leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf for leaf in leaves)
+    return frozenset(leaf.name for leaf in inner if isinstance(leaf, FactLeaf))
+
+
+def inferred(rule: NodeRemedier) -> str:
+    """The fact that it infers; "" for a rule with a ladder."""
+    return rule.spec.infer.fact if rule.spec.infer is not None else ""
+
+
+def loadable(rules: Iterable[NodeRemedier]) -> Iterator[NodeRemedier]:
+    for rule in rules:
+        if rule.spec.mode is not Mode.OFF and rule.metadata.deletion_timestamp is None:
+            yield rule
+
+
+def chained(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> list[NodeRemedier]:
+    """Of `others`, what can be on one chain or cycle with the candidate, in their order."""
+    known = list(loadable(others))
+    facts = {fact for rule in known if (fact := inferred(rule))}
+    if fact := inferred(candidate):
+        facts.add(fact)
+    asked = {rule.metadata.name: facts_asked(rule) & facts for rule in known}
+    return [rule for rule in known if inferred(rule) or asked[rule.metadata.name]]
+
+
+def readers(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> Mapping[str, NodeRemedier]:
+    """By name, the rules whose matches follow from the candidate's: through its fact, on and on."""
+    found: dict[str, NodeRemedier] = {}
+    facts = {fact} if (fact := inferred(candidate)) else set()
+    rules = list(others)
+    while facts:
+        new = [
+            rule for rule in rules if rule.metadata.name not in found and facts_asked(rule) & facts
+        ]
+        found |= {rule.metadata.name: rule for rule in new}
+        facts = {fact for rule in new if (fact := inferred(rule))}
+    return found

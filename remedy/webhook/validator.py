@@ -1,0 +1,104 @@
+"""Answers AdmissionReviews about NodeRemediers.
+
+Always answered with yes: a write that leaves the spec as it is, a deletion, a rule that is
+switched off. The stop of a rule must never wait for its examination.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from typing import Any
+
+from pydantic import ValidationError
+
+from kubenode.api.problems import problems
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.runtime.recorder import EventRecorder
+from remedy.webhook.examine import Examiner, orphans
+from remedy.webhook.metrics import Metrics
+from remedy.webhook.review import BadReview, Review, Verdict, answer, read
+from remedy.webhook.verdict import MOST_MATCHING, judged
+
+log = logging.getLogger(__name__)
+
+RESOURCE = "noderemediers.kubenode.io"
+LEAVE_SECONDS = 0.5
+"""Of the time that the API server gives: for the way back."""
+YES = Verdict(True)
+
+
+class Validator:
+    """most  nodes that a destructive rule in Enforce may match when it is written"""
+
+    def __init__(
+        self,
+        examiner: Examiner,
+        rules: Callable[[], Iterable[NodeRemedier]],
+        recorder: EventRecorder,
+        threads: Executor,
+        metrics: Metrics,
+        most: int | str = MOST_MATCHING,
+    ) -> None:
+        self._examiner, self._rules, self._recorder = examiner, rules, recorder
+        self._threads, self._metrics, self._most = threads, metrics, most
+
+    async def answer(self, raw: bytes, seconds: float) -> dict[str, Any]:
+        """The body of the reply, within `seconds`. Raises BadReview."""
+        with self._metrics.seconds.time():
+            review = await self._in_thread(read, raw)
+            if review.resource != RESOURCE:
+                raise BadReview(f"request.resource: {review.resource!r} is not {RESOURCE}")
+            verdict = await self._verdict(review, max(seconds - LEAVE_SECONDS, seconds / 2))
+        self._metrics.answered(verdict)
+        if not verdict.allowed:
+            log.info("rule not admitted", extra={"rule": review.name, "why": verdict.message})
+        return answer(review.uid, verdict)
+
+    async def _verdict(self, review: Review, seconds: float) -> Verdict:
+        if review.operation == "DELETE":
+            return await self._deleted(review)
+        new, old = review.object or {}, review.old or {}
+        if review.operation == "UPDATE" and new.get("spec") == old.get("spec"):
+            return YES
+        if (new.get("metadata") or {}).get("deletionTimestamp"):
+            return YES
+        try:
+            rule = await self._in_thread(NodeRemedier.model_validate, new, extra="ignore")
+        except ValidationError as error:
+            return Verdict(False, "; ".join(problems(error, NodeRemedier)[:8]))
+        try:
+            seen = await self._examiner.examine(rule, seconds)
+        except TimeoutError:
+            text = f"the rule could not be compiled within {seconds:g} s: apply it again"
+            return Verdict(False, text, code=503)
+        verdict = judged(seen, self._most, review.user)
+        if verdict.accepted and not review.dry_run:
+            await self._audit(rule, verdict.accepted)
+        return verdict
+
+    async def _deleted(self, review: Review) -> Verdict:
+        try:
+            rule = NodeRemedier.model_validate(review.old or {}, extra="ignore")
+        except ValidationError:
+            return YES
+        if rule.spec.infer is None:
+            return YES
+        lost = await self._in_thread(orphans, rule, list(self._rules()))
+        return Verdict(
+            True, warnings=[f"rule {name} will be refused: {why}" for name, why in lost.items()]
+        )
+
+    async def _audit(self, rule: NodeRemedier, why: str) -> None:
+        log.warning("blast radius accepted", extra={"rule": rule.metadata.name, "why": why})
+        about = {
+            "kind": "NodeRemedier",
+            "api_version": rule.api_version,
+            "name": rule.metadata.name,
+            "uid": rule.metadata.uid,
+        }
+        await self._recorder.emit(about, "Warning", "BlastRadiusAccepted", why)
+
+    async def _in_thread(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: work(*given, **named))

@@ -1,0 +1,167 @@
+"""Whether a rule may be written, and what its author is told. Pure.
+
+Refused in every mode but Off: what does not compile, alone or with the rules that are there, and
+what lint calls an error. Refused in Enforce: a rule of class Host or more that would match more
+than a share of the fleet at this moment, unless its author says how many nodes that may be. All
+else is told, not refused: Defender's limits hold whatever a rule matches.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kubenode.api.share import share_of
+from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
+from remedy.webhook.estimate import Count
+from remedy.webhook.review import Verdict
+from rules.lint import Finding, Severity
+
+ACCEPT = "kubenode.io/accept-blast-radius"
+"""Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
+MOST_MATCHING = "10%"
+"""Default share of the fleet, at least one node. Sharp: on a quiet fleet a good rule matches
+nothing, and a tenth of a fleet with one fault is an incident that people should look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found out about a candidate.
+
+    refused   why it does not compile, "" if it does
+    breaks    other rules that would be refused because of it, by name, with why
+    findings  of lint, about the candidate
+    nodes     of the fleet; None: not known now, `unknown` says why
+    counts    of the candidate and of rules that read its fact, by name
+    affected  those other rules, by name
+    """
+
+    rule: NodeRemedier
+    refused: str = ""
+    breaks: Mapping[str, str] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+    nodes: int | None = None
+    unknown: str = ""
+    counts: Mapping[str, Count] = field(default_factory=dict)
+    affected: Mapping[str, NodeRemedier] = field(default_factory=dict)
+
+
+def judged(seen: Examination, most: int | str, user: str) -> Verdict:
+    """most  nodes that a destructive rule in Enforce may match now: a count or a share"""
+    faults = _faults(seen)
+    if seen.rule.spec.mode is Mode.OFF:
+        switched_on = [f"switched on it would be refused: {fault}" for fault in faults]
+        return Verdict(True, warnings=switched_on)
+    told = _advice(seen)
+    if faults:
+        return Verdict(False, _joined(faults), warnings=told)
+    if seen.nodes is None:
+        return _unknown_size(seen, told)
+    told = [*_sizes(seen), *told]
+    audit = {"matching": f"{_matching(seen)} of {seen.nodes}"}
+    limit = max(share_of(most, seen.nodes), 1)
+    worst = _worst(seen)
+    if worst is None or worst[1] <= limit:
+        return Verdict(True, warnings=told, audit=audit)
+    name, matching = worst
+    accepted = _accepted(seen.rule)
+    if isinstance(accepted, int) and matching <= accepted:
+        why = (
+            f"{user or 'somebody'} accepted with {ACCEPT}: {accepted} that rule {name} would match"
+            f" {matching:,} of {seen.nodes:,} nodes, more than {limit:,}"
+        )
+        return Verdict(True, warnings=told, audit={**audit, "accepted": why}, accepted=why)
+    return Verdict(False, _too_many(seen, name, matching, limit, accepted), warnings=told)
+
+
+def _faults(seen: Examination) -> list[str]:
+    faults = [seen.refused] if seen.refused else []
+    faults += [
+        f"with it rule {name} would be refused: {why}" for name, why in sorted(seen.breaks.items())
+    ]
+    errors = (f for f in seen.findings if f.severity is Severity.ERROR)
+    return faults + [f"{f.path}: {f.message} ({f.code})" for f in errors]
+
+
+def _joined(faults: Sequence[str]) -> str:
+    shown = faults[:8]
+    more = f"; and {len(faults) - len(shown)} more" if len(faults) > len(shown) else ""
+    return "; ".join(shown) + more
+
+
+def _advice(seen: Examination) -> list[str]:
+    advice = (f for f in seen.findings if f.severity is Severity.ADVICE)
+    return [f"{f.path}: {f.message} ({f.code})" for f in advice]
+
+
+def _sizes(seen: Examination) -> list[str]:
+    assert seen.nodes is not None
+    told = []
+    for name, count in seen.counts.items():
+        mine = name == seen.rule.metadata.name
+        who = "would match" if mine else f"rule {name}, which reads its fact, would match"
+        unknown = f"; unknown on {count.undecided:,}" if count.undecided else ""
+        whole = "the whole fleet, " if count.selected == seen.nodes > 1 else ""
+        told.append(
+            f"{who} {count.matching:,} of {seen.nodes:,} nodes now, selects"
+            f" {whole}{count.selected:,}{unknown}"
+        )
+    return told
+
+
+def _matching(seen: Examination) -> int:
+    own = seen.counts.get(seen.rule.metadata.name)
+    return own.matching if own is not None else 0
+
+
+def _worst(seen: Examination) -> tuple[str, int] | None:
+    """The rule that would act on most nodes at once, and their number."""
+    rules = {seen.rule.metadata.name: seen.rule, **seen.affected}
+    acting = [
+        (count.matching, name)
+        for name, count in seen.counts.items()
+        if rules[name].spec.mode is Mode.ENFORCE and destructive(rules[name])
+    ]
+    if not acting:
+        return None
+    matching, name = max(acting)
+    return name, matching
+
+
+def destructive(rule: NodeRemedier) -> bool:
+    """Whether some rung changes a host, its pods or the node."""
+    return rule.spec.disruption_class is not Disruption.NONE
+
+
+def _accepted(rule: NodeRemedier) -> int | str | None:
+    """The number of nodes that the author accepts; the text as it is if it is no number."""
+    text = rule.metadata.annotations.get(ACCEPT)
+    if text is None:
+        return None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
+
+
+def _too_many(
+    seen: Examination, name: str, matching: int, limit: int, accepted: int | str | None
+) -> str:
+    assert seen.nodes is not None
+    mine = name == seen.rule.metadata.name
+    who = "it" if mine else f"rule {name}, which reads its fact,"
+    text = (
+        f"spec.when: {who} would match {matching:,} of {seen.nodes:,} nodes now, more than"
+        f" {limit:,}: narrow it, try it with `mode: DryRun` or `Approve`, or, if that is meant, set"
+        f' annotation {ACCEPT}: "{matching}"'
+    )
+    if accepted is None:
+        return text
+    given = f"{accepted:,}" if isinstance(accepted, int) else f"{accepted[:20]!r}, no whole number"
+    return f"{text} (it says {given})"
+
+
+def _unknown_size(seen: Examination, told: Sequence[str]) -> Verdict:
+    """What cannot be estimated may be written only where nothing is done without a person."""
+    rules = [seen.rule, *seen.affected.values()]
+    acts = any(rule.spec.mode is Mode.ENFORCE and destructive(rule) for rule in rules)
+    why = f"how many nodes it would match is not known now: {seen.unknown}"
+    if not acts:
+        return Verdict(True, warnings=[why, *told])
+    message = f"{why}; apply it again in a moment, or with `mode: DryRun`"
+    return Verdict(False, message, code=503, warnings=told)

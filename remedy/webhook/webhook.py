@@ -1,0 +1,126 @@
+"""The admission webhook of a running remedy operator: caches in, two parts out.
+
+It runs on every replica, leader or not: the caches that it reads are current on all of them.
+"""
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+
+from prometheus_client import CollectorRegistry
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import Part
+from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.keeper import CertificateKeeper
+from kubenode.runtime.tls.rotation import Lives
+from kubenode.runtime.tls.server import HttpsServer
+from remedy.operator import RemedyOperator
+from remedy.webhook.app import app
+from remedy.webhook.examine import Examiner
+from remedy.webhook.metrics import Metrics
+from remedy.webhook.validator import Validator
+from remedy.webhook.verdict import MOST_MATCHING
+from rules.facts import FactSet
+
+SAMPLE = 200
+"""Nodes whose condition types stand for those of the fleet."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """port    0 takes a free one
+    service  of the chart, in `namespace`; `hosts` are further names or addresses that lead here
+    secret   where all replicas keep the certificate
+    hook     name of the ValidatingWebhookConfiguration
+    most     nodes that a destructive rule in Enforce may match when it is written
+    """
+
+    port: int
+    address: str = "127.0.0.1"
+    namespace: str = "kubenode-system"
+    service: str = "kubenode-remedy-webhook"
+    hosts: tuple[str, ...] = ()
+    secret: str = "kubenode-remedy-webhook"
+    hook: str = "kubenode-remedy"
+    most: int | str = MOST_MATCHING
+    lives: Lives = field(default_factory=Lives)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        name = f"{self.service}.{self.namespace}"
+        return (f"{name}.svc", name, f"{name}.svc.cluster.local", *self.hosts)
+
+
+class Webhook:
+    """`close` ends the threads after what is under way."""
+
+    def __init__(
+        self,
+        operator: RemedyOperator,
+        kube: Kube,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: WebhookSettings,
+    ) -> None:
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="webhook")
+
+        def rules() -> Collection[NodeRemedier]:
+            return list(operator.remediers.cache.values())
+
+        validator = Validator(
+            Examiner(rules, CachedFleet(operator), clock, self._threads),
+            rules,
+            operator.recorder,
+            self._threads,
+            Metrics(registry),
+            settings.most,
+        )
+        self.context = LiveContext()
+        self.server = HttpsServer(
+            app(validator),
+            self.context,
+            address=settings.address,
+            port=settings.port,
+            flag="--webhook-port",
+        )
+        self.keeper = CertificateKeeper(
+            kube,
+            clock,
+            self.context,
+            namespace=settings.namespace,
+            secret=settings.secret,
+            hook=settings.hook,
+            names=settings.names,
+            lives=settings.lives,
+        )
+
+    @property
+    def parts(self) -> list[Part]:
+        return [self.keeper, self.server]
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class CachedFleet:
+    """The nodes as the operator's caches have them."""
+
+    def __init__(self, operator: RemedyOperator) -> None:
+        self._operator = operator
+
+    def nodes(self) -> Collection[str]:
+        return self._operator.nodes.cache.keys()
+
+    def facts(self, node: str) -> FactSet | None:
+        return self._operator.facts.facts(node)
+
+    def fresh(self) -> bool:
+        return self._operator.nodes.fresh()
+
+    def conditions(self) -> Collection[str]:
+        some = islice(self._operator.nodes.cache.values(), SAMPLE)
+        return {condition.type for node in some for condition in node.status.conditions}
