@@ -5,38 +5,59 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
+MAINTENANCE_UNTIL = "kubenode.io/maintenance-until"
+"""Annotation of a Node: an instant until which people work on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """`unit` is "" for what has none."""
+    """`unit` is "" for what has none.
+
+    time  what time alone does to it. `still`: nothing. `grows`: one per second, so that a reading
+          tells when a comparison flips. `passes`: it may change at some instant, which the value
+          does not tell: whoever feeds it must look again
+    """
 
     name: str
     type: Literal["boolean", "number", "text"]
     unit: str
     meaning: str
+    time: Literal["still", "grows", "passes"] = "still"
 
 
 _NODE = (
-    Builtin("node.age", "number", "seconds", "since the Node object was created"),
-    Builtin("node.sinceBoot", "number", "seconds", "since the host's last boot that is known"),
+    Builtin("node.age", "number", "seconds", "since the Node object was created", "grows"),
+    Builtin("node.sinceBoot", "number", "seconds", "since the host's last known boot", "grows"),
     Builtin("node.ready", "boolean", "", "the Ready condition is True"),
     Builtin(
-        "node.notReadyFor", "number", "seconds", "since Ready stopped being True; 0 while it is"
+        "node.notReadyFor",
+        "number",
+        "seconds",
+        "since Ready stopped being True; 0 while it is",
+        "grows",
     ),
-    Builtin("node.leaseAge", "number", "seconds", "since the kubelet renewed its Lease"),
+    Builtin("node.leaseAge", "number", "seconds", "since the kubelet renewed its Lease", "grows"),
     Builtin("node.podCount", "number", "pods", "pods bound to the node"),
     Builtin("node.isControlPlane", "boolean", "", "carries the control plane role"),
     Builtin("node.cordonedBy", "text", "", "our job's name, `somebody`, or empty"),
     Builtin("node.foreignOwner", "boolean", "", "an autoscaler or another remediator is at work"),
-    Builtin("node.attempts24h", "number", "jobs", "jobs of the last day that acted on the node"),
     Builtin(
-        "node.lastRepairAgo", "number", "seconds", "since the last job that acted; infinite: none"
+        "node.attempts24h", "number", "jobs", "jobs of the last day that acted on it", "passes"
+    ),
+    Builtin(
+        "node.lastRepairAgo",
+        "number",
+        "seconds",
+        "since the last job that acted; infinite: none",
+        "grows",
     ),
     Builtin("node.kernel", "text", "", "kernel version"),
     Builtin("node.osImage", "text", "", "operating system image"),
     Builtin("node.runtimeVersion", "text", "", "container runtime and its version"),
     Builtin("node.gpuCount", "number", "devices", "GPUs that the node reports"),
 )
+GROUPS = ("zone", "rack", "pool", "cluster")
+CAUSES = ("kernel", "image", "componentRevision")
 _GROUP = (
     ("nodes", "nodes in the group"),
     ("unhealthy", "nodes in the group that are not healthy"),
@@ -45,22 +66,28 @@ _GROUP = (
 )
 _FLEET = tuple(
     Builtin(f"{scope}.{what}", "number", "" if what == "unhealthyRatio" else "nodes", meaning)
-    for scope in ("zone", "rack", "pool", "cluster")
+    for scope in GROUPS
     for what, meaning in _GROUP
 )
 _CAUSE = tuple(
     Builtin(f"{group}.sameFault", "number", "nodes", f"nodes of the same {group} with this fault")
-    for group in ("kernel", "image", "componentRevision")
+    for group in CAUSES
 )
 _OTHER = (
     Builtin("cluster.displacedPods", "number", "pods", "pending pods that we displaced"),
     Builtin(
-        "maintenance.active", "boolean", "", "a maintenance event or annotation covers the node"
+        "maintenance.active",
+        "boolean",
+        "",
+        "a maintenance event or annotation covers the node",
+        "passes",
     ),
-    Builtin("time.inWindow", "boolean", "", "now is inside the named window"),
+    Builtin("time.inWindow", "boolean", "", "now is inside `window`", "passes"),
 )
 
 BUILTIN = {b.name: b for b in (*_NODE, *_FLEET, *_CAUSE, *_OTHER)}
+GROWING = frozenset(b.name for b in BUILTIN.values() if b.time == "grows")
+"""Facts that grow by one each second: two values are the same fact if they differ by the time."""
 SAME_FAULT = frozenset(name for name in BUILTIN if name.endswith(".sameFault"))
 """Facts that are counted for each rule by itself: FactSet.same_fault."""
 

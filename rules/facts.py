@@ -11,8 +11,10 @@ Value = bool | int | float | str
 class ConditionFact:
     """A Node condition.
 
-    since  when it got its status, by our own clock (see ConditionClock)
-    heard  when its reporter was last heard from
+    since    when it got its status, by our own clock (see ConditionClock)
+    heard    when its reporter was last heard from
+    settles  the status is what its reporter sets when it starts, and no finding before this
+             instant; None: it is a finding
     """
 
     type: str
@@ -21,6 +23,7 @@ class ConditionFact:
     message: str
     since: datetime
     heard: datetime
+    settles: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,13 @@ class FactSet:
     inferred      derived facts of a scope wider than the node; a missing one and None are unknown
     same_fault    rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
     fresh         False: the cache behind it is stale or unreadable, and all of it is unknown
+
+    What only absence reads; what is missing is unknown:
+
+    watched          since when we hear of the node and its Events without a gap
+    changed          `label:KEY`, `annotation:KEY` or `taint:KEY` to when it became what it is
+    unchanged_since  since when keys that are not in `changed` are what they are
+    sources_heard    source of HostEvents to when it was last known to be alive
     """
 
     node: str
@@ -109,3 +119,7 @@ class FactSet:
     inferred: Mapping[str, Value | None] = field(default_factory=dict)
     same_fault: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     fresh: bool = True
+    watched: datetime | None = None
+    changed: Mapping[str, datetime] = field(default_factory=dict)
+    unchanged_since: datetime | None = None
+    sources_heard: Mapping[str, datetime] = field(default_factory=dict)

@@ -191,7 +191,7 @@ def test_unknown_fact_and_misfit_comparison_are_unknown() -> None:
 
 def test_leaves_that_nothing_feeds_are_unknown() -> None:
     for parts in (
-        {"hostEvent": {"class": "Reboot"}},
+        {"absent": {"hostEvent": {"class": "Reboot"}}},
         {"alert": {"name": "Disk"}},
         {"probe": {"name": "disk.used_pct", "above": 90}},
     ):

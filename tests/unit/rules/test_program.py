@@ -260,8 +260,10 @@ def test_guard_may_ask_the_count_in_any_place() -> None:
 def test_probes_of_the_evidence_are_named_absent_ones_too() -> None:
     probe = {"probe": {"name": "disk.used_pct", "above": 90}}
     absent = {"absent": {"probe": {"name": "host.agent", "equals": "alive"}}}
-    program = compile_program([a_rule("a", when={"all": [FAULT, probe, absent]}, unless=probe)])
+    program = compile_program([a_rule("a", when={"all": [FAULT, probe, absent]})])
     assert program.rules[0].probes == (1, 2)
+    (guarded,) = compile_program([a_rule("a", when=FAULT, unless=probe)]).rules
+    assert guarded.probes == ()
 
 
 @pytest.mark.parametrize(

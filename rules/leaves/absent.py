@@ -1,0 +1,178 @@
+"""Absence: a leaf has been false for a time, while what would have told of it was known to live.
+
+Absence is evidence, so silence must not pass for it. What tells that a source lives:
+
+    condition      its own reports (`maxAge`)
+    event          the node's conditions: the kubelet's, and a detector's where a detector would be
+                   the source; and that we have watched for as long as is asked about
+    hostEvent      FactSet.sources_heard
+    alert          FactSet.alerts_heard
+    keys, facts    the node itself, which is in a fresh cache
+
+Facts and probes are not remembered: of them the compiler takes no `for`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kubenode.api.v1alpha1.leaves import (
+    AbsentLeaf,
+    AlertLeaf,
+    AnnotationLeaf,
+    ConditionLeaf,
+    EventLeaf,
+    HostEventLeaf,
+    LabelLeaf,
+    Leaf,
+    TaintLeaf,
+)
+from rules.facts import FactSet
+from rules.history import DAWN
+from rules.leaves import alert, event, hostevent
+from rules.leaves.reading import Reading, earliest, span
+from rules.truth import Truth
+
+ALIVE = timedelta(minutes=15)
+"""A reporter that was heard from within this time lives; NPD and the kubelet report every 5 min."""
+KUBELETS = frozenset(
+    {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
+)
+KUBELET = "kubelet"
+
+
+def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> Reading:
+    """`reading` is of the leaf inside."""
+    inner = leaf.leaf
+    if reading.truth is not Truth.FALSE:
+        return replace(reading, truth=~reading.truth)
+    if isinstance(inner, EventLeaf):
+        return _no_event(inner, leaf.for_, reading, facts, now)
+    if isinstance(inner, HostEventLeaf):
+        return _no_host_event(inner, leaf.for_, reading, facts, now)
+    if not leaf.for_:
+        return replace(reading, truth=Truth.TRUE)
+    since = _SINCE.get(type(inner), _nobody_knows)(inner, facts)
+    if since is None:
+        unknown = f"{reading.evidence}, since when is not known"
+        return replace(reading, truth=Truth.UNKNOWN, evidence=unknown)
+    if since is _NOT_GONE:
+        return replace(reading, truth=Truth.FALSE)
+    return _lasted(reading, since + leaf.for_, leaf.for_, now)
+
+
+def _lasted(reading: Reading, known_at: datetime, wanted: timedelta, now: datetime) -> Reading:
+    if now >= known_at:
+        return replace(reading, truth=Truth.TRUE)
+    young = f"{reading.evidence}, not yet for {span(wanted)}"
+    flips_at = earliest(known_at, reading.flips_at)
+    return replace(reading, truth=Truth.FALSE, evidence=young, flips_at=flips_at)
+
+
+# -- since when a leaf that is false has been so --------------------------------------------------
+
+
+def _condition_gone(leaf: ConditionLeaf, facts: FactSet) -> datetime | None:
+    fact = facts.conditions[leaf.type]
+    return _NOT_GONE if fact.status == leaf.status else fact.since
+
+
+def _alert_gone(leaf: AlertLeaf, facts: FactSet) -> datetime | None:
+    of_it = [a for a in facts.alerts if alert.fits(leaf, a)]
+    if any(a.firing for a in of_it):
+        return _NOT_GONE
+    return max((a.since for a in of_it), default=DAWN)
+
+
+def _key_gone(leaf: LabelLeaf | AnnotationLeaf | TaintLeaf, facts: FactSet) -> datetime | None:
+    kind = {LabelLeaf: "label", AnnotationLeaf: "annotation", TaintLeaf: "taint"}[type(leaf)]
+    return facts.changed.get(f"{kind}:{leaf.key}", facts.unchanged_since)
+
+
+def _nobody_knows(leaf: Leaf, facts: FactSet) -> datetime | None:
+    return None
+
+
+_NOT_GONE = datetime.max.replace(tzinfo=UTC)
+"""In the place of an instant: it is there, only not so that the leaf would be true."""
+_SINCE: Mapping[type, Callable[[Any, FactSet], datetime | None]] = {
+    ConditionLeaf: _condition_gone,
+    AlertLeaf: _alert_gone,
+    LabelLeaf: _key_gone,
+    AnnotationLeaf: _key_gone,
+    TaintLeaf: _key_gone,
+}
+
+
+# -- events ---------------------------------------------------------------------------------------
+
+
+def _no_event(
+    leaf: EventLeaf, wanted: timedelta, reading: Reading, facts: FactSet, now: datetime
+) -> Reading:
+    """False for `wanted` up to now: no window that ended in this time had enough occurrences."""
+    sure, perhaps = event.last_true(leaf, facts, now)
+    if sure is not None and sure + wanted > now:
+        return _lasted(reading, sure + wanted, wanted, now)
+    why, known_at = _unheard(leaf, wanted, facts, now)
+    if why:
+        evidence = f"{reading.evidence}, but {why}"
+        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence, flips_at=known_at)
+    if perhaps is not None and perhaps + wanted > now:
+        flips_at = earliest(perhaps + wanted, _silent_at(leaf, facts))
+        return replace(reading, truth=Truth.UNKNOWN, flips_at=flips_at)
+    return replace(reading, truth=Truth.TRUE, flips_at=_silent_at(leaf, facts))
+
+
+def _unheard(
+    leaf: EventLeaf, wanted: timedelta, facts: FactSet, now: datetime
+) -> tuple[str, datetime | None]:
+    """Why an occurrence might have gone unheard, and when that ends by itself; "" for heard."""
+    silent_at = _silent_at(leaf, facts)
+    if silent_at is None or now >= silent_at:
+        return "nothing tells that its source lives", None
+    if facts.watched is None:
+        return "since when we listen is not known", None
+    heard_at = facts.watched + leaf.within + wanted
+    return ("we have not listened for so long", heard_at) if now < heard_at else ("", None)
+
+
+def _silent_at(leaf: EventLeaf, facts: FactSet) -> datetime | None:
+    """Until when the source of such an Event counts as alive; None: nothing tells of it."""
+    told = {t: c for t, c in facts.conditions.items() if c.status in ("True", "False")}
+    kubelet = max((c.heard for t, c in told.items() if t in KUBELETS), default=None)
+    detector = max((c.heard for t, c in told.items() if t not in KUBELETS), default=None)
+    needed = [kubelet]
+    if leaf.source not in (None, KUBELET) or (leaf.source is None and detector is not None):
+        needed.append(detector)
+    if None in needed:
+        return None
+    return min(at for at in needed if at is not None) + ALIVE
+
+
+# -- HostEvents -----------------------------------------------------------------------------------
+
+
+def _no_host_event(
+    leaf: HostEventLeaf, wanted: timedelta, reading: Reading, facts: FactSet, now: datetime
+) -> Reading:
+    heard = facts.sources_heard
+    if leaf.source is not None:
+        heard = {name: at for name, at in heard.items() if name == leaf.source}
+    silent_at = min(heard.values(), default=DAWN) + alert.SILENCE
+    if now >= silent_at:
+        evidence = f"{reading.evidence}, but nothing tells that its source lives"
+        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence)
+    in_any_phase = leaf.model_copy(update={"phase": None})
+    closed = [e for e in facts.host_events if hostevent.fits(in_any_phase, e)]
+    closed = [e for e in closed if e.phase in hostevent.CLOSED]
+    last = max((e.last_seen for e in closed), default=DAWN)
+    if last + wanted > now:
+        return _lasted(reading, last + wanted, wanted, now)
+    flips_at = earliest(reading.flips_at, silent_at)
+    # An Expired one ended some time after it was last seen: when, nobody wrote down.
+    if wanted and any(e.phase == "Expired" for e in closed):
+        evidence = f"{reading.evidence}, but since when one is expired is not known"
+        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence, flips_at=None)
+    return replace(reading, truth=Truth.TRUE, flips_at=flips_at)

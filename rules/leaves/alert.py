@@ -1,0 +1,45 @@
+"""Alerts that were resolved to the node."""
+
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.leaves import AlertLeaf
+from rules.facts import AlertFact, FactSet
+from rules.leaves.describe import describe
+from rules.leaves.pattern import whole
+from rules.leaves.reading import Reading, span
+from rules.truth import Truth
+
+SILENCE = timedelta(minutes=10)
+"""A source of alerts that was not heard from for this long may be dead.
+
+Alertmanager repeats its Watchdog more often than that where it is set up as its docs advise; what
+has silently stopped would otherwise read as "no alert"."""
+
+
+def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> Reading:
+    heard = facts.alerts_heard
+    if heard is None:
+        return Reading(Truth.UNKNOWN, f"{describe(leaf)}: no source of alerts was ever heard from")
+    silent_at = heard + SILENCE
+    if now >= silent_at:
+        silent = f"{describe(leaf)}: alerts were not heard from for {span(SILENCE)}"
+        return Reading(Truth.UNKNOWN, silent, observed_at=heard)
+    firing = [a for a in facts.alerts if a.firing and fits(leaf, a)]
+    if not firing:
+        quiet = f"{describe(leaf)}: does not fire"
+        return Reading(Truth.FALSE, quiet, False, "Alertmanager", heard, silent_at)
+    oldest = min(firing, key=lambda a: a.since)
+    held_at = oldest.since + leaf.for_
+    says = f"alert {oldest.name} fires"
+    if now < held_at:
+        young = f"{says}, not yet for {span(leaf.for_)}"
+        flips_at = min(held_at, silent_at)
+        return Reading(Truth.FALSE, young, True, "Alertmanager", heard, flips_at)
+    return Reading(Truth.TRUE, says, True, "Alertmanager", heard, silent_at)
+
+
+def fits(leaf: AlertLeaf, fact: AlertFact) -> bool:
+    """The name as a whole, and every label that the leaf names."""
+    return whole(leaf.name, fact.name) and all(
+        fact.labels.get(key) == value for key, value in leaf.labels.items()
+    )

@@ -1,0 +1,43 @@
+"""Node conditions."""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1.leaves import ConditionLeaf
+from rules.facts import ConditionFact, FactSet
+from rules.leaves.pattern import found
+from rules.leaves.reading import Reading, span
+from rules.truth import Truth
+
+SOURCE = "Node condition"
+
+
+def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
+    """A status that its reporter set when it started is no finding: unknown until it settles."""
+    fact = facts.conditions.get(leaf.type)
+    if fact is None:
+        return Reading(Truth.UNKNOWN, f"condition {leaf.type} was never reported")
+    silent_at = fact.heard + leaf.max_age
+    says = f"condition {leaf.type} is {fact.status} ({fact.reason or 'no reason'})"
+    if now >= silent_at:
+        silent = f"{says}, not heard from for longer than {span(leaf.max_age)}"
+        return Reading(Truth.UNKNOWN, silent, fact.status, SOURCE, fact.heard)
+    if fact.settles is not None and now < fact.settles:
+        reset = f"{says}, but only since its reporter started anew"
+        flips_at = min(fact.settles, silent_at)
+        return Reading(Truth.UNKNOWN, reset, fact.status, SOURCE, fact.heard, flips_at)
+    truth, held_at = Truth.TRUE, fact.since + leaf.for_
+    if fact.status != leaf.status:
+        undecided = fact.status not in ("True", "False")
+        truth = Truth.UNKNOWN if undecided else Truth.FALSE
+    elif not says_so(leaf, fact):
+        truth, says = Truth.FALSE, f"{says}: another reason or message"
+    elif now < held_at:
+        young = f"{says}, not yet for {span(leaf.for_)}"
+        flips_at = min(held_at, silent_at)
+        return Reading(Truth.FALSE, young, fact.status, SOURCE, fact.heard, flips_at)
+    return Reading(truth, says, fact.status, SOURCE, fact.heard, silent_at)
+
+
+def says_so(leaf: ConditionLeaf, fact: ConditionFact) -> bool:
+    """Whether reason and message are those asked for."""
+    return found(leaf.reason, fact.reason) and found(leaf.message, fact.message)

@@ -1,0 +1,107 @@
+"""Events of a node in a sliding window: Kubernetes Events, and HostEvents as they occur."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+
+from kubenode.api.v1alpha1.leaves import EventLeaf
+from rules.facts import EventFact, FactSet
+from rules.history import DAWN
+from rules.leaves.pattern import found
+from rules.leaves.reading import Reading, span
+from rules.truth import Truth
+
+
+def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> Reading:
+    """Of an aggregated Event only the last occurrence has a time: of those that began before the
+    window some may lie in it. Between "at least" and "at most" the answer is unknown.
+    """
+    begin = now - leaf.within
+    counted = [e for e in facts.events if begin < e.at <= now and fits(leaf, e)]
+    least, most = sum(_least(e, begin) for e in counted), sum(e.count for e in counted)
+    truth = _reached(leaf.count, least, most)
+    how = {Truth.TRUE: "at least", Truth.FALSE: "less than", Truth.UNKNOWN: "perhaps"}[truth]
+    what = leaf.reason or f"matching {leaf.message!r}"
+    evidence = f"event {what} occurred {how} {leaf.count} times within {span(leaf.within)}"
+    known = [e for e in counted if not e.forgotten]
+    last = max((e.at for e in known), default=None)
+    source = known[-1].source if known else ""
+    flips_at = _event_flips(counted, leaf, begin) if most >= leaf.count else None
+    return Reading(truth, evidence, least, source, last, flips_at)
+
+
+def _least(event: EventFact, begin: datetime) -> int:
+    """How many occurrences are certainly after `begin`; `event.at` is."""
+    if event.forgotten:
+        return 0
+    return event.count if event.first is None or event.first > begin else 1
+
+
+def _reached(wanted: int, least: int, most: int) -> Truth:
+    if least >= wanted:
+        return Truth.TRUE
+    return Truth.FALSE if most < wanted else Truth.UNKNOWN
+
+
+def _event_flips(counted: Sequence[EventFact], leaf: EventLeaf, begin: datetime) -> datetime | None:
+    """When enough has left the window for another answer."""
+    changes: list[tuple[datetime, int, int]] = []
+    for event in counted:
+        certain = _least(event, begin)
+        if event.first is not None and certain > 1:
+            changes.append((event.first, certain - 1, 0))
+            certain = 1
+        changes.append((event.at, certain, event.count))
+    least, most = sum(c[1] for c in changes), sum(c[2] for c in changes)
+    before = _reached(leaf.count, least, most)
+    changes.sort()
+    for n, (at, certain, possible) in enumerate(changes):
+        least, most = least - certain, most - possible
+        together = n + 1 < len(changes) and changes[n + 1][0] == at
+        if not together and _reached(leaf.count, least, most) is not before:
+            return at + leaf.within
+    return None
+
+
+def fits(leaf: EventLeaf, event: EventFact) -> bool:
+    return event.forgotten or (
+        (leaf.reason is None or event.reason == leaf.reason)
+        and (leaf.source is None or event.source == leaf.source)
+        and (leaf.severity is None or event.severity == leaf.severity)
+        and found(leaf.message, event.message)
+    )
+
+
+def last_true(
+    leaf: EventLeaf, facts: FactSet, now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """When the count was last reached no more: for certain, and perhaps. None: it never was.
+
+    Of an aggregated Event only the last occurrence is certain; the others may be at any time since
+    its first.
+    """
+    sure: list[tuple[datetime, datetime, int]] = []
+    perhaps: list[tuple[datetime, datetime, int]] = []
+    for fact in facts.events:
+        if not fits(leaf, fact):
+            continue
+        at = min(fact.at, now)
+        first = DAWN if fact.forgotten else min(fact.first or at, at)
+        perhaps.append((first, at + leaf.within, fact.count))
+        if not fact.forgotten:
+            sure.append((at, at + leaf.within, fact.count if fact.first is None else 1))
+    return _last_end(sure, leaf.count), _last_end(perhaps, leaf.count)
+
+
+def _last_end(spans: Iterable[tuple[datetime, datetime, int]], wanted: int) -> datetime | None:
+    """Each span counts from its begin until its end: when the sum last fell below `wanted`."""
+    edges = [(begin, count) for begin, _, count in spans]
+    edges += [(end, -count) for _, end, count in spans]
+    edges.sort(key=itemgetter(0))
+    total, last = 0, None
+    for at, changes in groupby(edges, key=itemgetter(0)):
+        before, total = total, total + sum(change for _, change in changes)
+        if before >= wanted > total:
+            last = at
+    return last

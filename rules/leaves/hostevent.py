@@ -1,0 +1,43 @@
+"""HostEvents of the node that are open."""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1.leaves import HostEventLeaf
+from rules.facts import FactSet, HostEventFact
+from rules.leaves.describe import describe
+from rules.leaves.reading import Reading, earliest
+from rules.truth import Truth
+
+CLOSED = frozenset({"Completed", "Cancelled", "Expired"})
+ACTIVE = "Active"
+
+
+def host_event(leaf: HostEventLeaf, facts: FactSet, now: datetime) -> Reading:
+    """An event that has not started counts from `startsWithin` before its scheduled start on."""
+    open_ = [e for e in facts.host_events if e.phase not in CLOSED and fits(leaf, e)]
+    waiting = [at for e in open_ if (at := counts_at(leaf, e)) is not None and now < at]
+    counted = [e for e in open_ if (at := counts_at(leaf, e)) is None or at <= now]
+    if not counted:
+        later = ": it does not start so soon" if waiting else ""
+        return Reading(
+            Truth.FALSE, f"no {describe(leaf)} is open{later}", flips_at=earliest(*waiting)
+        )
+    event = max(counted, key=lambda e: e.last_seen)
+    says = f"hostEvent {event.class_} of {event.source} is {event.phase or 'open'} ({event.name})"
+    return Reading(Truth.TRUE, says, event.class_, "HostEvent", event.last_seen)
+
+
+def counts_at(leaf: HostEventLeaf, event: HostEventFact) -> datetime | None:
+    """From when on an open event counts; None: at once."""
+    if event.phase == ACTIVE or event.not_before is None:
+        return None
+    return event.not_before - leaf.starts_within
+
+
+def fits(leaf: HostEventLeaf, event: HostEventFact) -> bool:
+    return (
+        (leaf.class_ is None or event.class_ == leaf.class_)
+        and (leaf.source is None or event.source == leaf.source)
+        and (leaf.phase is None or event.phase == leaf.phase)
+        and (leaf.severity is None or event.severity == leaf.severity)
+    )
