@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
-from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
@@ -29,6 +28,7 @@ from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.metrics import CREATED, EXISTED, Metrics
 from remedy.remedier.past import Past
+from remedy.remedier.since import Matched
 from rules.diagnose import Agreement, Diagnosis, Match
 from rules.explain import explain
 from rules.facts import FactSet
@@ -73,6 +73,7 @@ class _Memory:
     """What may be lost in a restart: it only delays, by a groupWait, or repeats an Event."""
 
     first_match: datetime | None = None
+    matched: Matched = field(default_factory=Matched)
     waits: frozenset[tuple[str, Why]] = frozenset()
     changed_at: float | None = None
 
@@ -123,11 +124,15 @@ class Remedier:
         matches = self._matches(diagnosis)
         self.rules.matched(name, frozenset(m.rule_id for m, _ in matches), now)
         memory = self._memory.setdefault(name, _Memory())
+        memory.matched.see(diagnosis.matches, now)
         if not matches:
             memory.first_match, memory.waits, memory.changed_at = None, frozenset(), None
             return self._later(diagnosis, asked_at, now)
         memory.first_match = memory.first_match or now
-        candidates = [_candidate(match, rule, facts, now) for match, rule in matches]
+        candidates = [
+            _candidate(match, rule, memory.matched.since(match.rule_id, rule, facts, now))
+            for match, rule in matches
+        ]
         decision = decide(self._subject(node, memory), candidates, self._past(name), now)
         for order in decision.orders:
             match = next(m for m, _ in matches if m.rule_id == order.candidate.rule_id)
@@ -258,18 +263,6 @@ def _known(truth: Truth) -> bool | None:
     return {Truth.TRUE: True, Truth.FALSE: False}.get(truth)
 
 
-def _candidate(match: Match, rule: NodeRemedier, facts: FactSet, now: datetime) -> Candidate:
+def _candidate(match: Match, rule: NodeRemedier, since: datetime) -> Candidate:
     disputed = match.agreement in (Agreement.DISPUTED, Agreement.TAINTED)
-    return Candidate(match.rule_id, rule, match.guards, disputed, _since(rule, facts, now))
-
-
-def _since(rule: NodeRemedier, facts: FactSet, now: datetime) -> datetime:
-    """When the fault began: the youngest of the conditions that the rule names and that hold."""
-    times = [
-        facts.conditions[leaf.type].since
-        for leaf in rule.spec.when.leaves()
-        if isinstance(leaf, ConditionLeaf)
-        and leaf.type in facts.conditions
-        and facts.conditions[leaf.type].status == leaf.status
-    ]
-    return min(max(times, default=now), now)
+    return Candidate(match.rule_id, rule, match.guards, disputed, since)

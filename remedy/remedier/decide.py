@@ -140,11 +140,12 @@ def _held(
     started = max((t for t in (node.created, node.booted_at) if t is not None), default=None)
     if started is not None and now < started + spec.startup_grace:
         return Why.STARTUP, started + spec.startup_grace
+    here = [p for p in past if p.node_uid == node.uid]  # not on a machine that had the name before
     if any(
-        p.blocks(candidate.since, now) for p in past if p.reason in PERSONS or _same(p, candidate)
+        p.blocks(candidate.since, now) for p in here if p.reason in PERSONS or _same(p, candidate)
     ):
         return Why.INCIDENT, now + LOOK_AGAIN
-    mine = [p for p in past if _same(p, candidate) and p.node_uid == node.uid]
+    mine = [p for p in here if _same(p, candidate)]
     acted = max((p.acted_at for p in mine if p.acted_at is not None), default=None)
     if acted is not None and now < acted + spec.cooldown:
         return Why.COOLDOWN, acted + spec.cooldown
@@ -165,19 +166,22 @@ def _order(
     now: datetime,
     losers: tuple[tuple[str, str], ...],
 ) -> Order:
-    rung, previous = _relapse(candidate, past, now)
+    rung, previous = _relapse(node, candidate, past, now)
     return Order(
         job_name(node.name, node.uid, latest_closed(past)), candidate, rung, previous, losers
     )
 
 
-def _relapse(candidate: Candidate, past: Sequence[Past], now: datetime) -> tuple[int, str]:
+def _relapse(
+    node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
+) -> tuple[int, str]:
     """Where to start on the ladder: one above the last that ran, if the fault came back so soon."""
     spec = candidate.rule.spec
     ran = [
         p
         for p in past
         if p.fault_class == spec.fault_class
+        and p.node_uid == node.uid
         and p.acted
         and p.closed is not None
         and now < p.closed + spec.relapse.within

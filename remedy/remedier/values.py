@@ -24,6 +24,9 @@ SOMEBODY = "somebody"
 FOREIGN_TAINTS = frozenset(
     {
         "ToBeDeletedByClusterAutoscaler",  # cluster-autoscaler is about to delete the node
+        "medik8s.io/remediation",  # self-node-remediation
+        "medik8s.io/fence-agents-remediation",
+        "medik8s.io/drain",  # node-maintenance-operator
         "karpenter.sh/disrupted",  # karpenter v1 drains it
         "karpenter.sh/disruption",  # karpenter before v1
     }
@@ -60,6 +63,7 @@ def values(
         "node.kernel": info.kernel_version or None,
         "node.osImage": info.os_image or None,
         "node.runtimeVersion": info.container_runtime_version or None,
+        "node.gpuCount": gpu_count(node),
         "maintenance.active": maintenance(node, now) or hostevents.maintenance(host_events, now),
     }
     groups = {"cluster": CLUSTER} | {
@@ -78,7 +82,8 @@ GATHERED = frozenset(
     {
         "node.age", "node.sinceBoot", "node.ready", "node.notReadyFor", "node.isControlPlane",
         "node.cordonedBy", "node.foreignOwner", "node.attempts24h", "node.lastRepairAgo",
-        "node.kernel", "node.osImage", "node.runtimeVersion", "maintenance.active",
+        "node.kernel", "node.osImage", "node.runtimeVersion", "node.gpuCount",
+        "maintenance.active",
     }
 ) | {
     f"{scope}.{what}"
@@ -111,6 +116,16 @@ def not_ready_for(node: Node, now: datetime) -> float | None:
     if ready is None:
         return None
     return 0.0 if ready.status == "True" else _since(ready.last_transition_time, now)
+
+
+def gpu_count(node: Node) -> int | None:
+    """GPUs that may be given to pods; one that its device plugin took out does not count."""
+    devices = node.status.allocatable
+    if devices is None:
+        return None
+    told = (devices.nvidia, devices.amd, devices.intel, devices.intel_xe)
+    counts = [quantity for quantity in told if quantity]
+    return sum(map(int, counts)) if all(map(str.isdecimal, counts)) else None
 
 
 def cordoned_by(node: Node) -> str:

@@ -104,7 +104,20 @@ class NodeAddress(msgspec.Struct, rename="camel", gc=False):
     address: str = ""
 
 
+class Devices(msgspec.Struct, gc=False):
+    """Of a node's allocatable resources the GPUs, by the names of their vendors' device plugins.
+
+    Quantities as they are written, "" for none.
+    """
+
+    nvidia: str = msgspec.field(default="", name="nvidia.com/gpu")
+    amd: str = msgspec.field(default="", name="amd.com/gpu")
+    intel: str = msgspec.field(default="", name="gpu.intel.com/i915")
+    intel_xe: str = msgspec.field(default="", name="gpu.intel.com/xe")
+
+
 class NodeStatus(msgspec.Struct, rename="camel", gc=False):
+    allocatable: Devices | None = None
     conditions: list[NodeCondition] = []
     node_info: NodeInfo = msgspec.field(default_factory=NodeInfo)
     addresses: list[NodeAddress] = []
