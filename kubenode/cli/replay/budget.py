@@ -1,0 +1,135 @@
+"""Kube Defender in memory: the same verdict over the same census and ledger, nothing written."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from defender.census import Census
+from defender.ledger import Held, Ledger
+from defender.limits.rate import horizon
+from defender.policies import Policy, read_policy
+from defender.service import FALLBACK
+from defender.store import LIFE
+from defender.verdict import granted, judge, scopes_of
+from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Reason, Verdict
+from kubenode.cli.replay.clock import SetClock
+from kubenode.runtime.kube.objects import Node
+
+PRUNE = timedelta(hours=1)
+
+
+class Budget:
+    """The port that jobs ask for permits (remedy.job.act.Leave).
+
+    policies  none: what Kube Defender itself does without any; unlimited: everything is granted
+    """
+
+    def __init__(
+        self, clock: SetClock, policies: Sequence[DefenderPolicy], *, unlimited: bool = False
+    ) -> None:
+        self._clock, self._unlimited = clock, unlimited
+        self._policies = [_policy(policy) for policy in policies]
+        self.census, self.ledger = Census(), Ledger()
+        self.census.govern([*self._policies, FALLBACK])
+        self._pruned = clock.now()
+        specs = [p.spec for p in (*self._policies, FALLBACK) if p.spec is not None]
+        rates = [limit.rate for spec in specs for limit in spec.limits]
+        looked_back = [horizon(rate) for rate in rates if rate is not None]
+        self._remembered = max([*looked_back, *(spec.per_node.within for spec in specs)])
+
+    def node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            self.census.remove(name)
+        elif old is None or _counts_differ(old, new):
+            self.census.put(new, self._clock.now())
+
+    async def ask(self, ask: Ask) -> Verdict | str:
+        now = self._clock.now()
+        self._prune(now)
+        self.census.advance(now)
+        mine = self.ledger.open_of(ask.holder, ask.node)
+        if mine is not None and mine.expires_at <= now:
+            mine.expires_at = now + LIFE  # who asks shows that it lives
+        verdict = judge(ask, self.census, self.ledger, self._policies, now, fallback=FALLBACK)
+        if self._unlimited and not verdict.allowed and verdict.reason is not Reason.UNKNOWN:
+            verdict = Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
+        if ask.dry_run:
+            return verdict.model_copy(update={"permit": ""})
+        if not verdict.allowed or verdict.permit:
+            return verdict
+        return granted(self._take(ask, now))
+
+    def _take(self, ask: Ask, now: datetime) -> Held:
+        mine = self.ledger.open_of(ask.holder, ask.node)
+        if mine is not None:
+            self.ledger.grant(mine, ask.class_, now)
+            return mine
+        member = self.census.member(ask.node)
+        assert member is not None  # judged a moment ago
+        held = Held(
+            name=self.ledger.next_name(ask.holder, ask.node),
+            node=ask.node,
+            operation=ask.operation,
+            holder=ask.holder,
+            grants=[(ask.class_, now)],
+            expires_at=now + LIFE,
+            scopes=scopes_of(member, ask, self._policies, FALLBACK),
+        )
+        self.ledger.enter(held)
+        return held
+
+    def check(self, permit: str, seconds: float) -> Verdict:
+        held = self.ledger.get(permit)
+        if held is None or not held.open:
+            return self._no(f"permit {permit} is not held")
+        if held.expires_at < self._clock.now() + timedelta(seconds=seconds):
+            return self._no(f"permit {permit} ends before the step would: renew it")
+        return granted(held)
+
+    async def renew(self, permit: str) -> Verdict | str:
+        held = self.ledger.get(permit)
+        if held is None or not held.open:
+            return self._no(f"permit {permit} is not held")
+        held.expires_at = self._clock.now() + LIFE
+        return granted(held)
+
+    async def release(self, permit: str) -> str:
+        held = self.ledger.get(permit)
+        if held is not None and held.open:
+            self.ledger.release(held, self._clock.now())
+        return ""
+
+    def _prune(self, now: datetime) -> None:
+        """Forget what no limit looks back to."""
+        if now < self._pruned + PRUNE:
+            return
+        self._pruned = now
+        for held in self.ledger:
+            if held.released_at is not None and held.released_at < now - self._remembered:
+                self.ledger.forget(held.name)
+
+    def _no(self, message: str) -> Verdict:
+        return Verdict(allowed=False, reason=Reason.UNKNOWN, message=message)
+
+
+def _policy(policy: DefenderPolicy) -> Policy:
+    """As Kube Defender would read it from the API server, with what it cannot keep."""
+    body = policy.to_dict()
+    body["metadata"]["name"] = policy.metadata.name or "default"
+    return read_policy(json.dumps(body).encode())
+
+
+def _counts_differ(old: Node, new: Node) -> bool:
+    """Whether anything changed that the census reads: heartbeats do not."""
+    if old.metadata is not new.metadata or old.spec is not new.spec:
+        return True
+    if old.status is new.status:
+        return False
+    return _ready(old) != _ready(new)
+
+
+def _ready(node: Node) -> tuple[str, datetime | None]:
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            return condition.status, condition.last_transition_time
+    return "", None

@@ -1,0 +1,350 @@
+"""Jobs of a simulated fleet: the production job controller over ports that live in memory."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+
+from prometheus_client import CollectorRegistry
+
+from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob, Rung, Verdict
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    AgentAnswers,
+    AgentRequest,
+    ApprovalDecision,
+    RequestState,
+)
+from kubenode.cli.replay import hosts
+from kubenode.cli.replay.budget import Budget
+from kubenode.cli.replay.clock import SetClock, finished
+from kubenode.cli.replay.fleet import Fleet
+from kubenode.cli.replay.records import JobRecord
+from kubenode.cli.replay.telling import told
+from kubenode.runtime.fence import AlwaysLeader
+from remedy.job.controller import JobController
+from remedy.job.events import Event
+from remedy.job.metrics import Metrics
+from remedy.job.model import CORDONED_BY, Act, Fault, Heard, Job, NodeSeen, Pods
+from remedy.job.nodes import same, seen
+from remedy.remedier.judge import Judge
+from remedy.remedier.past import Past
+from rules.truth import Truth
+
+Later = Callable[[datetime, Callable[[], None]], None]
+Moved = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Kept:
+    """A job. `played` is its ladder as it is run; `job` holds that one, `obj` the rule's own.
+
+    asked     requests to hosts whose answers are on their way or given
+    healed    an act of this job ended its fault
+    replaced  the node is another one by our own act
+    leaving   when each evicted pod will be gone
+    """
+
+    obj: RemedyOperationJob
+    job: Job
+    record: JobRecord
+    wake: datetime | None = None
+    past: Past | None = None
+    asked: set[str] = field(default_factory=set)
+    healed: bool = False
+    replaced: bool = False
+    leaving: tuple[datetime, ...] = ()
+
+
+class Jobs:
+    """later    does something at a time to come
+    moved    hears the node of a job that opened, moved or went
+    heals    whether a step of a rung ends the fault
+    fails    names of steps that fail
+    """
+
+    def __init__(
+        self,
+        clock: SetClock,
+        fleet: Fleet,
+        budget: Budget,
+        judge: Judge,
+        later: Later,
+        moved: Moved,
+        heals: Callable[[JobRecord, Rung], bool],
+        cure: Callable[[str, NodeRemedier], None],
+        fails: Collection[str] = (),
+    ) -> None:
+        self._clock, self._fleet, self._budget, self._judge = clock, fleet, budget, judge
+        self._later, self._moved, self._heals, self._cure = later, moved, heals, cure
+        self._fails = frozenset(fails)
+        self._kept: dict[str, Kept] = {}
+        self._of_node: dict[str, list[Kept]] = {}
+        self._wakes: list[tuple[datetime, str]] = []
+        self._made = 0
+        self.records: list[JobRecord] = []
+        """Of all jobs that were ever made, in that order."""
+        reads = _Reads(self, budget)
+        self._controller = JobController(
+            jobs=self,
+            world=reads,
+            effects=self,
+            leave=budget,
+            recorder=self,
+            metrics=Metrics(CollectorRegistry()),
+            clock=clock,
+            fence=AlwaysLeader(),
+        )
+
+    # -- for the world ----------------------------------------------------------------------------
+
+    def make(self, obj: RemedyOperationJob, record: JobRecord) -> None:
+        self._made += 1
+        obj.metadata.uid = f"job-uid-{self._made}"
+        obj.metadata.creation_timestamp = self._clock.now()
+        obj.metadata.resource_version = "1"
+        job = Job.of(obj)
+        ladder = hosts.played(obj.spec.ladder)
+        job = replace(job, spec=job.spec.model_copy(update={"ladder": ladder}))
+        kept = self._kept[job.name] = Kept(obj, job, record)
+        self._wake(kept, self._clock.now())
+        self._of_node.setdefault(record.node, []).append(kept)
+        self.records.append(record)
+        self._moved(record.node)
+
+    def has(self, name: str) -> bool:
+        return name in self._kept
+
+    def past(self, node: str) -> Sequence[Past]:
+        return [_past(kept) for kept in self._of_node.get(node, ())]
+
+    def wake_node(self, node: str) -> None:
+        for kept in self._of_node.get(node, ()):
+            self._wake(kept, self._clock.now())
+
+    def due(self, now: datetime) -> list[str]:
+        """Names of jobs to be looked at now, the oldest first; each is named once."""
+        found: dict[str, Kept] = {}
+        while self._wakes and self._wakes[0][0] <= now:
+            at, name = heappop(self._wakes)
+            kept = self._kept.get(name)
+            if kept is not None and kept.wake == at:
+                kept.wake, found[name] = None, kept
+        return sorted(found, key=lambda name: (found[name].job.created, name))
+
+    def next_wake(self) -> datetime | None:
+        return self._wakes[0][0] if self._wakes else None
+
+    def _wake(self, kept: Kept, at: datetime) -> None:
+        if kept.wake is None or at < kept.wake:
+            kept.wake = at
+            heappush(self._wakes, (at, kept.job.name))
+
+    def work(self, name: str) -> None:
+        """One run of the job controller."""
+        kept = self._kept.get(name)
+        if kept is None:
+            return
+        result = finished(self._controller.reconcile(name))
+        if name not in self._kept:
+            return
+        if result.requeue_after is not None:
+            self._wake(kept, self._clock.now() + result.requeue_after)
+        self._play(kept)
+
+    def person(self, node: str, word: str) -> None:
+        """A person's word on every open job of the node."""
+        for kept in self._of_node.get(node, ()):
+            if kept.job.phase.closed:
+                continue
+            spec = kept.job.spec
+            if word == "cancel":
+                spec = spec.model_copy(update={"cancel": True})
+            else:
+                decision = "Approve" if word == "approve" else "Deny"
+                said = ApprovalDecision(decision=decision, by="a person", at=self._clock.now())
+                spec = spec.model_copy(update={"approvals": [*spec.approvals, said]})
+            kept.job = replace(kept.job, spec=spec)
+            if word == "approve":
+                self._answer_waiting(kept, "waitForApproval")
+            self._wake(kept, self._clock.now())
+
+    def event_over(self, node: str) -> None:
+        """A HostEvent of the node has closed, or its host has booted."""
+        for kept in self._of_node.get(node, ()):
+            self._answer_waiting(kept, "waitForEvent")
+
+    # -- hosts and clouds -------------------------------------------------------------------------
+
+    def _play(self, kept: Kept) -> None:
+        """What follows in the world from what the job has just asked for."""
+        job = kept.job
+        record = job.record
+        if not job.in_flight or record is None or record.request_id in kept.asked:
+            return
+        step = kept.obj.spec.ladder[record.rung].steps[record.index]
+        if step.name in hosts.PERSONS_OR_CLOUDS:
+            return
+        kept.asked.add(record.request_id)
+        request, at = record.request_id, self._clock.now() + hosts.takes(step)
+        self._later(at, lambda: self._answer(kept, request))
+
+    def _answer(self, kept: Kept, request: str) -> None:
+        job = kept.job
+        record = job.record
+        if record is None or record.request_id != request or not job.in_flight:
+            return
+        now = self._clock.now()
+        rung = kept.obj.spec.ladder[record.rung]
+        step = rung.steps[record.index]
+        failed = step.name in self._fails
+        state = RequestState.FAILED if failed else RequestState.DONE
+        given = job.status.agent.requests if job.status.agent is not None else {}
+        answer = AgentRequest(state=state, started_at=record.asked_at, finished_at=now)
+        answers = AgentAnswers(requests={**given, request: answer})
+        kept.job = job.having(agent=answers)
+        self._wake(kept, now)
+        if failed:
+            return
+        node = job.spec.node_name
+        if step.name in hosts.BOOTS and node in self._fleet.nodes:
+            self._fleet.boot(node)
+        if step.name == "replace":
+            kept.replaced = True
+            self._later(now, lambda: self._fleet.renew(node, now))
+        if hosts.heals(step) and self._heals(kept.record, rung):
+            self._later(now + hosts.HEALS_AFTER, lambda: self._healed(kept))
+
+    def _answer_waiting(self, kept: Kept, name: str) -> None:
+        record = kept.job.record
+        if record is None or not kept.job.in_flight:
+            return
+        if kept.obj.spec.ladder[record.rung].steps[record.index].name == name:
+            self._answer(kept, record.request_id)
+
+    def _healed(self, kept: Kept) -> None:
+        kept.healed = True
+        self._cure(kept.record.node, kept.record.rule)
+        self._wake(kept, self._clock.now())
+
+    # -- ports of the job controller: its store ---------------------------------------------------
+
+    def get(self, key: str) -> Job | None:
+        kept = self._kept.get(key)
+        return kept.job if kept is not None else None
+
+    async def save(self, before: Job, after: Job) -> Job:
+        kept = self._kept[before.name]
+        kept.job, kept.past = after, None
+        kept.obj = kept.obj.model_copy(update={"status": after.status})
+        told(kept.record, before, after, self._clock.now())
+        old, new = before.status, after.status
+        if (old.phase, old.evidence_false_since) != (new.phase, new.evidence_false_since):
+            self._moved(kept.record.node)
+        return after
+
+    async def settled(self, job: Job) -> None:
+        pass
+
+    async def emit(self, job: Job, event: Event) -> None:
+        pass
+
+    # -- its effects ------------------------------------------------------------------------------
+
+    async def set_finalizer(self, job: Job, on: bool) -> Job:
+        kept = self._kept[job.name]
+        kept.job = replace(kept.job, finalizer=on)
+        return kept.job
+
+    async def delete(self, job: Job) -> None:
+        kept = self._kept.pop(job.name)
+        self._of_node[kept.record.node].remove(kept)
+        self._moved(kept.record.node)
+
+    async def cordon(self, job: Job) -> None:
+        name = job.spec.node_name
+        node = self._fleet.get(name)
+        if node is not None and not node.spec.unschedulable:
+            self._fleet.annotate(name, {CORDONED_BY: job.mark})
+            self._fleet.cordon(name, True)
+
+    async def uncordon(self, job: Job) -> None:
+        name = job.spec.node_name
+        node = self._fleet.get(name)
+        if node is not None and seen(node).cordoned_by == job.mark:
+            self._fleet.annotate(name, {CORDONED_BY: None})
+            self._fleet.cordon(name, False)
+
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
+        now = self._clock.now() + hosts.GRACE
+        kept = self._kept[job.name]
+        kept.leaving = tuple(now + n * hosts.EACH_POD for n in range(len(pods)))
+        if kept.leaving:
+            self._later(kept.leaving[-1], lambda: self.wake_node(kept.record.node))
+        return Heard(Act.EVICT, evicted=pods)
+
+    async def notify(self, job: Job) -> str:
+        return ""
+
+    async def label(self, job: Job) -> None:
+        step = job.step.label if job.step is not None else None
+        if step is not None:
+            self._fleet.label(job.spec.node_name, {step.key: step.value})
+
+    async def annotate(self, job: Job) -> None:
+        step = job.step.annotate if job.step is not None else None
+        if step is not None:
+            self._fleet.annotate(job.spec.node_name, {step.key: step.value})
+
+    # -- what it reads ----------------------------------------------------------------------------
+
+    def seen(self, job: Job) -> NodeSeen | None:
+        node = self._fleet.get(job.spec.node_name)
+        if self._kept[job.name].replaced:
+            return NodeSeen(unschedulable=True)  # nothing of ours is on the new one
+        return seen(node) if node is not None and same(node, job) else None
+
+    async def fault(self, job: Job) -> Fault:
+        kept = self._kept[job.name]
+        if kept.replaced:
+            return Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
+        fault = await self._judge.fault(job)
+        checked = kept.obj.spec.ladder[job.status.rung].verify.checks
+        if checked and kept.healed:
+            return replace(fault, gone=Truth.TRUE)
+        return fault
+
+    def pods_left(self, job: Job) -> Pods:
+        kept, now = self._kept[job.name], self._clock.now()
+        count = self._fleet.reporters[job.spec.node_name].pods
+        if not kept.leaving and count:
+            return Pods(count, tuple(f"pods/{n}" for n in range(count)))
+        return Pods(sum(at > now for at in kept.leaving))
+
+
+def _past(kept: Kept) -> Past:
+    if kept.past is None:
+        kept.past = Past.of(kept.obj)
+    return kept.past
+
+
+class _Reads:
+    """The controller's World under its protocol's names."""
+
+    def __init__(self, jobs: Jobs, budget: Budget) -> None:
+        self._jobs, self._budget = jobs, budget
+        self.fault = jobs.fault
+
+    def fresh(self) -> bool:
+        return True
+
+    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
+        return self._jobs.seen(job)
+
+    async def check(self, permit: str, seconds: float) -> Verdict | None:
+        return self._budget.check(permit, seconds)
+
+    async def pods(self, job: Job) -> Pods:
+        return self._jobs.pods_left(job)
+
+    async def unavailable(self, job: Job, now: datetime) -> timedelta:
+        return timedelta(0)
