@@ -52,3 +52,17 @@ def lint(
             files, output=Format(output), strict=strict, known=others, conditions=conditions
         )
         raise typer.Exit(code)
+
+
+@rules_app.command("schema")
+def schema(
+    kind: Annotated[str, typer.Option("--kind", help="As in `kind:` of the file.")] = (
+        "NodeRemedier"
+    ),
+) -> None:
+    """Print the JSON schema of a kind, for editors that check and complete YAML."""
+    from kubenode.cli.exits import explained
+    from kubenode.cli.schema import schema as work
+
+    with explained():
+        raise typer.Exit(work(kind))

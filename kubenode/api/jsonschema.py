@@ -1,0 +1,131 @@
+"""JSON schemas of our kinds for editors, draft 2020-12, written from the models.
+
+    python -m kubenode.api.jsonschema            write docs/reference/schema
+    python -m kubenode.api.jsonschema --check    exit 1 and name the files that differ
+
+An editor with a YAML language server checks and completes a rule that begins with
+
+    # yaml-language-server: $schema=noderemedier.json
+
+The schema says what the models say, but for what only code can: that a pattern is RE2, that a time
+zone exists, that a rule compiles. `kubenode rules lint` says these.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from kubenode.api.base import API_VERSION, Resource
+from kubenode.api.duration import PATTERN as DURATION
+from kubenode.api.duration import format_duration
+from kubenode.api.generated import ROOT, run
+from kubenode.api.structural import plain, without_null
+from kubenode.api.v1alpha1 import KINDS
+
+FOLDER = ROOT / "docs" / "reference" / "schema"
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+Schema = dict[str, Any]
+
+ONE_OF_ITS_FIELDS: Schema = {"minProperties": 1, "maxProperties": 1}
+MORE: Mapping[str, Schema] = {
+    "Expression": ONE_OF_ITS_FIELDS,
+    "Step": ONE_OF_ITS_FIELDS,
+    "NodeSelection": {"oneOf": [{"required": ["all"]}, {"required": ["selector"]}]},
+    "NodeRemedierSpec": {
+        "oneOf": [{"required": ["ladder", "mode"]}, {"required": ["infer"]}],
+    },
+}
+"""What the validators of these models check beside their fields."""
+BARE = frozenset({"Step"})
+"""Models whose fields may be written without a value: `- cordon:`."""
+OPEN = frozenset({"ObjectMeta"})
+"""Models that pass over fields that the API server writes."""
+_SPAN = TypeAdapter(timedelta)
+
+
+def schema(kind: type[Resource]) -> Schema:
+    """The schema of `kind` as people write it: camelCase, unknown fields refused."""
+    made = of_model(kind, kind.resource.kind)
+    made["required"] = ["apiVersion", "kind", *made["required"]]
+    return {
+        "$schema": DRAFT,
+        "$id": f"https://{API_VERSION}/{kind.resource.kind.lower()}.json",
+        "title": f"{kind.resource.kind} ({API_VERSION})",
+    } | made
+
+
+def of_model(model: type[BaseModel], name: str) -> Schema:
+    """The schema of any model, with the models below it under `$defs`."""
+    given = model.model_json_schema(by_alias=True)
+    definitions = given.pop("$defs", {})
+    made = _object(given, name)
+    if definitions:
+        made["$defs"] = {key: _object(one, key) for key, one in sorted(definitions.items())}
+    return made
+
+
+def _object(given: Schema, name: str) -> Schema:
+    made = _value(given)
+    made.pop("title", None)
+    if name in OPEN:
+        made.pop("additionalProperties", None)
+    if name == "NodeRemedierSpec":
+        made["required"] = [field for field in made["required"] if field != "mode"]
+    fields = made.get("properties", {})
+    for field, one in fields.items():
+        one.pop("title", None)
+        if name in BARE:
+            fields[field] = {"anyOf": [one, {"type": "null"}]}
+    return made | dict(MORE.get(name, {}))
+
+
+def _value(given: Schema) -> Schema:
+    """`given` without its option to be null, which YAML readers would suggest, and in one line."""
+    given = without_null(given)
+    made: Schema = {}
+    for key, value in given.items():
+        match key, value:
+            case (("emptyMeansAbsent" | "deepest" | "title"), _):
+                continue
+            case "x-kubernetes-int-or-string", _:
+                made["type"] = ["integer", "string"]
+            case "description", str():
+                made[key] = plain(value)
+            case "default", None:
+                continue
+            case "default", str() if given.get("pattern") == DURATION:
+                made[key] = format_duration(_SPAN.validate_python(value))
+            case (("properties" | "$defs"), dict()):
+                made[key] = {name: _value(one) for name, one in value.items()}
+            case (("items" | "additionalProperties"), dict()):
+                made[key] = _value(value)
+            case "anyOf", list():
+                made[key] = [_value(one) for one in value]
+            case _:
+                made[key] = value
+    if given.get("emptyMeansAbsent"):
+        kept = made.pop("description", "")
+        empty = {"enum": ["", {}]}
+        made = ({"description": kept} if kept else {}) | {"anyOf": [made, empty]}
+    return made
+
+
+def text(kind: type[Resource]) -> str:
+    return json.dumps(schema(kind), indent=2, ensure_ascii=False) + "\n"
+
+
+def files() -> dict[str, str]:
+    """File name to content, one file a kind."""
+    return {f"{kind.resource.kind.lower()}.json": text(kind) for kind in KINDS}
+
+
+def main(arguments: list[str]) -> int:
+    return run({FOLDER / name: content for name, content in files().items()}, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
