@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 from kubenode.runtime.clock import Clock
@@ -20,7 +19,7 @@ from rules.truth import Truth
 TURN = 32
 """FactSets made before the loop has its turn."""
 BATCH = 256
-"""Nodes per call of the engine: what it remembers of them is dropped after it."""
+"""Nodes per call of the engine. Without a second one it remembers none of them."""
 
 
 class Fleet(Protocol):
@@ -70,21 +69,18 @@ async def estimate(
     loop = asyncio.get_running_loop()
     counts = {id_: Count() for id_ in asked}
     nodes = list(fleet.nodes())
+    diagnoser = Diagnoser()
+    await loop.run_in_executor(threads, diagnoser.load, rules)
     for names in _several(nodes, BATCH):
         factsets: list[FactSet] = []
         for some in _several(names, TURN):
             found = (fleet.facts(name) for name in some)
             factsets += [facts for facts in found if facts is not None]
             await clock.sleep(0)
-        for diagnosis in await loop.run_in_executor(threads, _said, rules, factsets, clock.now()):
+        now = clock.now()
+        for diagnosis in await loop.run_in_executor(threads, diagnoser.diagnose, factsets, now):
             _add(counts, diagnosis)
     return Estimate(len(nodes), counts)
-
-
-def _said(rules: Sequence[Rule], factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
-    diagnoser = Diagnoser()
-    diagnoser.load(rules)
-    return diagnoser.diagnose(factsets, now)
 
 
 def _add(counts: Mapping[str, Count], diagnosis: Diagnosis) -> None:

@@ -14,7 +14,7 @@ from kubenode.runtime.clock import Clock
 from remedy.job.model import unsupported
 from remedy.registry.select import id_of
 from remedy.webhook import estimate
-from remedy.webhook.neighbours import chained, readers
+from remedy.webhook.neighbours import chained, readers, upstream
 from remedy.webhook.verdict import Examination
 from rules.lint import lint
 from rules.program import Rule, compile_program
@@ -67,8 +67,8 @@ class Examiner:
 
     async def _sized(self, seen: Examination, others: Sequence[NodeRemedier]) -> Examination:
         named = {id_of(rule): rule for rule in (seen.rule, *seen.affected.values())}
-        near = [*chained(seen.rule, others), seen.rule]
-        loaded = {id_of(rule): Rule(id_of(rule), rule) for rule in near}
+        needed = [*upstream(named.values(), others), *named.values()]
+        loaded = {id_of(rule): Rule(id_of(rule), rule) for rule in needed}
         found = await estimate.estimate(
             list(loaded.values()), named.keys(), self._fleet, self._clock, self._threads
         )

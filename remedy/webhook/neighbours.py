@@ -40,6 +40,24 @@ def chained(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> list[Nod
     return [rule for rule in known if inferred(rule) or asked[rule.metadata.name]]
 
 
+def upstream(rules: Iterable[NodeRemedier], others: Iterable[NodeRemedier]) -> list[NodeRemedier]:
+    """Of `others`, those that infer what `rules` read, on and on: what it takes to judge them."""
+    by_fact: dict[str, list[NodeRemedier]] = {}
+    for rule in loadable(others):
+        if fact := inferred(rule):
+            by_fact.setdefault(fact, []).append(rule)
+    found: dict[str, NodeRemedier] = {}
+    seen: set[str] = set()
+    # All rules that infer one fact belong together, so also those beside one of `rules`.
+    wanted = {fact for rule in rules for fact in (*facts_asked(rule), inferred(rule))}
+    while wanted := (wanted & by_fact.keys()) - seen:
+        seen |= wanted
+        new = {rule.metadata.name: rule for fact in wanted for rule in by_fact[fact]}
+        found |= new
+        wanted = {fact for rule in new.values() for fact in facts_asked(rule)}
+    return list(found.values())
+
+
 def readers(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> Mapping[str, NodeRemedier]:
     """By name, the rules whose matches follow from the candidate's: through its fact, on and on."""
     found: dict[str, NodeRemedier] = {}
