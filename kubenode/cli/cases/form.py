@@ -1,0 +1,368 @@
+"""The form of a labelled case, strict: a word that is not known is a mistake of who wrote it.
+
+Times are seconds, sizes bytes, shares percent, as the names of the fields say. What a case does
+not say of `facts` is unknown, never healthy. docs/reference/rules-report.md tells what each field
+is for.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
+
+
+class Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RepairClass(StrEnum):
+    """What a first job does, mildest first within `LEVELS`."""
+
+    NONE_OBSERVE = "none_observe"
+    NOTIFY_ONLY = "notify_only"
+    PARSE_ERROR = "parse_error"
+    HOLD_STORM = "hold_storm"
+    RESTART_SERVICE = "restart_service"
+    DELETE_SANDBOX = "delete_sandbox"
+    CLEAN_DISK = "clean_disk"
+    TUNE_SYSCTL = "tune_sysctl"
+    CORDON_ONLY = "cordon_only"
+    CORDON_WAIT_HUMAN = "cordon_wait_human"
+    UNCORDON_AFTER_EVENT = "uncordon_after_event"
+    EVICT_DRAIN = "evict_drain"
+    CORDON_DRAIN_WAIT_HUMAN = "cordon_drain_wait_human"
+    APPROVE_EVENT = "approve_event"
+    CORDON_DRAIN_REBOOT = "cordon_drain_reboot"
+    GPU_RESET = "gpu_reset"
+    CORDON_DRAIN_REPLACE = "cordon_drain_replace"
+    FENCE_OUT_OF_SERVICE = "fence_out_of_service"
+
+    @property
+    def level(self) -> int:
+        """How much it can hurt, 0 (the node is left alone) to 4 (disruptive)."""
+        return next(level for level, classes in enumerate(LEVELS) if self in classes)
+
+    @property
+    def acts(self) -> bool:
+        return self.level >= 1
+
+
+_R = RepairClass
+LEVELS: tuple[frozenset[RepairClass], ...] = (
+    frozenset({_R.NONE_OBSERVE, _R.NOTIFY_ONLY, _R.PARSE_ERROR, _R.HOLD_STORM}),
+    frozenset({_R.RESTART_SERVICE, _R.DELETE_SANDBOX, _R.CLEAN_DISK, _R.TUNE_SYSCTL}),
+    frozenset({_R.CORDON_ONLY, _R.CORDON_WAIT_HUMAN, _R.UNCORDON_AFTER_EVENT}),
+    frozenset({_R.EVICT_DRAIN, _R.CORDON_DRAIN_WAIT_HUMAN, _R.APPROVE_EVENT}),
+    frozenset(
+        {_R.CORDON_DRAIN_REBOOT, _R.GPU_RESET, _R.CORDON_DRAIN_REPLACE, _R.FENCE_OUT_OF_SERVICE}
+    ),
+)
+
+Ago = Annotated[StrictInt | StrictFloat, Field(le=0)]
+"""Seconds relative to `now`."""
+Seconds = Annotated[StrictInt | StrictFloat, Field(ge=0)]
+Number = Annotated[StrictInt | StrictFloat, Field(ge=0)]
+Percent = Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)]
+Count = Annotated[StrictInt, Field(ge=0)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=253)]
+Word = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class ConditionSignal(Form):
+    """`held_s` None is an entry of history; `heartbeat_age_s` None: its reporter is alive."""
+
+    signal: Literal["condition"]
+    node: Name
+    at_s: Ago
+    type: Name
+    status: Literal["True", "False", "Unknown"]
+    reason: StrictStr = ""
+    message: StrictStr = ""
+    held_s: Seconds | None = None
+    heartbeat_age_s: Seconds | None = None
+
+
+class EventSignal(Form):
+    """`window_s` None: the window of the rule that reads it."""
+
+    signal: Literal["event"]
+    node: Name
+    at_s: Ago
+    reason: Name
+    message: StrictStr = ""
+    count: Annotated[StrictInt, Field(ge=1)]
+    window_s: Seconds | None = None
+
+
+class LogSignal(Form):
+    signal: Literal["log"]
+    node: Name
+    at_s: Ago
+    source: Literal[
+        "kernel", "kubelet", "containerd", "systemd", "etcd", "smartd", "gpu_reset_tool"
+    ]
+    text: StrictStr
+
+
+class AlertSignal(Form):
+    signal: Literal["alert"]
+    at_s: Ago
+    status: Literal["firing", "resolved"]
+    labels: dict[str, StrictStr]
+
+
+class HostEventSignal(Form):
+    signal: Literal["host_event"]
+    at_s: Ago
+    provider: Literal["aws", "azure", "gcp", "alibaba"]
+    transport: Name
+    payload: Any
+
+
+Signal = Annotated[
+    ConditionSignal | EventSignal | LogSignal | AlertSignal | HostEventSignal,
+    Field(discriminator="signal"),
+]
+
+
+class Workload(Form):
+    kind: Name
+    gang: StrictBool = False
+    checkpoint_age_s: Seconds | None = None
+
+
+class OpenHostEvent(Form):
+    provider: Literal["aws", "azure", "gcp", "alibaba"]
+    event_id: StrictStr | None = None
+    type: Name
+    phase: Name
+    duration_s: Number | None = None
+
+
+class RecentAction(Form):
+    """By us, on this node."""
+
+    action: Name
+    ok: StrictBool
+    age_s: Seconds
+
+
+class Restarts(Form):
+    unit: Name
+    count: Count
+    window_s: Annotated[StrictInt | StrictFloat, Field(gt=0)]
+
+
+class RunningJob(Form):
+    step: Name
+    state: Name
+    elapsed_s: Seconds
+
+
+class Pdb(Form):
+    name: Name
+    disruptions_allowed: Count
+
+
+class FleetFacts(Form):
+    """`in_remediation` is not counted in `unhealthy`."""
+
+    nodes: Annotated[StrictInt, Field(ge=1)] | None = None
+    unhealthy: Count = 0
+    in_remediation: Count = 0
+    cordoned_in_window: Count = 0
+    window_s: Seconds | None = None
+    repairs_last_hour: Count = 0
+    pods_affected: Count = 0
+
+
+Unit = Literal["active", "inactive", "failed"]
+
+
+class Facts(Form):
+    """What a probe, the API or the job store would answer at `now`; None is unknown."""
+
+    node_roles: list[Literal["control-plane", "etcd", "worker"]] = Field(default_factory=list)
+    control_plane_total: Count | None = None
+    platform: Literal["vm", "bare_metal"] | None = None
+    instance: StrictStr | None = None
+    node_of_instance: dict[str, Name] = Field(default_factory=dict)
+    node_object: Literal["present", "absent"] | None = None
+    cloud_state: Literal["running", "stopped", "absent", "unknown"] | None = None
+    agent: Literal["alive", "dead"] | None = None
+    kubelet_state: Literal["running", "stopped", "hung"] | None = None
+    runtime_state: Literal["ok", "hung", "error", "failed_after_restart"] | None = None
+    units: dict[str, Unit] = Field(default_factory=dict)
+    write_test: Literal["ok", "erofs"] | None = None
+    write_test_path: StrictStr | None = None
+    disk_used_pct: Percent | None = None
+    inodes_used_pct: Percent | None = None
+    disk_space_ok: StrictBool | None = None
+    images_unused_bytes: Count | None = None
+    clock_synchronized: StrictBool | None = None
+    clock_offset_s: StrictInt | StrictFloat | None = None
+    boot_clock_wrong: StrictBool | None = None
+    d_state_process: StrictBool | None = None
+    pid_max: Count | None = None
+    pid_top_owner: Literal["workload", "system"] | None = None
+    cgroup_count: Count | None = None
+    inotify_watches_max: Count | None = None
+    netns_count_high: StrictBool | None = None
+    device_role: dict[str, Literal["root", "runtime", "data_volume"]] = Field(default_factory=dict)
+    pods_stuck_terminating: Count | None = None
+    statefulset_pods: StrictBool | None = None
+    workloads: list[Workload] | None = None
+    attached_node: Name | None = None
+    nfs_server: StrictStr | None = None
+    nodes_same_fault: Annotated[StrictInt, Field(ge=1)] | None = None
+    recent_change: StrictBool | None = None
+    stuck_s: Seconds | None = None
+    taints: list[StrictStr] = Field(default_factory=list)
+    """`key[:effect]`."""
+    annotations: dict[str, StrictStr] = Field(default_factory=dict)
+    unschedulable_before: StrictBool | None = None
+    cordoned_by: Literal["kubenode", "other"] | None = None
+    open_host_events: list[OpenHostEvent] = Field(default_factory=list)
+    recent_actions: list[RecentAction] = Field(default_factory=list)
+    restarts: list[Restarts] = Field(default_factory=list)
+    pool: Name | None = None
+    pool_last_repair: Literal["succeeded", "failed"] | None = None
+    job: RunningJob | None = None
+    pdb: list[Pdb] = Field(default_factory=list)
+    eviction_denied_by: Name | None = None
+    fleet: FleetFacts | None = None
+
+
+class Policy(Form):
+    """Limits in force for one case; what it does not name has Defender's default."""
+
+    max_unhealthy_pct: Percent | None = None
+    applies_above_nodes: Count | None = None
+    max_unhealthy: Count | None = None
+    min_healthy: Count | None = None
+    max_cordoned_pct: Percent | None = None
+    window_s: Seconds | None = None
+    max_repairs_per_hour: Annotated[StrictInt, Field(ge=1)] | None = None
+    node_cooldown_s: Seconds | None = None
+    max_control_plane_in_repair: Annotated[StrictInt, Field(ge=1)] | None = None
+    pool_serial: StrictBool | None = None
+    stop_pool_on_failure: StrictBool | None = None
+    drain_timeout_s: Seconds | None = None
+
+
+class When(StrEnum):
+    """When an action is wrong.
+
+    ALWAYS      not before a person approves, at any step
+    UNAPPROVED  the same, and fine once approved
+    FIRST       not as the first changing step
+    SOLE        not as the only changing step
+    REPEAT      not more than once without another step in between
+    UNVERIFIED  only after a probe has answered for it
+    MANY        one node at a time
+    """
+
+    ALWAYS = "always"
+    UNAPPROVED = "unapproved"
+    FIRST = "first"
+    SOLE = "sole"
+    REPEAT = "repeat"
+    UNVERIFIED = "unverified"
+    MANY = "many"
+
+
+class MustNot(Form):
+    action: Word
+    when: When
+
+
+class Parsed(Form):
+    """Normalized host events out of the parser."""
+
+    open: Count
+    finished: Count
+
+
+class Expected(Form):
+    fault_class: Word
+    fault_also_ok: list[Word] = Field(default_factory=list)
+    repair_class: RepairClass
+    also_ok: list[RepairClass] = Field(default_factory=list)
+    escalates_to: RepairClass | None = None
+    first_action: Word
+    target: Name | None = None
+    max_jobs: Count | None = None
+    parsed: Parsed | None = None
+    must_not: list[MustNot] = Field(default_factory=list)
+
+    @property
+    def allowed(self) -> tuple[RepairClass, ...]:
+        return (self.repair_class, *self.also_ok)
+
+    @property
+    def names_target(self) -> bool:
+        """A target of null means that no node must be acted on; left out is the case's node."""
+        return "target" in self.model_fields_set
+
+
+class Kind(StrEnum):
+    CONDITION = "condition"
+    EVENT = "event"
+    LOG = "log"
+    ALERT = "alert"
+    HOST_EVENT = "host_event"
+    FLEET = "fleet"
+    GUARD = "guard"
+
+
+class Stage(StrEnum):
+    """Whose answer is judged."""
+
+    PARSE = "parse"
+    DECIDE = "decide"
+    GATE = "gate"
+    JOB = "job"
+
+
+class Case(Form):
+    """`why` and `outcome` are for people and never fed."""
+
+    id: Name
+    kind: Kind
+    stage: Stage
+    node: Name
+    now: datetime
+    signals: list[Signal] = Field(min_length=1)
+    facts: Facts = Field(default_factory=Facts)
+    policy: Policy = Field(default_factory=Policy)
+    expected: Expected
+    why: StrictStr = ""
+    outcome: StrictStr = ""
+    truth: Literal["B", "C"]
+    input_truth: Literal["verbatim", "shortened", "assembled"]
+    source: StrictStr
+
+    @field_validator("now")
+    @classmethod
+    def _has_a_zone(cls, now: datetime) -> datetime:
+        if now.tzinfo is None:
+            raise ValueError("no time zone: write it as 2026-01-10T10:00:30Z")
+        return now
+
+    @model_validator(mode="after")
+    def _oldest_first(self) -> "Case":
+        ages = [signal.at_s for signal in self.signals]
+        if ages != sorted(ages):
+            raise ValueError("signals: not in the order of time: write the oldest first")
+        return self

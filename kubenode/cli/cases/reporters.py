@@ -1,0 +1,51 @@
+"""Which component writes Events of a reason: the form of a case does not say it, a real Event does.
+
+Facts of the upstream detectors, not of our rules: node-problem-detector's sources (the `source` of
+each shipped monitor configuration), the kubelet, the node controller, and the agents of vendors.
+Of a reason that is not known here the reporter stays unknown.
+"""
+
+_BY_COMPONENT = {
+    "kernel-monitor": (
+        "OOMKilling", "TaskHung", "UnregisterNetDevice", "KernelOops", "Ext4Error", "Ext4Warning",
+        "IOError", "MemoryReadError", "CperHardwareErrorCorrected",
+        "CperHardwareErrorRecoverable", "DockerHung", "KernelHasNoDeadlock", "XfsHasShutdown",
+        "CperHardwareErrorFatal",
+    ),
+    "docker-monitor": ("CorruptDockerImage", "DockerContainerStartupFailure"),
+    "systemd-monitor": ("KubeletStart", "DockerStart", "ContainerdStart"),
+    "abrt-adaptor": ("CCPPCrash", "UncaughtException", "XorgCrash", "VMcore"),
+    "readonly-monitor": ("FilesystemIsReadOnly",),
+    "network-custom-plugin-monitor": ("ConntrackFull", "DNSUnreachable"),
+    "ntp-custom-plugin-monitor": ("NTPIsDown",),
+    "windows-defender-custom-plugin-monitor": ("WindowsDefenderThreatsDetected",),
+    "windows-containerd-monitor": (
+        "ContainerCreationFailed", "CorruptContainerImageLayer", "HCSEmptyLayerchain",
+    ),
+    "kubelet": (
+        "ImageGCFailed", "FreeDiskSpaceFailed", "EvictionThresholdMet", "InvalidDiskCapacity",
+        "Failed", "FailedMount", "FailedCreatePodSandBox", "BackOff", "Pulled", "Created",
+        "Started", "SystemOOM",
+    ),
+    "node-controller": ("NodeNotReady", "NodeReady"),
+    "attachdetach-controller": ("FailedAttachVolume",),
+    "aws-node-termination-handler": ("RebalanceRecommendation",),
+    "eks-node-monitoring-agent": (
+        "SoftLockup", "AppBlocked", "AppCrash", "ApproachingKernelPidMax",
+        "ApproachingMaxOpenFiles", "ClockUnsynchronized", "ConntrackExceededKernel",
+        "ExcessiveZombieProcesses", "KernelBug", "KubeletFailed", "LivenessProbeFailures",
+        "ServiceFailedToStart", "ContainerRuntimeFailed", "MissingDefaultRoutes",
+        "MissingIPRoutes", "MissingIPRules", "PPSExceeded", "KubeProxyNotReady", "PortConflict",
+        "UnexpectedRejectRule", "LinkLocalExceeded", "BandwidthInExceeded",
+        "BandwidthOutExceeded", "ConntrackExceeded", "IPAMDNoIPs", "EFAErrorMetric",
+        "NvidiaNCCLError", "NvidiaPCIeError", "NvidiaPageRetirement", "NvidiaPowerError",
+        "NvidiaThermalError", "EBSVolumeIOPSExceeded", "EtcHostsMountFailed", "IODelays",
+        "XFSSmallAverageClusterSize", "BlockDeviceIOError",
+    ),
+}  # fmt: skip
+_COMPONENT = {reason: name for name, reasons in _BY_COMPONENT.items() for reason in reasons}
+
+
+def component(reason: str) -> str:
+    """The `source.component` of an Event with this reason, "" if it is not known."""
+    return _COMPONENT.get(reason, "")
