@@ -1,0 +1,195 @@
+"""One case through the code that decides: facts, rules, choice, Kube Defender, the first job.
+
+The decision is the one at the case's `now`. What must still happen for it, answers of probes and
+the wait for a stronger rule, may take its time; a rule that would match only later has no say.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kubenode.api.v1alpha1 import Disruption, JobPhase, NodeRemedier
+from kubenode.api.v1alpha1.leaves import FactLeaf
+from kubenode.cli.cases.actions import actions_of
+from kubenode.cli.cases.form import Case, Kind, Stage
+from kubenode.cli.cases.limits import policy_of
+from kubenode.cli.cases.setting import Setting, setting, uid_of
+from kubenode.cli.replay.records import JobRecord
+from kubenode.cli.replay.world import World
+from remedy.job.model import CloseReason
+from remedy.remedier.decide import Why
+from remedy.remedier.past import Past
+from rules.atoms import read
+from rules.diagnose import Match
+from rules.truth import Truth
+
+ANSWERS = timedelta(seconds=15)
+"""Longer than a probe takes to be answered in a simulation."""
+PERMITS = timedelta(seconds=30)
+"""In which Kube Defender has said its word to every job of the moment."""
+SECOND = timedelta(seconds=1)
+LATER_KINDS = {
+    Kind.LOG: "log lines wait for the agent's log watcher",
+    Kind.ALERT: "alerts wait for Host Doctor's receiver",
+    Kind.HOST_EVENT: "host events wait for Host Doctor's parsers",
+}
+LATER_STAGES = {
+    Stage.PARSE: "parsers wait for the agent's log watcher and Host Doctor",
+    Stage.GATE: "the gate waits for Kube Defender's breaker",
+    Stage.JOB: "running jobs wait for the further steps of the job controller",
+}
+
+
+def later(case: Case) -> str:
+    """Why the case is not judged yet, "" if it is."""
+    return LATER_KINDS.get(case.kind) or LATER_STAGES.get(case.stage) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a case.
+
+    job      the first job for the case's node, with Kube Defender's word; None: none was made
+    winner   the first rule in the order of choice whose evidence is true; None: none
+    held     why the winner made no job
+    storm    what held it is a fact of the fleet
+    asked    probes that were asked of the node, in order
+    granted  jobs of any node that were given a permit
+    skipped  parts of the case that were not played
+    """
+
+    job: JobRecord | None
+    winner: NodeRemedier | None
+    held: Why | None
+    storm: bool
+    asked: tuple[str, ...]
+    granted: int
+    skipped: tuple[str, ...]
+
+
+def drive(case: Case, rules: Sequence[NodeRemedier]) -> Outcome:
+    made = setting(case)
+    outcome = _drive(case, rules, made, ())
+    if not case.facts.recent_actions or outcome.job is None:
+        return outcome
+    past = past_of(case, outcome.job.rule)
+    return _drive(case, rules, made, past) if past else outcome
+
+
+def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
+    """The recent actions as jobs of the rule that would act now, where its ladder has them."""
+    found = []
+    for number, action in enumerate(case.facts.recent_actions):
+        rung = next(
+            (
+                index
+                for index, rung in enumerate(rule.spec.ladder or ())
+                for step in rung.steps
+                if action.action in actions_of(step)
+            ),
+            None,
+        )
+        if rung is None:
+            continue
+        at = case.now - timedelta(seconds=action.age_s)
+        found.append(
+            Past(
+                name=f"earlier-{number}",
+                node_uid=uid_of(case.node),
+                remedier=rule.metadata.name,
+                fault_class=rule.spec.fault_class,
+                phase=JobPhase.SUCCEEDED if action.ok else JobPhase.FAILED,
+                created=at,
+                acted=True,
+                acted_at=at,
+                rung=rung,
+                closed=at,
+                reason=CloseReason.PROVEN if action.ok else CloseReason.GAVE_UP,
+                false_since=at,
+            )
+        )
+    return tuple(found)
+
+
+class _Remembering(World):
+    """A world in which one node has a past."""
+
+    remembered: tuple[str, tuple[Past, ...]] = ("", ())
+
+    def _past(self, node: str) -> Sequence[Past]:
+        found: Sequence[Past] = super()._past(node)
+        name, past = self.remembered
+        return [*past, *found] if node == name else found
+
+
+def _drive(
+    case: Case, rules: Sequence[NodeRemedier], made: Setting, past: tuple[Past, ...]
+) -> Outcome:
+    policy = policy_of(case)
+    world = _Remembering(rules, policies=[policy] if policy else (), start=made.start)
+    world.remembered = (case.node, past)
+    for name, look in made.looks.items():
+        world.add_node(name, look)
+    world.feed(*made.entries)
+    world.run_until(case.now)
+    matches = world.matches(case.node)
+    say = {m.rule_id for m in matches if m.evidence is Truth.TRUE or m.probes}
+    job = _first_job(world, case, say)
+    if job is not None:
+        world.run_until(world.now + PERMITS)
+    granted = [r for r in world.jobs if r.permit_at is not None]
+    winner, held, storm = _winner(world, case, job, say)
+    return Outcome(
+        job, winner, held, storm, tuple(world.asked(case.node)), len(granted), made.skipped
+    )
+
+
+def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
+    """The job of the decision at `now`: made until then, or by a rule that had a say in it."""
+    names = {id_.rpartition("@")[0] for id_ in say}
+    rules = [world.rules[name] for name in names if name in world.rules]
+    if not rules and not world.jobs_of(case.node):
+        return None
+    wait = max((rule.spec.group_wait for rule in rules), default=timedelta(0))
+    end = case.now + wait + ANSWERS
+    while not world.jobs_of(case.node) and world.now < end:
+        world.run_until(world.now + SECOND)
+    jobs = world.jobs_of(case.node)
+    return next((j for j in jobs if j.made <= case.now or j.remedier in names), None)
+
+
+def _winner(
+    world: World, case: Case, job: JobRecord | None, say: set[str]
+) -> tuple[NodeRemedier | None, Why | None, bool]:
+    if job is not None:
+        return job.rule, None, False
+    waits = world.waits(case.node)
+    for match in world.matches(case.node):
+        rule = _rule(world, match)
+        if match.evidence is Truth.TRUE and match.rule_id in say and rule is not None:
+            why = waits.get(rule.metadata.name)
+            return rule, why, why is Why.GUARD and _of_the_fleet(world, case, rule)
+    return None, None, False
+
+
+def _rule(world: World, match: Match) -> NodeRemedier | None:
+    rule = world.rules.get(match.rule_id.rpartition("@")[0])
+    return rule if rule is not None and rule.spec.ladder else None
+
+
+def _of_the_fleet(world: World, case: Case, rule: NodeRemedier) -> bool:
+    """Whether a guard that holds the rule looks at more than the node."""
+    facts = world.facts(case.node)
+    if facts is None or rule.spec.unless is None:
+        return False
+    return any(
+        isinstance(leaf, FactLeaf)
+        and leaf.name.split(".")[0] not in ("node", "maintenance", "time")
+        and read(leaf, facts, world.now).truth is Truth.TRUE
+        for leaf in rule.spec.unless.leaves()
+    )
+
+
+def disruptive(job: JobRecord) -> bool:
+    """Whether the rung that the job began with needs a permit."""
+    return job.ladder[job.start_rung].disruption_class is not Disruption.NONE

@@ -1,0 +1,78 @@
+"""What came of a case, in the words of the cases. Pure."""
+
+from collections.abc import Iterator
+
+from kubenode.api.v1alpha1 import Mode, Reason
+from kubenode.cli.cases.actions import WAIT_HUMAN, plan, repair_class
+from kubenode.cli.cases.driving import Outcome, disruptive
+from kubenode.cli.cases.form import Case, RepairClass
+from kubenode.cli.cases.scoring import Prediction
+from kubenode.cli.replay.records import JobRecord
+
+STORM = frozenset(
+    {Reason.MIN_HEALTHY, Reason.BREAKER_OPEN, Reason.COMMON_CAUSE, Reason.DISPLACED_PODS}
+)
+"""Refusals that hold every repair of a scope."""
+QUEUED = frozenset({Reason.CONCURRENCY_LIMIT})
+"""The job has its turn when another is done: it is still what the decision leads to."""
+
+
+def predict(case: Case, outcome: Outcome) -> Prediction:
+    job = outcome.job
+    if job is None:
+        return _held(case, outcome)
+    probes = list(_probes(outcome))
+    refusal = _refusal(job)
+    if job.mode is Mode.DRY_RUN:
+        return _quiet(case, outcome, RepairClass.NONE_OBSERVE, probes)
+    if refusal is not None:
+        storm = refusal in STORM
+        repair = RepairClass.HOLD_STORM if storm else RepairClass.NONE_OBSERVE
+        return _quiet(case, outcome, repair, [*probes, "suppress"])
+    words = plan(job.rule, job.start_rung)
+    repair = repair_class(job.rule, job.start_rung)
+    if job.mode is Mode.APPROVE:
+        words, repair = [WAIT_HUMAN, *words], RepairClass.NOTIFY_ONLY
+    return Prediction(
+        id=case.id,
+        fault_class=job.rule.spec.fault_class,
+        repair_class=repair,
+        plan=[*probes, *words],
+        target=job.node,
+        jobs=max(outcome.granted, 1) if repair.acts else outcome.granted,
+        max_parallel=outcome.granted,
+    )
+
+
+def _held(case: Case, outcome: Outcome) -> Prediction:
+    """No job: nothing matches, or what matches is held back on purpose."""
+    probes = list(_probes(outcome))
+    if outcome.winner is None:
+        return _quiet(case, outcome, RepairClass.NONE_OBSERVE, probes)
+    repair = RepairClass.HOLD_STORM if outcome.storm else RepairClass.NONE_OBSERVE
+    return _quiet(case, outcome, repair, [*probes, "suppress"])
+
+
+def _quiet(case: Case, outcome: Outcome, repair: RepairClass, words: list[str]) -> Prediction:
+    winner = outcome.winner
+    return Prediction(
+        id=case.id,
+        fault_class=winner.spec.fault_class if winner is not None else "none",
+        repair_class=repair,
+        plan=words,
+        max_parallel=outcome.granted,
+    )
+
+
+def _refusal(job: JobRecord) -> Reason | None:
+    """Kube Defender's word against the job, but for its place in a queue."""
+    if not disruptive(job) or job.permit_at is not None or job.hold is None:
+        return None
+    found = next((reason for reason in Reason if reason.value == job.hold.reason), None)
+    return None if found in QUEUED else found
+
+
+def _probes(outcome: Outcome) -> Iterator[str]:
+    """`probe_disk` for the probe `disk` and each of its fields, once."""
+    names = [name.partition(".")[0] for name in outcome.asked]
+    yield from dict.fromkeys(f"probe_{name}" for name in names)
