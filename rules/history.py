@@ -1,62 +1,36 @@
 """What must be remembered of a node to know since when, and how often. Bounded per node.
 
-Times are the caller's: a detector's clock only ever makes a fault look younger, never older.
+Times are the caller's. Since when a condition holds is in rules.held, since when a label is what it
+is in rules.since; what Events occurred is here.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from rules.facts import ConditionFact, EventFact
+from rules.facts import EventFact
+from rules.held import MOST_CONDITIONS, ConditionClock, Report
+from rules.since import ClockSteps, KeyClock
+from rules.text import CLIP, clipped
 
-MOST_CONDITIONS = 128
+__all__ = [
+    "CLIP",
+    "DAWN",
+    "LONGEST_WINDOW",
+    "MOST_CONDITIONS",
+    "MOST_EVENTS",
+    "ClockSteps",
+    "ConditionClock",
+    "EventWindow",
+    "KeyClock",
+    "Report",
+]
+
 MOST_EVENTS = 256
 LONGEST_WINDOW = timedelta(hours=24)
 DAWN = datetime.min.replace(tzinfo=UTC)
 """Before every window."""
-CLIP = 1024
-"""Characters kept of a reason or message: regular expressions read no more."""
-
-
-class ConditionClock:
-    """Since when each condition of one node has its status.
-
-    A change of reason, message or heartbeat moves nothing. At first sight (also after our restart)
-    the time counts from the reporter's lastTransitionTime, and never from earlier; afterwards from
-    the moment at which we saw the status change.
-    """
-
-    def __init__(self) -> None:
-        self._facts: dict[str, ConditionFact] = {}
-
-    def hear(
-        self,
-        type_: str,
-        *,
-        status: str,
-        reason: str,
-        message: str,
-        transition: datetime | None,
-        heard: datetime,
-        now: datetime,
-    ) -> None:
-        """Take in a report. `heard` is the reporter's heartbeat, at most `now`."""
-        known = self._facts.get(type_)
-        reason, message = reason[:CLIP], message[:CLIP]
-        if known is None:
-            if len(self._facts) >= MOST_CONDITIONS:
-                return
-            since = min(transition or now, now)
-        elif known.status == status:
-            since, heard = known.since, max(known.heard, heard)
-        else:
-            since, heard = now, max(known.heard, heard)
-        self._facts[type_] = ConditionFact(type_, status, reason, message, since, heard)
-
-    def facts(self) -> Mapping[str, ConditionFact]:
-        """A copy, so that a FactSet does not change under its reader."""
-        return dict(self._facts)
 
 
 class EventWindow:
@@ -86,18 +60,22 @@ class EventWindow:
         count: int,
         at: datetime,
         first: datetime | None = None,
+        now: datetime | None = None,
     ) -> bool:
         """Whether the Event with this uid has occurred since it was last heard of.
 
         at, first  its last and first occurrence; without `first` only the last is certain
+        now        given, an occurrence that its reporter's clock puts after it was at `now`
         """
+        if now is not None:
+            at, first = min(at, now), min(first, now) if first is not None else None
         before, last = self._counted.pop(uid, (0, None))
         self._know(uid, max(count, before), at if last is None else max(at, last))
         if count <= before:
             return False
         fact = EventFact(
-            reason[:CLIP],
-            message[:CLIP],
+            clipped(reason),
+            clipped(message),
             source,
             severity,
             count - before,
@@ -126,6 +104,12 @@ class EventWindow:
         found = [lost, *self._events] if lost is not None and recent else [*self._events]
         return tuple(e if e.at <= now else replace(e, at=now) for e in found)
 
+    def stepped(self, now: datetime) -> None:
+        """Our wall clock was set and is `now`: what would lie in the future was at `now`."""
+        self._events = deque(_not_after(event, now) for event in self._events)
+        if self._forgotten is not None:
+            self._forgotten = _not_after(self._forgotten, now)
+
     def _know(self, uid: str, count: int, at: datetime) -> None:
         self._counted[uid] = count, at
         while len(self._counted) > MOST_EVENTS:
@@ -151,3 +135,10 @@ class EventWindow:
 
 def _kind(event: EventFact) -> tuple[str, str, str, str]:
     return event.reason, event.message, event.source, event.severity
+
+
+def _not_after(event: EventFact, now: datetime) -> EventFact:
+    if event.at <= now:
+        return event
+    first = min(event.first, now) if event.first is not None else None
+    return replace(event, at=now, first=first)

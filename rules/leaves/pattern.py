@@ -5,6 +5,8 @@ from typing import Any
 
 import re2
 
+from rules.text import encodable
+
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> Any:
@@ -15,23 +17,10 @@ def _compiled(pattern: str) -> Any:
 
 
 def found(pattern: str | None, text: str) -> bool:
-    """Whether RE2 finds `pattern` in `text`; None asks nothing.
-
-    Text that is no valid Unicode (a lone surrogate, from bytes that were no UTF-8) is searched
-    with question marks in the place of what cannot be encoded.
-    """
+    """Whether RE2 finds `pattern` in `text`; None asks nothing."""
     return pattern is None or _compiled(pattern).search(encodable(text)) is not None
 
 
 def whole(pattern: str, text: str) -> bool:
     """Whether `pattern` matches all of `text`."""
     return _compiled(pattern).fullmatch(encodable(text)) is not None
-
-
-def encodable(text: str) -> str:
-    """`text` itself, or without what UTF-8 cannot say."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="replace").decode()
-    return text
