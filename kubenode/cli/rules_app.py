@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig
+from kubenode.cli.options import Context, Kubeconfig, Listing
 
 rules_app = typer.Typer(no_args_is_help=True, help="Write, check, test and look after rules.")
 
@@ -17,6 +17,13 @@ class Findings(StrEnum):
     TEXT = "text"
     JSON = "json"
     SARIF = "sarif"
+
+
+class InstallMode(StrEnum):
+    ENFORCE = "Enforce"
+    APPROVE = "Approve"
+    DRY_RUN = "DryRun"
+    OFF = "Off"
 
 
 @rules_app.command("lint")
@@ -66,3 +73,47 @@ def schema(
 
     with explained():
         raise typer.Exit(work(kind))
+
+
+@rules_app.command("list")
+def list_(
+    pack: Annotated[str | None, typer.Option("--pack", help="Of this pack only.")] = None,
+    output: Annotated[Listing, typer.Option("--output", "-o")] = Listing.TABLE,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="What is installed, instead of what ships.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """List the rules that ship, pack by pack, or with --cluster those that are installed."""
+    from kubenode.cli.exits import explained, run
+    from kubenode.cli.rules_listing import of_cluster, of_library
+
+    if cluster:
+        raise typer.Exit(run(of_cluster(kubeconfig, context, pack, output)))
+    with explained():
+        raise typer.Exit(of_library(pack, output))
+
+
+@rules_app.command("install")
+def install(
+    packs: Annotated[
+        list[str], typer.Argument(metavar="PACK...", help="Packs, PACK/RULE, or `all`.")
+    ],
+    mode: Annotated[
+        InstallMode | None,
+        typer.Option("--mode", help="DryRun for new rules; installed ones keep theirs."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="The API server judges, nothing is written.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Install rules that ship. A rule that a person changed is left alone."""
+    from kubenode.api.v1alpha1 import Mode
+    from kubenode.cli.exits import run
+    from kubenode.cli.rules_install import install as work
+
+    chosen = Mode(mode.value) if mode is not None else None
+    raise typer.Exit(run(work(packs, kubeconfig, context, mode=chosen, dry_run=dry_run)))

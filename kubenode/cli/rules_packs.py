@@ -1,0 +1,55 @@
+"""What an installed rule of the library carries: its pack, and a digest of the rule as it was.
+
+The digest tells a rule that a person changed from one that only an older version of the library
+wrote. The mode is no part of it: switching a rule from DryRun to Enforce is what it is there for.
+"""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.library import packs
+
+PACK = "kubenode.io/pack"
+DIGEST = "kubenode.io/library-digest"
+ALL = "all"
+
+
+def digest(rule: NodeRemedier) -> str:
+    """Of the spec without mode and defaults: the API server fills in defaults, we may add some."""
+    spec = rule.spec.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
+    )
+    spec.pop("mode", None)
+    text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def changed(live: NodeRemedier) -> bool | None:
+    """Whether a person changed an installed rule; None: it is not of the library."""
+    mark = live.metadata.annotations.get(DIGEST)
+    return None if mark is None else mark != digest(live)
+
+
+def chosen(wanted: Sequence[str]) -> dict[str, list[NodeRemedier]]:
+    """The rules of `PACK`, `PACK/RULE` and `all`, by pack. Raises Refusal for what is not there."""
+    there = packs()
+    found: dict[str, dict[str, NodeRemedier]] = {}
+    for word in there if ALL in wanted else wanted:
+        pack, _, name = word.partition("/")
+        if pack not in there:
+            raise Refusal(_unknown("pack", pack, there), Exit.USAGE)
+        rules = {rule.metadata.name: rule for rule in there[pack]}
+        if name and name not in rules:
+            raise Refusal(_unknown(f"pack {pack}: rule", name, rules), Exit.USAGE)
+        found.setdefault(pack, {}).update({name: rules[name]} if name else rules)
+    return {pack: list(rules.values()) for pack, rules in found.items()}
+
+
+def _unknown(what: str, name: str, there: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, list(there), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(filter(None, there))}"
+    return f"{what} {name!r} is not in the library: {hint}"
