@@ -2,15 +2,19 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing
+from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
 
 rules_app = typer.Typer(no_args_is_help=True, help="Write, check, test and look after rules.")
 
 Files = Annotated[list[Path], typer.Argument(help="YAML files, or folders of them.")]
+Rules = Annotated[
+    list[Path] | None,
+    typer.Option("--rules", metavar="PATH", help="Rules; repeatable. Default: those that ship."),
+]
 
 
 class Findings(StrEnum):
@@ -117,3 +121,23 @@ def install(
 
     chosen = Mode(mode.value) if mode is not None else None
     raise typer.Exit(run(work(packs, kubeconfig, context, mode=chosen, dry_run=dry_run)))
+
+
+@rules_app.command("cases")
+def cases(
+    files: Annotated[list[Path], typer.Argument(help="JSON lines of labelled cases.")],
+    rules: Rules = None,
+    output: Annotated[
+        Plain, typer.Option("--output", "-o", help="json: a prediction a line, report on stderr.")
+    ] = Plain.JSON,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also those that can be played but not yet be judged.")
+    ] = False,
+) -> None:
+    """Run labelled cases through the code that decides, and score the answers."""
+    from kubenode.cli.cases.command import command
+    from kubenode.cli.exits import explained
+
+    with explained():
+        form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
+        raise typer.Exit(command(files, rules=rules or (), output=form, all_=all_))
