@@ -6,20 +6,24 @@ them (an object that was built without validation, or stored before a check exis
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from kubenode.api.meta import NodeSelection
 from kubenode.api.v1alpha1 import Expression
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.leaves import (
     COMBINATORS,
     LEAVES,
     AbsentLeaf,
-    ConditionLeaf,
     EventLeaf,
     FactLeaf,
+    HostEventLeaf,
     ProbeLeaf,
 )
-from kubenode.api.v1alpha1.noderemedier import Scope
+from kubenode.api.v1alpha1.noderemedier import Scope, Severity
 from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
+from rules.history import LONGEST_WINDOW
+from rules.leaves.hostevent import CLOSED
 from rules.probes import PROBES, ProbeField
 from rules.rule import CompileError, Rule
 
@@ -70,8 +74,13 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
         else:
             yield from _absent(leaf, f"{path}.absent")
             yield from _leaf(leaf.leaf, f"{path}.absent")
-    elif isinstance(leaf, EventLeaf) and leaf.reason is None and leaf.message is None:
-        yield f"{path}.event", "any event would do: write a reason or a message"
+    elif isinstance(leaf, EventLeaf):
+        if leaf.reason is None and leaf.message is None:
+            yield f"{path}.event", "any event would do: write a reason or a message"
+        if leaf.within > LONGEST_WINDOW:
+            yield f"{path}.event.within", _TOO_LONG
+    elif isinstance(leaf, HostEventLeaf):
+        yield from _host_event(leaf, f"{path}.hostEvent")
     elif isinstance(leaf, FactLeaf):
         known = BUILTIN.get(leaf.name)  # of derived facts the compiler knows the values
         if known is not None and (why := _misfit(leaf, known)):
@@ -84,18 +93,45 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
             yield f"{path}.probe", why
 
 
+def _host_event(leaf: HostEventLeaf, path: str) -> Iterator[Fault]:
+    """A word that no HostEvent has would be a rule that never matches, a guard that never holds."""
+    if (leaf.class_, leaf.source, leaf.phase, leaf.severity) == (None,) * 4:
+        yield path, "any HostEvent would do: write a class, source, phase or severity"
+    for name, said, words in (
+        ("class", leaf.class_, HostEventClass),
+        ("source", leaf.source, HostEventSource),
+        ("phase", leaf.phase, HostEventPhase),
+        ("severity", leaf.severity, Severity),
+    ):
+        known = [str(word) for word in words]
+        if said is not None and said not in known:
+            what = near(said, known) or f": it is {', '.join(known)}"
+            yield f"{path}.{name}", f"no HostEvent has {name} {said!r}{what}"
+    if leaf.phase in CLOSED:
+        yield f"{path}.phase", "a closed HostEvent never counts: write absent, or another phase"
+
+
 def _absent(leaf: AbsentLeaf, path: str) -> Iterator[Fault]:
     inner = leaf.leaf
-    if leaf.for_ and not isinstance(inner, ConditionLeaf):
-        yield f"{path}.for", "absent with `for` is known for conditions only: leave `for` out"
+    if leaf.for_ and isinstance(inner, FactLeaf | ProbeLeaf):
+        why = "what facts and probes were is not remembered: leave `for` out"
+        yield f"{path}.for", why
+    within = inner.within if isinstance(inner, EventLeaf) else timedelta(0)
+    if isinstance(inner, EventLeaf | HostEventLeaf) and leaf.for_ + within > LONGEST_WINDOW:
+        yield f"{path}.for", _TOO_LONG
     if isinstance(inner, FactLeaf) and inner.name in SAME_FAULT:
         yield path, f"{inner.name} cannot be asked with absent: compare it with below"
+
+
+_TOO_LONG = "events are remembered for 24h: ask about less"
 
 
 def _misfit(leaf: FactLeaf | ProbeLeaf, known: Builtin | ProbeField) -> str:
     """Why a comparison never fits what is asked, which would be unknown for ever; "" if it may."""
     wanted = [] if leaf.equals is None else [leaf.equals]
     wanted += leaf.in_ or []
+    if leaf.name == "time.inWindow" and getattr(leaf, "window", None) is None:
+        return "time.inWindow needs `window`"
     if leaf.below is not None or leaf.above is not None:
         fits = known.type == "number"
     elif wanted:
