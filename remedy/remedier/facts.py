@@ -1,7 +1,7 @@
 """One FactSet per node, from what the informers hold and what only time tells.
 
-Kept per node, bounded: since when each condition has its status, by our clock; the events of the
-last windows; when its host last booted. Kept of the whole fleet: what HostEvents and HostProbes
+Kept per node, bounded: what no object tells (remedy.remedier.kept), and the events of the last
+windows. Kept of the whole fleet: what HostEvents and HostProbes
 say, on how many nodes a fault is, and what was inferred of a group. Everything else is read from
 the cache at the moment of asking.
 
@@ -11,7 +11,6 @@ have to look again then, or this one.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -19,22 +18,19 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.kube.objects import Event, Node, NodeCondition
+from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import Answers
 from remedy.remedier import hostevents
-from remedy.remedier.fleet import Fleet, is_ready
+from remedy.remedier.fleet import Fleet
 from remedy.remedier.hostevents import HostEvents
 from remedy.remedier.inferred import WideFacts
+from remedy.remedier.kept import Kept, differs
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
 from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, ProbeFact
-from rules.history import ConditionClock, EventWindow
-
-NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
-"""Reason that kube-controller-manager gives the conditions of a node that fell silent."""
-
+from rules.history import EventWindow
 
 MOST_STRANGERS = 1024
 """Names of which we heard events but know no Node: it may be listed after its events."""
@@ -54,19 +50,6 @@ class Nodes(Cached, Protocol):
     def readable(self, key: str) -> bool:
         """False while the newest version of the object could not be decoded."""
         ...
-
-
-@dataclass(slots=True)
-class Kept:
-    uid: str
-    created: datetime | None
-    boot_id: str
-    booted_at: datetime | None
-    conditions: ConditionClock = field(default_factory=ConditionClock)
-
-    def lived(self, at: datetime) -> bool:
-        """Whether this machine had the name then, not the one before it."""
-        return self.created is None or at >= self.created
 
 
 class FactStore:
@@ -118,17 +101,12 @@ class FactStore:
             self._windows.pop(name, None)
             self._unlearn(name)
             return True
-        kept = self._kept.get(name)
+        kept, now = self._kept.get(name), self._clock.now()
         if kept is None or kept.uid != new.metadata.uid:
-            kept = self._kept[name] = self._first_sight(new)
-        now = self._clock.now()
-        boot_id = new.status.node_info.boot_id
-        if boot_id and kept.boot_id and boot_id != kept.boot_id:
-            kept.booted_at = now
-        kept.boot_id = boot_id or kept.boot_id
-        for condition in new.status.conditions:
-            self._hear(kept, condition, now)
-        return moved or old is None or old is new or _differs(old, new, self.shortest_max_age)
+            kept, old = Kept.at_first_sight(new, now), None
+            self._kept[name] = kept
+        kept.see(old, new, now)
+        return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
 
     def event_changed(self, old: Event | None, new: Event | None) -> str | None:
         """The node to look at again, if any. Deleted Events stay in their window until it ends."""
@@ -213,6 +191,10 @@ class FactStore:
             inferred=self.wide.values(name, now),
             same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
+            watched=kept.watched,
+            changed=kept.changed,
+            unchanged_since=kept.unchanged_since,
+            sources_heard=self.host_events.sources_heard(now),
         )
 
     def changes_at(self, name: str) -> datetime | None:
@@ -222,7 +204,8 @@ class FactStore:
         node = self._nodes.get(name)
         if node is None:
             return None
-        times = (self.host_events.changes_at(node, self._clock.now()), self.wide.changes_at(name))
+        now = self._clock.now()
+        times = (self.host_events.changes_at(node, now), self.wide.changes_at(name, now))
         return min((at for at in times if at is not None), default=None)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -253,56 +236,6 @@ class FactStore:
         """
         now = self._clock.now()
         self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)
-
-    def _first_sight(self, node: Node) -> Kept:
-        """A node that became Ready lately may have booted then: we were not there to see."""
-        ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
-        booted = ready.last_transition_time if ready is not None and is_ready(node) else None
-        created = node.metadata.creation_timestamp
-        return Kept(node.metadata.uid, created, node.status.node_info.boot_id, booted)
-
-    def _hear(self, kept: Kept, condition: NodeCondition, now: datetime) -> None:
-        heard = condition.last_heartbeat_time
-        if heard is None or condition.reason == NODE_CONTROLLER_WROTE:
-            heard = now  # the node controller writes no heartbeat; our informer heard of it now
-        kept.conditions.hear(
-            condition.type,
-            status=condition.status,
-            reason=condition.reason,
-            message=condition.message,
-            transition=condition.last_transition_time,
-            heard=min(heard, now),
-            now=now,
-        )
-
-
-def _differs(old: Node, new: Node, silence: timedelta) -> bool:
-    """Whether anything but a heartbeat changed, or a heartbeat ended a silence that matters."""
-    a, b = old.metadata, new.metadata
-    if (a.labels, a.annotations, a.deletion_timestamp) != (
-        b.labels,
-        b.annotations,
-        b.deletion_timestamp,
-    ):
-        return True
-    if old.spec != new.spec or old.status.node_info != new.status.node_info:
-        return True
-    before = {c.type: c for c in old.status.conditions}
-    if len(before) != len(new.status.conditions):
-        return True
-    return any(_condition_differs(before.get(c.type), c, silence) for c in new.status.conditions)
-
-
-def _condition_differs(old: NodeCondition | None, new: NodeCondition, silence: timedelta) -> bool:
-    if old is None or (old.status, old.reason, old.message) != (
-        new.status,
-        new.reason,
-        new.message,
-    ):
-        return True
-    if old.last_heartbeat_time is None or new.last_heartbeat_time is None:
-        return False
-    return new.last_heartbeat_time - old.last_heartbeat_time >= silence
 
 
 def _event_time(event: Event) -> datetime | None:

@@ -5,7 +5,7 @@ things happen with nothing but time, so nobody has to write them: an event expir
 `notAfter`, and a mere advice (a rebalance hint) an hour after it came.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,6 +19,7 @@ from kubenode.api.v1alpha1.noderemedier import Severity
 from kubenode.runtime.kube.objects import Node
 from rules.facts import AlertFact, HostEventFact
 from rules.history import EventWindow
+from rules.leaves.alert import SILENCE
 
 ADVISORY = frozenset({HostEventClass.REBALANCE})
 ADVICE_LASTS = timedelta(hours=1)
@@ -27,8 +28,6 @@ WATCHDOG = "Watchdog"
 """The alert that always fires: the one proof that its sender lives (kube-prometheus' name)."""
 WATCHDOG_GONE = timedelta(hours=24)
 """A Watchdog that was silent for longer belongs to a sender that was taken down."""
-SILENCE = timedelta(minutes=1)
-"""A Watchdog that is heard after this long may make known what was not."""
 SOON = timedelta(minutes=30)
 """A planned maintenance counts as begun this long before it begins."""
 MOST = 128
@@ -48,10 +47,14 @@ class HostEvents:
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, _Kept]] = {}
         self._watchdogs: dict[str, HostEvent] = {}
+        self._heard: dict[str, datetime] = {}
 
     def changed(self, old: HostEvent | None, new: HostEvent | None, now: datetime) -> bool:
         """Take it in; whether alerts can be believed again, which concerns every node."""
         event = new or old
+        if new is not None and (last := new.status.last_seen) is not None:
+            source = str(new.spec.source)
+            self._heard[source] = max(last, self._heard.get(source, last))
         if event is not None and _is_watchdog(event):
             return self._is_back(event.metadata.name, new, now)
         before = None
@@ -72,6 +75,12 @@ class HostEvents:
             and _open(event, now)
         ]
         return min((min(at, now) for at in times), default=None)
+
+    def sources_heard(self, now: datetime) -> Mapping[str, datetime]:
+        """When each source was last known to be alive: it went on reporting something then."""
+        found = {source: min(at, now) for source, at in self._heard.items()}
+        alerts = self.heard(now)
+        return found if alerts is None else {**found, HostEventSource.ALERTMANAGER.value: alerts}
 
     def facts(self, node: Node, now: datetime) -> Sequence[HostEventFact]:
         return [_fact(kept.event, now) for kept in self._of(node, now)]
@@ -148,7 +157,7 @@ def maintenance(events: Sequence[HostEventFact], now: datetime) -> bool:
     return any(
         e.class_ == HostEventClass.MAINTENANCE
         and e.phase in ("", *(p for p in HostEventPhase if p.open))
-        and (e.not_before is None or e.not_before - SOON <= now)
+        and (e.phase == HostEventPhase.ACTIVE or e.not_before is None or e.not_before - SOON <= now)
         for e in events
     )
 

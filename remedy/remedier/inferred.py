@@ -2,15 +2,18 @@
 
 A rule with `infer` and a scope wider than Node says of each node whether its evidence is there.
 The fact holds for the group while it is there on any node, and for the rule's `for` after it last
-was. Nobody knows it before every node was judged once by the rule. Where only nodes about which
-the engines do not agree speak for it, it is unknown.
+was. It is known not to hold when the evidence is known false on all nodes: not before each was
+judged once by the rule, and not while on one of them the evidence is unknown or the engines do not
+agree about it. A fact of a single node that is kept with `for` is one of a group of one.
 
 What is kept for a time outlives a restart in the status of the rule (`entries`, `rules_loaded`).
 An entry changes when evidence comes, goes or has been gone for long enough, never with the clock.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from heapq import heappop, heappush
+from itertools import islice
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import Infer, InferredFact, Scope
@@ -20,6 +23,7 @@ from rules.facts import Value
 from rules.truth import Truth
 
 GROUP_OF = {
+    Scope.NODE: "node",
     Scope.RACK: "rack",
     Scope.ZONE: "zone",
     Scope.POOL: "pool",
@@ -28,11 +32,16 @@ GROUP_OF = {
     Scope.IMAGE: "image",
     Scope.COMPONENT_REVISION: "componentRevision",
 }
-"""Scope Node is not here: the engines chain such facts themselves."""
+NODE = "node"
 MOST_ENTRIES = 64
 
 Place = tuple[Group, bool]
-"""A group for which a node is evidence, and whether both engines agree about it."""
+"""A group to which a node matters: there is evidence on it, or (False) there may be."""
+
+
+def is_stored(infer: Infer | None) -> bool:
+    """Whether the fact outlives one evaluation of one node; others the engines chain themselves."""
+    return infer is not None and (infer.scope is not Scope.NODE or bool(infer.for_))
 
 
 class Inferring:
@@ -40,22 +49,28 @@ class Inferring:
 
     def __init__(self, rule: NodeRemedier, waiting: Iterable[str]) -> None:
         assert rule.spec.infer is not None
-        self.name, self.priority = rule.metadata.name, rule.spec.priority
+        self.name = rule.metadata.name
         self.infer: Infer = rule.spec.infer
         self.scope = GROUP_OF[self.infer.scope]
         self.waiting = set(waiting)
         self.until: dict[Group, datetime] = {}
         """How long the fact is kept for a group although its evidence is gone."""
+        self.unsure_until: datetime | None = None
+        """What an earlier run of us kept may be more than its status had room for."""
         self.version = 0
         """Grows with each change of `entries`."""
+        self._ends: list[tuple[datetime, Group]] = []
+        """A heap of what is or was in `until`."""
         self._there: dict[Place, set[str]] = {}
         self._of: dict[str, Place] = {}
 
     def truth(self, group: Group, now: datetime) -> Truth:
         if (group, True) in self._there or now < self.until.get(group, now):
             return Truth.TRUE
-        doubted = (group, False) in self._there
-        return Truth.UNKNOWN if doubted or self.waiting else Truth.FALSE
+        waited = group[1] in self.waiting if self.scope == NODE else bool(self.waiting)
+        perhaps = (group, False) in self._there or waited
+        unsure = self.unsure_until is not None and now < self.unsure_until
+        return Truth.UNKNOWN if perhaps or unsure else Truth.FALSE
 
     def count(self, node: str, place: Place | None, now: datetime) -> set[Group]:
         """The node is evidence there and nowhere else; groups of which the truth changed."""
@@ -70,31 +85,39 @@ class Inferring:
             self._enter(node, place)
         return {group for group in groups if self.truth(group, now) is not was[group]}
 
+    def place(self, node: str) -> Place | None:
+        """Where it counts the node."""
+        return self._of.get(node)
+
     def judged(self, node: str) -> bool:
-        """Whether this was the last node that was waited for."""
+        """Whether a group is known now that was not: this was the last node waited for."""
         if node not in self.waiting:
             return False
         self.waiting.discard(node)
-        return not self.waiting
+        return self.scope == NODE or not self.waiting
 
     def expired(self, now: datetime) -> set[Group]:
-        over = {group for group, at in self.until.items() if at <= now}
-        for group in over:
-            del self.until[group]
-            self.version += 1
+        over: set[Group] = set()
+        while self._ends and self._ends[0][0] <= now:
+            at, group = heappop(self._ends)
+            if self.until.get(group) == at:
+                del self.until[group]
+                over.add(group)
+                self.version += 1
         return over
 
     def keep(self, until: Mapping[Group, datetime]) -> None:
         """What an earlier version or an earlier run of us had found."""
-        self.until = dict(until)
+        for group, at in until.items():
+            self._keep(group, at)
 
     @property
     def holding(self) -> int:
-        return len(self.until) + sum(agreed for _, agreed in self._there)
+        return len(self.until) + sum(sure for _, sure in self._there)
 
     def kept(self, now: datetime) -> dict[Group, datetime]:
         """By group until when the fact holds if no evidence comes any more."""
-        there = {group: now + self.infer.for_ for group, agreed in self._there if agreed}
+        there = {group: now + self.infer.for_ for group, sure in self._there if sure}
         return {**self.until, **there} if self.infer.for_ else {}
 
     def entries(self) -> list[InferredFact]:
@@ -102,7 +125,7 @@ class Inferring:
         if not self.infer.for_:
             return []
         found: list[tuple[str, datetime | None]]
-        found = sorted((group[1], None) for group, agreed in self._there if agreed)
+        found = sorted((group[1], None) for group, sure in self._there if sure)
         ends = sorted(self.until.items(), key=lambda e: (-e[1].timestamp(), e[0]))
         found += [(group[1], until) for group, until in ends]
         value = self.infer.value
@@ -112,7 +135,7 @@ class Inferring:
         self._of[node] = place
         if place not in self._there:
             self._there[place] = set()
-            self.version += 1
+            self.version += place[1]
         self._there[place].add(node)
         if place[1]:
             self.until.pop(place[0], None)
@@ -123,9 +146,13 @@ class Inferring:
         if self._there[place]:
             return
         del self._there[place]
-        self.version += 1
+        self.version += place[1]
         if place[1] and self.infer.for_:
-            self.until[place[0]] = now + self.infer.for_
+            self._keep(place[0], now + self.infer.for_)
+
+    def _keep(self, group: Group, until: datetime) -> None:
+        self.until[group] = until
+        heappush(self._ends, (until, group))
 
 
 class WideFacts:
@@ -137,7 +164,6 @@ class WideFacts:
         self._fleet = fleet
         self._enough = one_engine_is_enough
         self._rules: dict[str, Inferring] = {}
-        self._by_fact: dict[str, list[Inferring]] = {}
         self._started: set[str] = set()
         """Names of the rules that were loaded before: their status tells us nothing new."""
         self.changed: Callable[[str], None] = lambda name: None
@@ -150,14 +176,10 @@ class WideFacts:
         """
         names, before, self._rules = set(nodes), self._rules, {}
         for id_, rule in rules.items():
-            infer = rule.spec.infer
-            if infer is None or infer.scope not in GROUP_OF:
+            if not is_stored(rule.spec.infer):
                 continue
             self._rules[id_] = before.get(id_) or self._begun(rule, names, before.values(), now)
         self._started = {rule.name for rule in self._rules.values()}
-        self._by_fact = {}
-        for each in sorted(self._rules.values(), key=lambda r: (-r.priority, r.name)):
-            self._by_fact.setdefault(each.infer.fact, []).append(each)
 
     @property
     def unjudged(self) -> int:
@@ -167,30 +189,41 @@ class WideFacts:
         """What each rule says of a node; which nodes have to look again."""
         woken: set[str] = set()
         for id_, rule in self._rules.items():
-            version = rule.version
+            version, before = rule.version, rule.place(node)
             place = self._place(node, rule, matches.get(id_))
             for group in rule.count(node, place, now) | rule.expired(now):
-                woken.update(self._fleet.members(group))
+                woken.update(self._members(group))
             if rule.judged(node):
-                woken.update(self._fleet.members(CLUSTER))
+                woken.update((node,) if rule.scope == NODE else self._fleet.members(CLUSTER))
+            if before is not None and before[0] in rule.until:
+                woken |= self._timekeeper(before[0], node)
             if rule.version != version:
                 self.changed(rule.name)
-                woken |= self._timekeepers(rule, node)
         return woken
 
     def values(self, node: str, now: datetime) -> Mapping[str, Value | None]:
-        """None: unknown. A fact for which nothing speaks is False, also of a node in no group."""
-        if not self._rules:
-            return {}
-        groups = {group[0]: group for group in self._fleet.groups(node)}
-        return {fact: _value(rules, groups, now) for fact, rules in self._by_fact.items()}
+        """None: unknown. A fact that does not hold is False, also of a node in no group."""
+        found: dict[str, Value | None] = {}
+        for rule in self._rules.values():
+            fact, group = rule.infer.fact, self._group(node, rule.scope)
+            truth = rule.truth(group, now) if group is not None else Truth.FALSE
+            if truth is Truth.TRUE:
+                found[fact] = rule.infer.value
+            elif truth is Truth.FALSE:
+                found.setdefault(fact, False)
+            elif not found.get(fact):
+                found[fact] = None
+        return found
 
-    def changes_at(self, node: str) -> datetime | None:
+    def changes_at(self, node: str, now: datetime) -> datetime | None:
         """When the next fact of the node's groups is kept no longer."""
-        if not self._rules:
-            return None
-        groups = self._fleet.groups(node)
-        times = (rule.until.get(group) for rule in self._rules.values() for group in groups)
+        times = [
+            rule.until.get(group)
+            for rule in self._rules.values()
+            if (group := self._group(node, rule.scope)) is not None
+        ]
+        unsure = (rule.unsure_until for rule in self._rules.values())
+        times += [at for at in unsure if at is not None and at > now]
         return min((at for at in times if at is not None), default=None)
 
     def loaded(self, name: str) -> bool:
@@ -217,40 +250,35 @@ class WideFacts:
             again = now + made.infer.for_
             said = [e for e in rule.status.inferred if e.value == made.infer.value]
             made.keep({(made.scope, e.group): min(e.until or again, again) for e in said})
+            if len(said) >= MOST_ENTRIES:
+                made.unsure_until = again
         return made
 
-    def _timekeepers(self, rule: Inferring, node: str) -> set[str]:
-        """One node of each group that this one has left, to notice the end of what is kept."""
-        left = [self._fleet.members(group) for group in rule.until]
-        return {next(iter(members)) for members in left if members and node not in members}
+    def _timekeeper(self, group: Group, node: str) -> set[str]:
+        """Who notices the end of what is kept for a group that this node has left."""
+        members = self._members(group)
+        return set() if node in members else set(islice(members, 1))
 
     def _place(self, node: str, rule: Inferring, match: Match | None) -> Place | None:
-        if match is None:
-            return None
-        group = next((g for g in self._fleet.groups(node) if g[0] == rule.scope), None)
-        if group is None:
+        group = self._group(node, rule.scope)
+        if match is None or group is None:
             return None
         if match.agreement in (Agreement.DISPUTED, Agreement.TAINTED):
             return group, False
-        if match.evidence is not Truth.TRUE:
+        if match.evidence is Truth.FALSE:
             return None
-        return group, match.agreement is Agreement.AGREED or self._enough
+        agreed = match.agreement is Agreement.AGREED or self._enough
+        return group, agreed and match.evidence is Truth.TRUE
+
+    def _group(self, node: str, scope: str) -> Group | None:
+        if scope == NODE:
+            return NODE, node
+        return next((g for g in self._fleet.groups(node) if g[0] == scope), None)
+
+    def _members(self, group: Group) -> Collection[str]:
+        return (group[1],) if group[0] == NODE else self._fleet.members(group)
 
 
 def _alike(one: Inferring, other: Inferring) -> bool:
     a, b = one.infer, other.infer
     return (a.fact, a.scope, a.value) == (b.fact, b.scope, b.value)
-
-
-def _value(rules: Sequence[Inferring], groups: Mapping[str, Group], now: datetime) -> Value | None:
-    """Of several rules that say something the one with the highest priority decides."""
-    truths = [
-        rule.truth(groups[rule.scope], now) if rule.scope in groups else Truth.FALSE
-        for rule in rules
-    ]
-    for rule, truth in zip(rules, truths, strict=True):
-        if truth is Truth.TRUE:
-            return rule.infer.value
-    if Truth.UNKNOWN in truths or any(rule.infer.value is False for rule in rules):
-        return None
-    return False

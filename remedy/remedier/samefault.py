@@ -16,10 +16,9 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf
 from remedy.remedier.fleet import Fleet, Group
 from rules.atoms import compares
+from rules.builtin import SAME_FAULT
 from rules.diagnose import Match
 from rules.truth import Truth
-
-SUFFIX = ".sameFault"
 
 
 @dataclass(slots=True)
@@ -119,7 +118,7 @@ def _counts(rule: NodeRemedier) -> dict[str, tuple[FactLeaf, ...]]:
     for root in (spec.when, spec.unless):
         for leaf in root.leaves() if root is not None else ():
             inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
-            if isinstance(inner, FactLeaf) and inner.name.endswith(SUFFIX):
-                scope = inner.name.removesuffix(SUFFIX)
+            if isinstance(inner, FactLeaf) and inner.name in SAME_FAULT:
+                scope = inner.name.partition(".")[0]
                 found[scope] = (*found.get(scope, ()), inner)
     return found

@@ -13,12 +13,12 @@ from remedy.job.model import CORDONED_BY
 from remedy.remedier import hostevents
 from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, is_ready
 from remedy.remedier.past import Past
+from rules.builtin import MAINTENANCE_UNTIL
 from rules.facts import HostEventFact
 
 Value = bool | int | float | str
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-MAINTENANCE_UNTIL = "kubenode.io/maintenance-until"
 SOMEBODY = "somebody"
 """`node.cordonedBy` of a node that is unschedulable without our mark."""
 FOREIGN_TAINTS = frozenset(
