@@ -9,7 +9,6 @@ from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from remedy.remedier.decide import Candidate
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
 from rules.diagnose import Agreement, Diagnosis, Match
-from rules.facts import FactSet
 from rules.truth import Truth
 
 
@@ -26,20 +25,9 @@ def matching(
     ]
 
 
-def candidate(match: Match, rule: NodeRemedier, facts: FactSet, now: datetime) -> Candidate:
+def candidate(match: Match, rule: NodeRemedier, since: datetime) -> Candidate:
     disputed = match.agreement in (Agreement.DISPUTED, Agreement.TAINTED)
-    return Candidate(match.rule_id, rule, match.guards, disputed, _since(rule, facts, now))
-
-
-def _since(rule: NodeRemedier, facts: FactSet, now: datetime) -> datetime:
-    times = [
-        facts.conditions[leaf.type].since
-        for leaf in rule.spec.when.leaves()
-        if isinstance(leaf, ConditionLeaf)
-        and leaf.type in facts.conditions
-        and facts.conditions[leaf.type].status == leaf.status
-    ]
-    return min(max(times, default=now), now)
+    return Candidate(match.rule_id, rule, match.guards, disputed, since)
 
 
 def trigger(match: Match) -> list[TriggerFact]:

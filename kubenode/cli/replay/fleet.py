@@ -15,12 +15,13 @@ from kubenode.cli.replay.moments import Moment, instant
 from kubenode.cli.replay.signals import Condition, NodeLook, Taint
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
-from remedy.remedier.facts import NODE_CONTROLLER_WROTE
 
 replace = msgspec.structs.replace
 BEAT = timedelta(minutes=1)
 LONG_AGO = timedelta(days=30)
 PODS = 10
+NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
+"""Reason of conditions whose kubelet fell silent; they have no heartbeats."""
 
 Changed = Callable[[str, Node | None, Node | None], None]
 
@@ -89,8 +90,10 @@ class Fleet:
         taints = [_taint(t) for t in look.taints]
         spec = NodeSpec(unschedulable=look.cordoned, taints=taints, provider_id=look.provider_id)
         conditions = [self._condition(None, c, now, created) for c in look.conditions]
+        devices = objects.Devices(nvidia=str(look.gpus)) if look.gpus else None
+        status = objects.NodeStatus(allocatable=devices, conditions=conditions, node_info=info)
         self.reporters[name] = Reporters(now, pods=pods)
-        self._put(name, Node(meta, spec, objects.NodeStatus(conditions=conditions, node_info=info)))
+        self._put(name, Node(meta, spec, status))
 
     def renew(self, name: str, now: datetime) -> None:
         """Another machine under the same name: healthy, new, with the labels of the old one."""

@@ -138,6 +138,7 @@ class NodeLook(Model):
     os_image: str = "Debian GNU/Linux 13"
     runtime: str = "containerd://2.1.0"
     boot_id: str = Field(default="", alias="bootID")
+    gpus: StrictInt = Field(default=0, ge=0)
     provider_id: str = Field(default="", alias="providerID")
 
     @model_validator(mode="after")

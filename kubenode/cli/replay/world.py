@@ -47,9 +47,10 @@ from remedy.remedier.build import agent_of, build
 from remedy.remedier.decide import Order, Subject, Why, decide
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge, rule_id
+from remedy.remedier.since import Matched
 from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.explain import explain
-from rules.facts import FactSet
+from rules.facts import FactSet, Value
 from rules.program import Rule
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -77,6 +78,7 @@ class _NodeState:
     """What the remedier remembers of a node, and what it said last."""
 
     first_match: datetime | None = None
+    matched: Matched = field(default_factory=Matched)
     waits: dict[str, Why] = field(default_factory=dict)
     wake: datetime | None = None
 
@@ -172,6 +174,10 @@ class World:
         """Let these happen at their times; what lies in the past happens now."""
         for entry in entries:
             self._later(instant(entry.at, self.start), _Happens(self, entry))
+
+    def answer(self, node: str, answers: Mapping[str, Mapping[str, Value] | None]) -> None:
+        """What is said from now on when somebody asks; None: nothing any more."""
+        self._hosts.answer(node, answers)
 
     def run_until(self, end: datetime) -> None:
         """Let everything happen up to and at `end`."""
@@ -349,7 +355,7 @@ class World:
                 self._wake(self._doctor.alert(name, uid, entry.alert))
                 self._jobs.wake_node(name)
             case "probe":
-                self._hosts.answer(name, entry.probe or {})
+                self.answer(name, entry.probe or {})
             case "pods":
                 fleet.reporters[name].pods = entry.pods or 0
             case "person":
@@ -428,10 +434,14 @@ class World:
         names = {probe for match in diagnosis.matches for probe in match.probes}
         asked_at = self._hosts.ask(name, agent_of(node), names)
         matches = matching(diagnosis, self._active)
+        state.matched.see(diagnosis.matches, now)
         at = None
         if matches:
             state.first_match = state.first_match or now
-            candidates = [candidate(match, rule, facts, now) for match, rule in matches]
+            candidates = [
+                candidate(m, rule, state.matched.since(m.rule_id, rule, facts, now))
+                for m, rule in matches
+            ]
             subject = Subject(
                 name=name,
                 uid=node.metadata.uid,
