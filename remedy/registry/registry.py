@@ -2,22 +2,29 @@
 
 A change of rules is compiled and loaded as a whole, a moment after the last of several changes. A
 rule that is refused never unloads a good one: its last good version stays, and its status says so.
+That version outlives our restart (remedy.registry.revisions); it is read before the first load.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from kubenode.api.v1alpha1 import Mode, NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, ConditionLeaf, FactLeaf
 from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder
 from remedy.job.model import Job
-from remedy.registry.select import Wanted, digest, id_of, needs_its_rule, wanted
+from remedy.registry import quarantine
+from remedy.registry.loaded import Loaded, outcome, refusals, still_there, to_load
+from remedy.registry.matches import Matches
+from remedy.registry.quarantine import Dispute
+from remedy.registry.reach import Reach
+from remedy.registry.select import Digests, id_of, needs_its_rule, wanted
 from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
@@ -30,6 +37,10 @@ SETTLE_SECONDS = 0.05
 """Several rules are applied together more often than one: wait for the others."""
 QUARANTINE_SECONDS = 5.0
 """How often is looked whether the engines have come to differ about a rule."""
+RETRY_SECONDS = 2.0
+
+Remember = Callable[[], Awaitable[Mapping[str, NodeRemedier]]]
+"""Reads the last good versions of before our start, by UID of the rule. Raises KubeError."""
 
 
 class Loads(Protocol):
@@ -37,7 +48,11 @@ class Loads(Protocol):
     def quarantined(self) -> Mapping[str, str]: ...
     @property
     def trouble(self) -> str: ...
+    def disputed_fact(self, rule: str) -> str: ...
+    async def faults(self, rules: Sequence[NodeRemedier]) -> dict[str, str]: ...
     async def load(self, rules: list[Rule]) -> LoadReport: ...
+    async def quarantine(self, rules: Mapping[str, str]) -> None: ...
+    async def release(self, rules: Collection[str]) -> None: ...
 
 
 class Registry:
@@ -55,25 +70,23 @@ class Registry:
         recorder: EventRecorder,
         *,
         one_engine_is_enough: bool = False,
+        remember: Remember | None = None,
     ) -> None:
         self._remediers, self._jobs, self._nodes = remediers, jobs, nodes
         self._engine, self._clock, self._recorder = engine, clock, recorder
         self.one_engine_is_enough = one_engine_is_enough
+        self.remember = remember
         self.on_load: list[Callable[[], None]] = []
         self.on_standing: list[Callable[[str], None]] = []
         self.follows_time = False
         """Whether evidence of a rule can change with nothing but time or other nodes."""
         self.loaded = asyncio.Event()
+        self._now = Loaded()
         self._active: dict[str, NodeRemedier] = {}
-        self._ids: frozenset[str] = frozenset()
-        self._good: dict[str, NodeRemedier] = {}
-        self._why: dict[str, str] = {}
-        self._quarantined: dict[str, str] = {}
-        self._matching: dict[str, set[str]] = {}
-        self._last_match: dict[str, datetime] = {}
-        self._seen: dict[str, int] = {}
-        self._hashes: dict[str, str] = {}
-        self._reach: dict[str, int] = {}
+        self._disputes: dict[str, Dispute] = {}
+        self._matches, self._reach = Matches(), Reach(nodes, clock)
+        self._digests = Digests()
+        self._first = True
         self._dirty = asyncio.Event()
         self._told: dict[str, tuple[int, str]] = {}
         remediers.add_handler(self._rule_changed)
@@ -85,13 +98,17 @@ class Registry:
         """Rules that may make jobs, by rule id; frozen rules of open jobs are not among them."""
         return self._active
 
+    def good(self, name: str) -> NodeRemedier | None:
+        """The last good version of a rule, to be kept over a restart."""
+        return self._now.good.get(name)
+
     @property
     def trouble(self) -> str:
         """Why the second engine gives no answers, "" while it does."""
         return self._engine.trouble
 
     def is_loaded(self, version: str) -> bool:
-        return version in self._ids
+        return version in self._now.ids
 
     def shortest_max_age(self) -> timedelta:
         ages = [
@@ -104,35 +121,30 @@ class Registry:
 
     def matched(self, node: str, rules: frozenset[str], now: datetime) -> None:
         """Which active rules match `node` now, before guards."""
-        for id_ in self._active:
-            name = id_.rpartition("@")[0]
-            nodes = self._matching.setdefault(name, set())
-            if (id_ in rules) == (node in nodes):
-                continue
-            if id_ in rules:
-                nodes.add(node)
-                self._last_match[name] = now
-            else:
-                nodes.discard(node)
+        names = frozenset(id_.rpartition("@")[0] for id_ in rules if id_ in self._active)
+        for name in self._matches.says(node, names, now):
             self._changed(name)
 
     def standing(self, rule: NodeRemedier) -> Standing:
         name = rule.metadata.name
-        why, quarantined = self._why.get(name, ""), self._quarantined.get(name, "")
-        good = self._good.get(name) if rule.spec.mode is not Mode.OFF else None
+        dispute, why = self._disputes.get(name), self._now.why.get(name, "")
+        running = self._now.running.get(name)
+        size = self._reach.size(name)
         return Standing(
-            phase=phase_of(rule, why, quarantined),
+            phase=phase_of(rule, why, dispute.why if dispute is not None else ""),
             why=why,
-            quarantined=quarantined,
-            loaded_hash=self._hashes.get(name) if good is not None else None,
-            matching=len(self._matching.get(name, ())) if good is not None else 0,
-            last_match=self._last_match.get(name),
-            would_reach=self._reach.get(name, 0),
+            quarantined=dispute.why if dispute is not None else "",
+            loaded_hash=self._digests.of(running) if running is not None else None,
+            matching=self._matches.count(name) if running is not None else 0,
+            last_match=self._matches.last(name),
+            would_reach=size.nodes,
+            with_replace_path=size.with_replace_path,
+            fleet=self._reach.fleet,
         )
 
     def knows(self, rule: NodeRemedier) -> bool:
         """Whether `standing` speaks of this version of the rule, not of the one before."""
-        return self._seen.get(rule.metadata.name) == rule.metadata.generation
+        return self._now.seen.get(rule.metadata.name) == rule.metadata.generation
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -146,31 +158,30 @@ class Registry:
                 await self.look_for_disputes()
             await self._clock.sleep(SETTLE_SECONDS)
 
-    async def look_for_disputes(self) -> None:
-        """A rule that the engines have come to differ about may not act: say so."""
-        found = self._engine.quarantined
-        now = {n: found[id_of(r)] for n, r in self._good.items() if id_of(r) in found}
-        new = set(now) - set(self._quarantined)
-        changed = {n for n in {*now, *self._quarantined} if now.get(n) != self._quarantined.get(n)}
-        self._quarantined = now
-        for name in sorted(changed):
-            self._changed(name)
-        for name in sorted(new):
-            log.error("rule engines disagree", extra={"rule": name, "why": now[name]})
-            await self._warn(self._good[name], "EngineDisagreement", now[name])
-
     async def reload(self) -> None:
+        if self._first:
+            self._now = Loaded(good=await self._remembered())
         rules = list(self._remediers.cache.values())
+        good = still_there(self._now.good, rules)
         want = wanted(rules, self._jobs.cache.values())
-        report = await self._load(self._with_good(want, frozenset()))
-        refused = {**want.refused, **_by_name(want, report)}
-        if set(refused) - set(want.refused):
-            await self._load(self._with_good(want, frozenset(refused)))
-        self._adopt(rules, want, refused)
-        await self._count(rules)
+        faults = await self._engine.faults(list(want.newest.values()))
+        refused = {**faults, **want.refused}
+        asked = to_load(want, good, refused)
+        report = await self._load(asked)
+        if found := refusals(want, report.rejected):
+            refused |= found
+            asked = to_load(want, good, refused)
+            report = await self._load(asked)
+            refused |= refusals(want, report.rejected)
+        now = outcome(rules, want, good, asked, report.rejected, refused)
+        if self._first:
+            await self._restore_disputes(now)
+        concerned = {*self._now.seen, *now.seen}
+        self._adopt(now)
+        await self._reach.follow(rules)
         await self._tell(rules)
         await self.look_for_disputes()
-        for name in {rule.metadata.name for rule in rules}:
+        for name in concerned:
             self._changed(name)
         self.loaded.set()
         for callback in self.on_load:
@@ -179,55 +190,45 @@ class Registry:
     async def _load(self, rules: Mapping[str, NodeRemedier]) -> LoadReport:
         return await self._engine.load([Rule(id_, rule) for id_, rule in sorted(rules.items())])
 
-    def _with_good(self, want: Wanted, refused: frozenset[str]) -> dict[str, NodeRemedier]:
-        """Everything to load; the last good version stands in for a refused one."""
-        names = frozenset(want.refused) | refused
-        newest = {i: r for i, r in want.newest.items() if r.metadata.name not in refused}
-        good = {id_of(r): r for n, r in self._good.items() if n in names and n not in want.off}
-        return {**want.frozen, **good, **newest}
-
-    def _adopt(
-        self,
-        rules: Iterable[NodeRemedier],
-        want: Wanted,
-        refused: Mapping[str, str],
-    ) -> None:
-        there = {rule.metadata.name for rule in rules}
-        accepted = {
-            r.metadata.name: r for r in want.newest.values() if r.metadata.name not in refused
-        }
-        kept = {n: r for n, r in self._good.items() if n in refused and n in there}
-        self._good = {**kept, **accepted}
-        self._why = {name: why for name, why in refused.items() if name in there}
-        self._active = {id_of(r): r for r in self._good.values()}
-        self._hashes = {name: digest(r) for name, r in self._good.items()}
-        self._ids = frozenset(self._active) | frozenset(want.frozen)
-        self._seen = {rule.metadata.name: rule.metadata.generation for rule in rules}
-        for name in set(self._matching) - set(self._good):
-            self._matching.pop(name)
+    def _adopt(self, now: Loaded) -> None:
+        self._first = False
+        self._now = now
+        self._active = {id_of(rule): rule for rule in now.running.values()}
+        self._matches.keep(now.running.keys())
+        self._digests.keep(now.running.values())
+        self._told = {name: told for name, told in self._told.items() if name in now.seen}
         self.follows_time = any(map(_follows_time, self._active.values()))
         log.info(
             "rules loaded",
             extra={
                 "active": len(self._active),
-                "frozen": len(want.frozen),
-                "refused": sorted(self._why),
+                "frozen": len(now.ids - self._active.keys()),
+                "refused": sorted(now.why),
             },
         )
 
-    async def _count(self, rules: Iterable[NodeRemedier]) -> None:
-        """How many nodes each rule selects; the loop has its turn between two rules."""
-        for rule in rules:
-            self._reach[rule.metadata.name] = sum(
-                rule.spec.nodes.matches(node.metadata.labels) for node in self._nodes.cache.values()
-            )
-            await self._clock.sleep(0)
+    async def _remembered(self) -> dict[str, NodeRemedier]:
+        """The last good versions of before our start, by name; they are waited for.
+
+        Going on without them would unload a good rule whose newest version is refused.
+        """
+        while self.remember is not None:
+            try:
+                found = await self.remember()
+                return {rule.metadata.name: rule for rule in found.values()}
+            except Forbidden as error:
+                log.error("last good rules cannot be read", extra={"why": str(error)})
+                return {}
+            except KubeError as error:
+                log.warning("last good rules are not read yet", extra={"why": str(error)})
+                await self._clock.sleep(RETRY_SECONDS)
+        return {}
 
     async def _tell(self, rules: Iterable[NodeRemedier]) -> None:
         """A Warning on each rule that was refused, once per version and reason."""
         for rule in rules:
             name = rule.metadata.name
-            key = (rule.metadata.generation, self._why.get(name, ""))
+            key = (rule.metadata.generation, self._now.why.get(name, ""))
             if not key[1] or self._told.get(name) == key:
                 continue
             self._told[name] = key
@@ -243,13 +244,53 @@ class Registry:
         }
         await self._recorder.emit(about, "Warning", reason, message)
 
+    # -- disputes --------------------------------------------------------------------------------
+
+    async def look_for_disputes(self) -> None:
+        """A rule that the engines have come to differ about may not act: say so, until cleared."""
+        held, ids, now = self._engine.quarantined, {}, self._clock.now()
+        found: dict[str, str] = {}
+        for name, rule in self._now.running.items():
+            if (why := held.get(id_of(rule))) is not None:
+                ids[name] = id_of(rule)
+                found[name] = quarantine.sentence(why, self._engine.disputed_fact(id_of(rule)))
+        disputes = quarantine.changed(self._disputes, found, now)
+        cleared = {n for n in disputes if quarantine.cleared(self._person(n), disputes[n], now)}
+        await self._engine.release([ids[name] for name in cleared])
+        disputes = {n: dispute for n, dispute in disputes.items() if n not in cleared}
+        new, gone = disputes.keys() - self._disputes.keys(), self._disputes.keys() - disputes.keys()
+        self._disputes = disputes
+        for name in sorted(new | gone):
+            self._changed(name)
+        for name in sorted(cleared):
+            log.warning("quarantine cleared by a person", extra={"rule": name})
+        for name in sorted(new):
+            why = disputes[name].why
+            log.error("rule engines disagree", extra={"rule": name, "why": why})
+            await self._warn(self._now.running[name], "EngineDisagreement", why)
+
+    def _person(self, name: str) -> NodeRemedier:
+        """The rule as people annotate it: the newest, whatever version runs."""
+        return self._remediers.get(name) or self._now.running[name]
+
+    async def _restore_disputes(self, now: Loaded) -> None:
+        """What was disputed before our restart still is: before any of it may make a job."""
+        for name, rule in now.running.items():
+            newest = self._remediers.get(name)
+            if newest is None:
+                continue
+            loaded = self._digests.of(rule)
+            dispute = quarantine.restored(newest, loaded, self._clock.now())
+            if dispute is not None:
+                self._disputes[name] = dispute
+                await self._engine.quarantine({id_of(rule): dispute.why})
+
     # -- noticing --------------------------------------------------------------------------------
 
     def _rule_changed(self, name: str, old: Any, new: Any) -> None:
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             self._dirty.set()
-        if new is not None:
-            self._changed(name)
+        self._changed(name)
 
     def _job_changed(
         self, name: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
@@ -268,15 +309,6 @@ class Registry:
     def _changed(self, name: str) -> None:
         for callback in self.on_standing:
             callback(name)
-
-
-def _by_name(want: Wanted, report: LoadReport) -> dict[str, str]:
-    """What the compiler refused, by name; a frozen rule that is refused only keeps its job held."""
-    return {
-        want.newest[id_].metadata.name: str(why)
-        for id_, why in dict(report.rejected).items()
-        if id_ in want.newest
-    }
 
 
 def _follows_time(rule: NodeRemedier) -> bool:

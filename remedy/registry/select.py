@@ -91,3 +91,25 @@ def digest(rule: NodeRemedier) -> str:
     """Of everything in the spec: two versions with one digest do the same."""
     text = json.dumps(rule.spec.to_dict(), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+class Digests:
+    """`digest`, worked out once for each version of a rule."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], str] = {}
+
+    def of(self, rule: NodeRemedier) -> str:
+        key = _version(rule)
+        if key not in self._known:
+            self._known[key] = digest(rule)
+        return self._known[key]
+
+    def keep(self, rules: Iterable[NodeRemedier]) -> None:
+        """Forget all other versions."""
+        wanted = set(map(_version, rules))
+        self._known = {key: text for key, text in self._known.items() if key in wanted}
+
+
+def _version(rule: NodeRemedier) -> tuple[str, int]:
+    return rule.metadata.uid or rule.metadata.name, rule.metadata.generation

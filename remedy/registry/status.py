@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import JobPhase, Mode, NodeRemedier, RemedyOperationJob
-from kubenode.api.v1alpha1.noderemedier import JobCounts, NodeRemedierStatus, RemedierPhase
+from kubenode.api.v1alpha1.noderemedier import (
+    JobCounts,
+    NodeRemedierStatus,
+    RemedierPhase,
+    WouldReach,
+)
+from remedy.registry.radius import ACCEPT, MOST_MATCHING, accepted_nodes, destructive
 
 MESSAGE = 2048
 
@@ -21,7 +28,8 @@ class Standing:
     why          why its newest version is not loaded, "" if it is
     quarantined  why the engines' dispute keeps it from acting, "" if it does not
     loaded_hash  of the version that is loaded, the last good one; None for none
-    would_reach  nodes that it selects
+    would_reach  nodes that it selects, and how many of them could be replaced
+    fleet        all nodes
     """
 
     phase: RemedierPhase
@@ -31,6 +39,8 @@ class Standing:
     matching: int = 0
     last_match: datetime | None = None
     would_reach: int = 0
+    with_replace_path: int = 0
+    fleet: int = 0
 
 
 def phase_of(rule: NodeRemedier, why: str, quarantined: str) -> RemedierPhase:
@@ -65,26 +75,44 @@ def status_of(
                 "Agree" if not standing.quarantined else "Quarantined",
                 standing.quarantined,
             ),
-            _condition(
-                rule,
-                now,
-                SAFE_SIZE,
-                standing.would_reach > 0,
-                "SelectsNodes" if standing.would_reach else "SelectsNoNode",
-                "" if standing.would_reach else "no node of the cluster has the labels asked for",
-            ),
+            _condition(rule, now, SAFE_SIZE, *_safe_size(rule, standing)),
         ]
     return old.model_copy(
         update={
             "observed_generation": rule.metadata.generation,
             "phase": standing.phase,
             "matching": standing.matching,
+            "would_reach": _would_reach(rule, standing),
             "jobs": counts(jobs),
             "last_match_time": standing.last_match or old.last_match_time,
             "compiled_hash": standing.loaded_hash,
             "conditions": conditions,
         }
     )
+
+
+def _would_reach(rule: NodeRemedier, standing: Standing) -> WouldReach:
+    """An estimate of when this generation came: it does not follow the fleet's size."""
+    old = rule.status
+    if old.would_reach is not None and old.observed_generation == rule.metadata.generation:
+        return old.would_reach
+    return WouldReach(nodes=standing.would_reach, with_replace_path=standing.with_replace_path)
+
+
+def _safe_size(rule: NodeRemedier, standing: Standing) -> tuple[bool, str, str]:
+    """Whether it selects somebody and does not match more than a person should look at."""
+    if not standing.would_reach:
+        return False, "SelectsNoNode", "no node of the cluster has the labels asked for"
+    limit = max(share_of(MOST_MATCHING, standing.fleet), 1)
+    accepted = accepted_nodes(rule)
+    enough = max(limit, accepted) if isinstance(accepted, int) else limit
+    if standing.matching <= enough or not destructive(rule):
+        return True, "SelectsNodes", ""
+    why = (
+        f"it matches more than {MOST_MATCHING} of the fleet: Kube Defender's limits hold its jobs;"
+        f" a person should look, and may accept that with annotation {ACCEPT}"
+    )
+    return False, "MatchesTooMany", why
 
 
 COMPILED, ENGINES_AGREE, SAFE_SIZE = "Compiled", "EnginesAgree", "SafeSize"

@@ -15,10 +15,11 @@ from pydantic import ValidationError
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.recorder import EventRecorder
+from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.examine import Examiner, orphans
 from remedy.webhook.metrics import Metrics
 from remedy.webhook.review import BadReview, Review, Verdict, answer, read
-from remedy.webhook.verdict import MOST_MATCHING, judged
+from remedy.webhook.verdict import judged
 
 log = logging.getLogger(__name__)
 

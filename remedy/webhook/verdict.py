@@ -10,16 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kubenode.api.share import share_of
-from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
+from kubenode.api.v1alpha1 import Mode, NodeRemedier
+from remedy.registry.radius import ACCEPT, accepted_nodes, destructive
 from remedy.webhook.estimate import Count
 from remedy.webhook.review import Verdict
 from rules.lint import Finding, Severity
-
-ACCEPT = "kubenode.io/accept-blast-radius"
-"""Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
-MOST_MATCHING = "10%"
-"""Default share of the fleet, at least one node. Sharp: on a quiet fleet a good rule matches
-nothing, and a tenth of a fleet with one fault is an incident that people should look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ def judged(seen: Examination, most: int | str, user: str) -> Verdict:
     if worst is None or worst[1] <= limit:
         return Verdict(True, warnings=told, audit=audit)
     name, matching = worst
-    accepted = _accepted(seen.rule)
+    accepted = accepted_nodes(seen.rule)
     if isinstance(accepted, int) and matching <= accepted:
         why = (
             f"{user or 'somebody'} accepted with {ACCEPT}: {accepted} that rule {name} would match"
@@ -124,19 +119,6 @@ def _worst(seen: Examination) -> tuple[str, int] | None:
         return None
     matching, name = max(acting)
     return name, matching
-
-
-def destructive(rule: NodeRemedier) -> bool:
-    """Whether some rung changes a host, its pods or the node."""
-    return rule.spec.disruption_class is not Disruption.NONE
-
-
-def _accepted(rule: NodeRemedier) -> int | str | None:
-    """The number of nodes that the author accepts; the text as it is if it is no number."""
-    text = rule.metadata.annotations.get(ACCEPT)
-    if text is None:
-        return None
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
 
 
 def _too_many(

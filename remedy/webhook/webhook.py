@@ -19,11 +19,11 @@ from kubenode.runtime.tls.keeper import CertificateKeeper
 from kubenode.runtime.tls.rotation import Lives
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
+from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.app import app
 from remedy.webhook.examine import Examiner
 from remedy.webhook.metrics import Metrics
 from remedy.webhook.validator import Validator
-from remedy.webhook.verdict import MOST_MATCHING
 from rules.facts import FactSet
 
 SAMPLE = 200

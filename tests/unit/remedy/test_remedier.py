@@ -273,10 +273,8 @@ async def test_a_rule_that_the_engines_dispute_is_quarantined_and_says_so() -> N
     status = hands.remediers.cache["runtime"].status
     assert status.phase == "Quarantined"
     agree = next(c for c in status.conditions if c.type == "EnginesAgree")
-    assert (agree.status, agree.message) == (
-        "False",
-        "the engines disagree about it: observed only",
-    )
+    assert agree.status == "False"
+    assert agree.message.startswith("the engines disagree about it: observed only")
     assert hands.events_told() == ["EngineDisagreement"]
 
 

@@ -1,0 +1,87 @@
+"""What is loaded, as it follows from what was wanted and what the engine took. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from remedy.registry.select import Wanted, id_of
+
+Good = Mapping[str, NodeRemedier]
+"""By name, the last version of a rule that was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """good     the last good version of every rule that is there, loaded now or not (Off)
+    running  by name, the versions that may make jobs
+    why      by name, why the newest version is not among them
+    ids      of everything that is loaded, versions of open jobs too
+    seen     by name, the generation that this speaks of
+    """
+
+    good: Good = field(default_factory=dict)
+    running: Good = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+    ids: frozenset[str] = frozenset()
+    seen: Mapping[str, int] = field(default_factory=dict)
+
+
+def still_there(good: Good, rules: Iterable[NodeRemedier]) -> dict[str, NodeRemedier]:
+    """Of `good`, what belongs to `rules`: a rule that was made anew is another rule."""
+    uids = {rule.metadata.name: rule.metadata.uid for rule in rules}
+    return {n: rule for n, rule in good.items() if uids.get(n) == rule.metadata.uid}
+
+
+def to_load(want: Wanted, good: Good, refused: Mapping[str, str]) -> dict[str, NodeRemedier]:
+    """By id: the newest versions, the last good one for each that is refused, those of jobs."""
+    newest = {i: r for i, r in want.newest.items() if r.metadata.name not in refused}
+    names = refused.keys() - want.off
+    kept = {id_of(r): r for n, r in good.items() if n in names}
+    return {**want.frozen, **kept, **newest}
+
+
+def refusals(want: Wanted, rejected: Mapping[str, str]) -> dict[str, str]:
+    """What the engine refused of the newest versions, by name.
+
+    A version of an open job that is refused only keeps its job held.
+    """
+    return {
+        want.newest[id_].metadata.name: str(why)
+        for id_, why in rejected.items()
+        if id_ in want.newest
+    }
+
+
+def outcome(
+    rules: Iterable[NodeRemedier],
+    want: Wanted,
+    good: Good,
+    asked: Mapping[str, NodeRemedier],
+    rejected: Mapping[str, str],
+    refused: Mapping[str, str],
+) -> Loaded:
+    """asked     what was given to the engine the last time
+    rejected  what it did not take of that, by id
+    refused   why the newest version of a rule is not loaded, by name
+    """
+    seen = {rule.metadata.name: rule.metadata.generation for rule in rules}
+    taken = {id_: rule for id_, rule in asked.items() if id_ not in rejected}
+    why = {name: reason for name, reason in refused.items() if name in seen}
+    newest = {r.metadata.name: r for id_, r in want.newest.items() if id_ in taken}
+    running = {**newest}
+    for name in why:
+        newest.pop(name, None)
+        running.pop(name, None)
+        if name not in good:
+            continue
+        if id_of(good[name]) in taken and name not in want.off:
+            running[name] = good[name]
+        elif reason := rejected.get(id_of(good[name])):
+            why[name] += f"; nor can its last good version be loaded: {reason}"
+    return Loaded(
+        good={n: r for n, r in {**good, **newest}.items() if n in seen},
+        running=running,
+        why=why,
+        ids=frozenset(taken),
+        seen=seen,
+    )

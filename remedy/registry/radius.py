@@ -1,0 +1,22 @@
+"""How many nodes a rule may match before its author has to mean it. Pure."""
+
+from kubenode.api.v1alpha1 import Disruption, NodeRemedier
+
+ACCEPT = "kubenode.io/accept-blast-radius"
+"""Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
+MOST_MATCHING = "10%"
+"""Default share of the fleet, at least one node. Sharp: on a quiet fleet a good rule matches
+nothing, and a tenth of a fleet with one fault is an incident that people should look at."""
+
+
+def destructive(rule: NodeRemedier) -> bool:
+    """Whether some rung changes a host, its pods or the node."""
+    return rule.spec.disruption_class is not Disruption.NONE
+
+
+def accepted_nodes(rule: NodeRemedier) -> int | str | None:
+    """The number of nodes that the author accepts; the text as it is if it is no number."""
+    text = rule.metadata.annotations.get(ACCEPT)
+    if text is None:
+        return None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text

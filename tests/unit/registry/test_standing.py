@@ -1,0 +1,239 @@
+"""What the registry knows of a rule: nodes selected and matching, disputes, and what is told."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.clock import T0, FakeClock
+from support.remedy_hand import RULE, Hands
+from support.revisions_world import BAD
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.noderemedier import NodeRemedierStatus
+from remedy.registry import quarantine
+from remedy.registry.matches import Matches
+from remedy.registry.reach import Reach, Size
+
+MINUTE = timedelta(minutes=1)
+CLEAR = "kubenode.io/clear-quarantine"
+AGES = (T0 - timedelta(days=1)).isoformat()
+
+
+def a_rule(name: str = "r", **spec: object) -> NodeRemedier:
+    return NodeRemedier.from_user({"metadata": {"name": name}, "spec": {**RULE, **spec}})
+
+
+# -- how many nodes are selected ------------------------------------------------------------------
+
+
+def put(hands: Hands, name: str, **labels: str) -> None:
+    keys = {key.replace("_", "/"): value for key, value in labels.items()}
+    hands.nodes.put({"metadata": {"name": name, "uid": name, "labels": keys}})
+
+
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None, "gone"])), max_size=30
+)
+RULES = {
+    "all": a_rule("all"),
+    "a": a_rule("a", nodes={"selector": {"matchLabels": {"pool": "a"}}}),
+    "some": a_rule(
+        "some",
+        nodes={
+            "selector": {"matchExpressions": [{"key": "pool", "operator": "Exists"}]},
+            "exclude": {"matchLabels": {"pool": "b"}},
+        },
+    ),
+}
+
+
+@given(CHANGES, CHANGES)
+async def test_counts_follow_every_change_of_nodes(
+    before: list[tuple[int, str | None]], after: list[tuple[int, str | None]]
+) -> None:
+    hands = Hands()
+    reach = Reach(hands.nodes, FakeClock())
+    for changes in (before, after):
+        for n, pool in changes:
+            if pool == "gone":
+                hands.nodes.remove(f"n{n}")
+            else:
+                put(hands, f"n{n}", **({"pool": pool} if pool else {}))
+        await reach.follow(RULES.values())
+        for name, rule in RULES.items():
+            naive = sum(
+                rule.spec.nodes.matches(node.metadata.labels) for node in hands.nodes.cache.values()
+            )
+            assert reach.size(name).nodes == naive
+
+
+async def test_nodes_that_somebody_could_replace_are_counted_by_the_rules_own_ways() -> None:
+    hands = Hands()
+    put(hands, "n1")
+    put(hands, "n2", **{"karpenter.sh_nodepool": "x"})
+    hands.nodes.put({"metadata": {"name": "n3", "annotations": {"cluster.x-k8s.io/machine": "m3"}}})
+    replace = [{"name": "new", "steps": [{"replace": {"via": ["ClusterAPI"]}}]}]
+    reach = Reach(hands.nodes, FakeClock())
+    await reach.follow([a_rule("any"), a_rule("capi", ladder=replace)])
+    assert reach.size("any") == Size(3, 2)
+    assert reach.size("capi") == Size(3, 1)
+
+
+# -- how many match -------------------------------------------------------------------------------
+
+
+def test_matches_are_counted_by_what_changed() -> None:
+    matches = Matches()
+    assert set(matches.says("n1", frozenset({"a", "b"}), T0)) == {"a", "b"}
+    assert set(matches.says("n1", frozenset({"a"}), T0 + MINUTE)) == {"b"}
+    assert matches.says("n1", frozenset({"a"}), T0 + 2 * MINUTE) == ()
+    assert (matches.count("a"), matches.count("b"), matches.last("a")) == (1, 0, T0)
+    matches.keep({"b"})
+    assert matches.count("a") == 0 and matches.last("a") is None
+    assert set(matches.says("n1", frozenset({"a"}), T0 + 3 * MINUTE)) == {"a"}
+    assert matches.count("a") == 1, "a rule made anew is counted anew"
+
+
+# -- status ---------------------------------------------------------------------------------------
+
+
+async def status(hands: Hands) -> NodeRemedierStatus:
+    await hands.operator.reports.reconcile("runtime")
+    return hands.remediers.cache["runtime"].status
+
+
+async def test_the_estimate_is_of_when_the_generation_came() -> None:
+    hands = Hands()
+    hands.node("n1")
+    await hands.rule()
+    assert (await status(hands)).would_reach is not None
+    hands.node("n2")
+    await hands.operator.rules.reload()
+    kept = (await status(hands)).would_reach
+    assert kept is not None and kept.nodes == 1, "it does not follow an autoscaler"
+    version = hands.remediers.cache["runtime"].metadata.generation + 1
+    rule = hands.remediers.cache["runtime"].to_dict()
+    hands.remediers.put({**rule, "metadata": {**rule["metadata"], "generation": version}})
+    await hands.operator.rules.reload()
+    anew = (await status(hands)).would_reach
+    assert anew is not None and anew.nodes == 2
+
+
+async def test_a_status_that_says_the_same_is_not_written_again() -> None:
+    hands = Hands()
+    hands.node("n1")
+    await hands.rule()
+    first = await status(hands)
+    hands.clock.step(timedelta(hours=3))
+    await hands.operator.rules.reload()
+    assert await status(hands) is first
+
+
+@pytest.mark.parametrize(("accept", "state"), [(None, "False"), ("30", "True"), ("x", "False")])
+async def test_a_rule_that_matches_the_whole_fleet_says_so(accept: str | None, state: str) -> None:
+    hands = Hands()
+    for n in range(30):
+        hands.node(f"n{n}", Sick=("True", T0 - MINUTE))
+    await hands.rule()
+    if accept:
+        rule = hands.remediers.cache["runtime"].to_dict()
+        annotations = {"kubenode.io/accept-blast-radius": accept}
+        hands.remediers.put({**rule, "metadata": {**rule["metadata"], "annotations": annotations}})
+    for n in range(30):
+        await hands.decide(f"n{n}")
+    found = await status(hands)
+    assert found.matching == 30
+    [size] = [c for c in found.conditions if c.type == "SafeSize"]
+    assert size.status == state
+    assert size.reason == ("SelectsNodes" if state == "True" else "MatchesTooMany")
+
+
+# -- disputes -------------------------------------------------------------------------------------
+
+WHY = "the engines disagree about it: observed only"
+
+
+async def disputed() -> Hands:
+    hands = Hands()
+    await hands.rule()
+    hands.dispute("runtime@1", WHY)
+    await hands.operator.rules.look_for_disputes()
+    await status(hands)
+    assert hands.events_told() == ["EngineDisagreement"]
+    return hands
+
+
+def annotate(hands: Hands, at: str) -> None:
+    rule = hands.remediers.cache["runtime"].to_dict()
+    metadata = {**rule["metadata"], "annotations": {CLEAR: at}}
+    hands.remediers.put({**rule, "metadata": metadata})
+
+
+async def test_a_person_clears_a_quarantine_and_a_later_dispute_stands() -> None:
+    hands = await disputed()
+    hands.clock.step(MINUTE)
+    annotate(hands, hands.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+    await hands.operator.rules.look_for_disputes()
+    assert (await status(hands)).phase == "Active"
+    assert hands.diagnoser.check.quarantined == {}
+    hands.clock.step(MINUTE)
+    hands.dispute("runtime@1", WHY)
+    await hands.operator.rules.look_for_disputes()
+    assert (await status(hands)).phase == "Quarantined"
+
+
+@pytest.mark.parametrize("at", ["soon", "", "2099-01-01T00:00:00Z", "2020-01-01T00:00:00Z"])
+async def test_words_that_are_no_instant_since_the_dispute_clear_nothing(at: str) -> None:
+    hands = await disputed()
+    annotate(hands, at)
+    await hands.operator.rules.look_for_disputes()
+    assert (await status(hands)).phase == "Quarantined"
+
+
+async def test_a_quarantine_outlives_our_restart_before_any_rule_may_act() -> None:
+    hands = await disputed()
+    after = Hands(hands.clock, hands)
+    after.node(Sick=("True", T0 - MINUTE))
+    await after.operator.rules.reload()
+    assert (await status(after)).phase == "Quarantined"
+    assert list(after.diagnoser.check.quarantined) == ["runtime@1"]
+    assert after.events_told() == [], "it was told when it was found"
+    await after.decide()
+    assert after.made() == []
+
+
+async def test_a_quarantine_ends_with_the_generation() -> None:
+    hands = await disputed()
+    await hands.rule(generation=2, priority=9)
+    assert (await status(hands)).phase == "Active"
+
+
+async def test_a_quarantine_ends_with_the_image_that_disagreed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hands = await disputed()
+    rule = hands.remediers.cache["runtime"]
+    loaded = rule.status.compiled_hash or ""
+    assert quarantine.restored(rule, loaded, T0) is not None
+    assert quarantine.restored(rule, loaded, T0, "kubenode 9, durable-rules 3") is None
+    assert quarantine.restored(rule, "sha256:another", T0) is None
+
+
+async def test_a_good_version_that_needs_a_lost_fact_is_not_said_to_run() -> None:
+    hands = Hands()
+    fact = {"fact": {"name": "d.bad"}}
+    infer = {"fact": "d.bad"}
+    base = {"ladder": None, "infer": infer}
+    base_spec = {k: v for k, v in {**RULE, **base}.items() if v is not None}
+    meta = {"name": "base", "uid": "uid-base", "generation": 1}
+    hands.remediers.put({"metadata": meta, "spec": base_spec})
+    await hands.rule(when=fact)
+    assert sorted(hands.operator.rules.active()) == ["base@1", "runtime@1"]
+    hands.remediers.remove("base")
+    await hands.rule(generation=2, when=fact, ladder=BAD)
+    assert list(hands.operator.rules.active()) == []
+    found = await status(hands)
+    [compiled] = [c for c in found.conditions if c.type == "Compiled"]
+    assert "nor can its last good version be loaded" in compiled.message
+    assert found.compiled_hash is None
