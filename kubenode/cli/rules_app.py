@@ -23,6 +23,17 @@ class Findings(StrEnum):
     SARIF = "sarif"
 
 
+class Engines(StrEnum):
+    BOTH = "both"
+    REFERENCE = "reference"
+
+
+class Drawing(StrEnum):
+    MERMAID = "mermaid"
+    SVG = "svg"
+    JSON = "json"
+
+
 class InstallMode(StrEnum):
     ENFORCE = "Enforce"
     APPROVE = "Approve"
@@ -123,6 +134,30 @@ def install(
     raise typer.Exit(run(work(packs, kubeconfig, context, mode=chosen, dry_run=dry_run)))
 
 
+@rules_app.command("test")
+def test(
+    files: Annotated[list[Path], typer.Argument(help="*.test.yaml files, or folders of them.")],
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML too.")
+    ] = None,
+    only: Annotated[
+        str, typer.Option("--only", metavar="WORDS", help="Tests whose names contain this.")
+    ] = "",
+    engine: Annotated[
+        Engines, typer.Option("--engine", help="reference alone is quicker.")
+    ] = Engines.BOTH,
+    output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
+) -> None:
+    """Run the tests of rules: timelines of signals, and what must come of them."""
+    from kubenode.cli.exits import explained
+    from kubenode.cli.replay.testing import command
+
+    form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
+    asked: Literal["both", "reference"] = "both" if engine is Engines.BOTH else "reference"
+    with explained():
+        raise typer.Exit(command(files, junit=junit, output=form, engine=asked, only=only))
+
+
 @rules_app.command("cases")
 def cases(
     files: Annotated[list[Path], typer.Argument(help="JSON lines of labelled cases.")],
@@ -141,3 +176,28 @@ def cases(
     with explained():
         form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
         raise typer.Exit(command(files, rules=rules or (), output=form, all_=all_))
+
+
+@rules_app.command("graph")
+def graph(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="YAML files or folders; default: those that ship.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", help="Only what leads to it and follows from it; repeatable."),
+    ] = None,
+    guards: Annotated[
+        bool, typer.Option("--guards", help="Draw guards too; JSON always has them.")
+    ] = False,
+    output: Annotated[Drawing, typer.Option("--output", "-o")] = Drawing.MERMAID,
+) -> None:
+    """Draw which signals and facts feed which rules."""
+    from kubenode.cli.exits import explained
+    from kubenode.cli.graph import command as graphs
+
+    with explained():
+        drawing = graphs.Drawing(output.value)
+        raise typer.Exit(
+            graphs.command(files or (), only=rule or (), guards=guards, output=drawing)
+        )

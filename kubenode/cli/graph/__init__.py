@@ -1,0 +1,1 @@
+"""`kubenode rules graph`: which signals and facts feed which rules."""

@@ -1,0 +1,107 @@
+"""Where the nodes of a graph stand: columns from what is reported to what is concluded. Pure.
+
+A node stands one column right of the last that it reads, so every line runs to the right. Within a
+column nodes are sorted by the middle of their neighbours, there and back a few times, which leaves
+few crossings; then each moves towards that middle as far as there is room.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from kubenode.cli.graph.model import Graph, Node
+
+SWEEPS = 6
+ROW = 26
+HEIGHT = 20
+GAP = 150
+MARGIN = 24
+LETTER = 6.7
+"""Width of a letter of the font of 11 px that the drawing uses, on the wide side."""
+LONGEST = 46
+"""Labels longer than this are cut; the whole text is the node's title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    node: Node
+    x: float
+    y: float
+    width: float
+    text: str
+
+    @property
+    def middle(self) -> float:
+        return self.y + HEIGHT / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    boxes: Mapping[str, Box]
+    width: float
+    height: float
+
+
+def layout(graph: Graph, top: float = 0) -> Layout:
+    """`top` is the room kept free above, for a heading."""
+    columns = _ordered(graph, _columns(graph))
+    boxes: dict[str, Box] = {}
+    x = float(MARGIN)
+    deepest = max((len(column) for column in columns), default=0)
+    for column in columns:
+        texts = [_cut(node.label) for node in column]
+        width = max((len(text) * LETTER + 16 for text in texts), default=0)
+        begin = top + MARGIN + (deepest - len(column)) * ROW / 2
+        for number, (node, text) in enumerate(zip(column, texts, strict=True)):
+            boxes[node.id] = Box(node, x, begin + number * ROW, width, text)
+        x += width + GAP
+    height = top + 2 * MARGIN + deepest * ROW
+    return Layout(boxes, max(x - GAP + MARGIN, 2 * MARGIN), height)
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
+
+
+def _columns(graph: Graph) -> list[list[Node]]:
+    reads: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    for edge in graph.edges:
+        reads[edge.target].append(edge.source)
+    try:
+        order = list(TopologicalSorter(reads).static_order())
+    except CycleError:
+        order = [node.id for node in graph.nodes]  # such rules do not compile; draw them anyhow
+    column: dict[str, int] = {}
+    for id_ in order:
+        column[id_] = max((column.get(source, 0) + 1 for source in reads[id_]), default=0)
+    depth = max(column.values(), default=-1) + 1
+    return [[n for n in graph.nodes if column[n.id] == number] for number in range(depth)]
+
+
+def _ordered(graph: Graph, columns: list[list[Node]]) -> list[list[Node]]:
+    beside: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    for edge in graph.edges:
+        beside[edge.source].append(edge.target)
+        beside[edge.target].append(edge.source)
+    for sweep in range(SWEEPS):
+        place = _places(columns)
+        numbers = range(len(columns))
+        for number in numbers if sweep % 2 == 0 else reversed(numbers):
+            columns[number].sort(key=lambda node: _middle(place, node, beside[node.id]))
+            place |= _places([columns[number]])
+    return columns
+
+
+def _places(columns: Sequence[Sequence[Node]]) -> dict[str, float]:
+    """Where each node stands in its column, 0 to 1: columns differ in length."""
+    return {
+        node.id: (number + 0.5) / len(column)
+        for column in columns
+        for number, node in enumerate(column)
+    }
+
+
+def _middle(place: Mapping[str, float], node: Node, beside: Sequence[str]) -> float:
+    if not beside:
+        return place[node.id]
+    return sum(place[other] for other in beside) / len(beside)
