@@ -36,7 +36,7 @@ class Answers:
             return None
         mine[new.metadata.name] = new
         answered = new.status.answered_at is not None
-        before = old is not None and old is not new and old.status.answered_at is not None
+        before = old is not None and old.status.answered_at is not None
         return node if answered and not before else None
 
     def facts(self, node: str, now: datetime) -> Mapping[str, ProbeFact]:

@@ -58,6 +58,8 @@ class HandApi(Kube):
         self.jobs: HandFed[RemedyOperationJob] = NOWHERE
         self.remediers: HandFed[NodeRemedier] = NOWHERE
         self.probes: HandFed[HostProbe] = NOWHERE
+        self.elsewhere: set[str] = set()
+        """Names that are taken, by objects that our informers have not seen."""
         self.creates = 0
 
     async def create(
@@ -74,7 +76,7 @@ class HandApi(Kube):
         informer = informers[path]
         self.creates += informer is self.jobs
         name = body["metadata"]["name"]
-        if name in informer.cache:
+        if name in informer.cache or name in self.elsewhere:
             raise AlreadyExists(409, "AlreadyExists", name)
         at = self.clock.now().isoformat()
         made = {"uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": at}
