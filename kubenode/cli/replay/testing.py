@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import typer
 
-from kubenode.api.problems import problems
-from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier, Rung
-from kubenode.cli.documents import Unreadable, is_test, read
+from kubenode.api.v1alpha1 import NodeRemedier, Rung
+from kubenode.cli.documents import is_test
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.replay.expecting import Difference, differences
+from kubenode.cli.replay.files import policies_from
 from kubenode.cli.replay.junit import Result, junit_xml
 from kubenode.cli.replay.moments import instant
 from kubenode.cli.replay.records import JobRecord
@@ -177,27 +177,6 @@ def _outcome(outcome: Outcome | None) -> Heals:
         return rung.name in helps
 
     return by_rung
-
-
-def policies_from(path: Path) -> list[DefenderPolicy]:
-    """The policies of a file. Raises Refusal with the place of what is wrong."""
-    from pydantic import ValidationError
-
-    found = []
-    try:
-        for document in read(path):
-            data = document.data
-            if isinstance(data, Mapping) and data.get("kind") == "DefenderPolicy":
-                try:
-                    found.append(DefenderPolicy.from_user(data))
-                except ValidationError as error:
-                    lines = problems(error, DefenderPolicy, document.where)
-                    raise Refusal("\n".join(lines)) from error
-    except Unreadable as error:
-        raise Refusal(str(error), Exit.USAGE) from error
-    if not found:
-        raise Refusal(f"{path}: no DefenderPolicy in this file; name another", Exit.USAGE)
-    return found
 
 
 def _populate(case: Case, world: World) -> None:

@@ -40,6 +40,7 @@ from kubenode.cli.replay.moments import instant
 from kubenode.cli.replay.outside import HostDoctor, Hosts
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.signals import Condition, Event, NodeLook
+from kubenode.cli.replay.spans import Span, Spans
 from kubenode.cli.replay.timeline import Entry
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, ObjectMeta
@@ -52,6 +53,7 @@ from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.explain import explain
 from rules.facts import FactSet, Value
 from rules.program import Rule
+from rules.truth import Truth
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 """A Monday noon, when nothing else is said."""
@@ -128,6 +130,7 @@ class World:
         self._todo: list[tuple[datetime, int, Callable[[], None]]] = []
         self._wakes: list[tuple[datetime, str]] = []
         self._count = self._events = 0
+        self._waits, self._infers = Spans(), Spans()
         self.signals = 0
         """Entries that happened, each once for each node it names."""
         self.evaluations = 0
@@ -141,6 +144,7 @@ class World:
         """By name why a rule was refused by the engines; the others run."""
         bad = {*report.rejected, *report.quarantined}
         self._active = {id_: rule for id_, rule in versions.items() if id_ not in bad}
+        self._inferring = {i: r for i, r in self._active.items() if r.spec.infer is not None}
         self._follows_time = any(map(follows_time, self._active.values()))
         self._facts.rules_loaded(versions)
         self._facts.shortest_max_age = shortest_max_age(self._active.values())
@@ -188,6 +192,13 @@ class World:
         self._clock.set(max(end, self.now))
         self._settle()
 
+    def run_before(self, end: datetime) -> None:
+        """Let everything happen that is due before `end`, and stand there."""
+        while (at := self._next()) is not None and at < end:
+            self._clock.set(max(at, self.now))
+            self._settle()
+        self._clock.set(max(end, self.now))
+
     # -- what can be read -------------------------------------------------------------------------
 
     @property
@@ -206,6 +217,16 @@ class World:
         """By name the rules that match the node but make no job now, and why."""
         state = self._state.get(node)
         return state.waits if state is not None else {}
+
+    @property
+    def waited(self) -> Sequence[Span]:
+        """All times in which a rule matched a node but made no job, and why."""
+        return self._waits.all
+
+    @property
+    def inferred(self) -> Sequence[Span]:
+        """All times in which a node was evidence for a derived fact."""
+        return self._infers.all
 
     def facts(self, node: str) -> FactSet | None:
         """What the rules see of the node now; None for a node that is not there."""
@@ -434,6 +455,8 @@ class World:
         names = {probe for match in diagnosis.matches for probe in match.probes}
         asked_at = self._hosts.ask(name, agent_of(node), names)
         matches = matching(diagnosis, self._active)
+        if self._inferring:
+            self._infers.now(name, self._inferred_by(diagnosis), now)
         state.matched.see(diagnosis.matches, now)
         at = None
         if matches:
@@ -451,13 +474,24 @@ class World:
             )
             decision = decide(subject, candidates, self._past(name), now)
             state.waits, at = dict(decision.waits), decision.at
+            self._waits.now(name, decision.waits, now)
             for order in decision.orders:
                 match = next(m for m, _ in matches if m.rule_id == order.candidate.rule_id)
                 self._make(order, match, node, facts)
         else:
             state.first_match, state.waits = None, {}
+            self._waits.now(name, (), now)
         changes_at = self._facts.changes_at(name)
         self._look_again(name, state, [at, asked_at, diagnosis.flips_at, changes_at])
+
+    def _inferred_by(self, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+        return [
+            (rule.metadata.name, f"{rule.spec.infer.fact} = {rule.spec.infer.value}")
+            for match in diagnosis.matches
+            if match.evidence is Truth.TRUE
+            and (rule := self._inferring.get(match.rule_id)) is not None
+            and rule.spec.infer is not None
+        ]
 
     def _make(self, order: Order, match: Match, node: Node, facts: FactSet) -> None:
         if self._jobs.has(order.name):

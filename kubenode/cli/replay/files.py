@@ -1,0 +1,30 @@
+"""Policies of Kube Defender in files of people."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kubenode.api.problems import problems
+from kubenode.api.v1alpha1 import DefenderPolicy
+from kubenode.cli.documents import Unreadable, read
+from kubenode.cli.exits import Exit, Refusal
+
+
+def policies_from(path: Path) -> list[DefenderPolicy]:
+    """The policies of a file. Raises Refusal with the place of what is wrong."""
+    found = []
+    try:
+        for document in read(path):
+            data = document.data
+            if isinstance(data, Mapping) and data.get("kind") == "DefenderPolicy":
+                try:
+                    found.append(DefenderPolicy.from_user(data))
+                except ValidationError as error:
+                    lines = problems(error, DefenderPolicy, document.where)
+                    raise Refusal("\n".join(lines)) from error
+    except Unreadable as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    if not found:
+        raise Refusal(f"{path}: no DefenderPolicy in this file; name another", Exit.USAGE)
+    return found

@@ -1,0 +1,41 @@
+"""What lasted for a time: why a rule that matched made no job, which fact was inferred."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(slots=True)
+class Span:
+    """`what` was so of `rule` on `node`. `until` None: it still is."""
+
+    node: str
+    rule: str
+    what: str
+    since: datetime
+    until: datetime | None = None
+
+
+class Spans:
+    """All spans in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.all: list[Span] = []
+        self._open: dict[str, dict[tuple[str, str], Span]] = {}
+
+    def now(self, node: str, what: Iterable[tuple[str, str]], at: datetime) -> None:
+        """From `at` on exactly these pairs of rule and what are so of the node."""
+        wanted = set(what)
+        before = self._open.get(node)
+        if not wanted and not before:
+            return
+        open_ = before or {}
+        for key in [key for key in open_ if key not in wanted]:
+            open_.pop(key).until = at
+        for key in sorted(wanted - set(open_)):
+            open_[key] = Span(node, key[0], key[1], at)
+            self.all.append(open_[key])
+        if open_:
+            self._open[node] = open_
+        else:
+            self._open.pop(node, None)
