@@ -1,57 +1,50 @@
 """Facts of many nodes in, what each loaded rule says of them out.
 
 Synchronous: it may block as long as the second engine may (rules.engines.durable). One thread
-calls it. Nodes on which no evidence is true are remembered by what their leaves read, so that the
-engines are not asked again, and by what they were made of, so that a heartbeat costs no reading
-either (rules.unchanged); a match is asked of both engines every time.
+calls it. Of each node is remembered what its atoms read and what was said of it: only atoms whose
+facts changed are read again (rules.touched), only rules that ask an atom which turned are evaluated
+again (rules.engines.chain), and nodes whose atoms say the same share one answer. A match on which
+something rests is asked of both engines every time.
 """
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from rules.atoms import Reading, read
-from rules.engines.crosscheck import Agreement, CrossCheck, Outcome, Outcomes
+from rules.engines.chain import Answers, Case
+from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import REFUSALS, DurableEngine, Spawn
-from rules.engines.port import EngineError, Vector
+from rules.engines.port import EngineError, Vector, byte_of, vector_of
 from rules.facts import FactSet
 from rules.loading import Sieve
+from rules.match import Agreement, Match
 from rules.program import CompiledRule, Program, Rule, compile_program, slots_of
+from rules.selection import Selection, Selections
+from rules.touched import Touched
 from rules.truth import Truth
-from rules.unchanged import Unchanged
 
 __all__ = ["Agreement", "Diagnoser", "Diagnosis", "LoadReport", "Match"]
 
-MOST_REMEMBERED = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """What one rule says of one node that it selects.
-
-    true_leaves  leaves of the evidence that are true, derived facts too
-    readings     of the leaves of the evidence that are no derived facts
-    others       the evidence with every `sameFault` leaf taken as true
-    probes       `probe.field` of those whose answers alone could complete the match
-    """
-
-    rule_id: str
-    evidence: Truth
-    guards: Truth
-    agreement: Agreement
-    true_leaves: int = 0
-    readings: tuple[Reading, ...] = ()
-    others: Truth = Truth.UNKNOWN
-    probes: tuple[str, ...] = ()
+MOST_SHARED = 4096
+"""Different answers that nodes may share, some 20 bytes for each rule."""
+MOST_NODES = 20_000
+"""Nodes that are remembered; of more the rest is evaluated from the start each time."""
+_LEFT = timedelta(hours=1)
+"""A node that nobody asked about for so long makes room for another one."""
+_BLANK = FactSet(node="")
+"""A node that has nothing to say: where each one starts."""
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """All rules that select the node, in the order of choice: priority, most true leaves, name.
 
-    flips_at  the earliest instant at which a reading changes with nothing but time
+    flips_at  no reading changes with nothing but time before it; None: none ever does
     """
 
     node: str
@@ -67,6 +60,30 @@ class LoadReport:
     quarantined: Mapping[str, str] = field(default_factory=dict)
 
 
+class _Said(NamedTuple):
+    """quiet  nothing rests on it, and it needs no second look: it may be said again"""
+
+    answers: Answers
+    matches: tuple[Match, ...]
+    quiet: bool
+    true: tuple[int, ...]
+    """Which of `matches` have true evidence: their readings are the node's own."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is remembered of a node: `vector` is what its atoms said of `facts` at `at`, and until
+    `until` while those facts stay. Atoms that no rule of its selection asks stay blank.
+    """
+
+    facts: FactSet
+    at: datetime
+    until: datetime | None
+    vector: Vector
+    selection: Selection
+    said: _Said | None = None
+
+
 class Diagnoser:
     """spawn  starts the second engine's child; None: there is none, everything is unchecked"""
 
@@ -76,10 +93,8 @@ class Diagnoser:
         durable = DurableEngine(spawn, monotonic) if spawn is not None else None
         self.check = CrossCheck(durable)
         self._program = Program()
-        self._quiet: OrderedDict[tuple[Vector, frozenset[str]], Outcomes] = OrderedDict()
-        self._quiet_under: dict[str, str] = {}
-        self._unchanged: Unchanged[Diagnosis] = Unchanged(self._program)
-        self._selected: dict[frozenset[tuple[str, str]], _Selection] = {}
+        self._said_under: dict[str, str] = {}
+        self.forget()
 
     def load(self, rules: Sequence[Rule]) -> LoadReport:
         """Replace the program by the rules that compile and that the second engine takes.
@@ -94,9 +109,7 @@ class Diagnoser:
             program, refused = self._sifted(program, error)
             rejected |= refused
         self._program = program
-        self._quiet.clear()
-        self._unchanged = Unchanged(program)
-        self._selected.clear()
+        self.forget()
         return LoadReport(rejected, dict(self.check.quarantined))
 
     def close(self) -> None:
@@ -120,116 +133,137 @@ class Diagnoser:
             trial.close()
         return found, sieve.refused
 
+    def release(self, rule_id: str) -> bool:
+        """A person clears the rule's quarantine: whether there was one."""
+        return self.check.release(rule_id)
+
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
         """One Diagnosis for each FactSet, in order."""
-        if self._quiet_under != self.check.quarantined:  # what was remembered was said before it
-            self._quiet.clear()
-            self._unchanged.clear()
-            self._quiet_under = dict(self.check.quarantined)
-        said = [self._unchanged.recall(facts, now) for facts in factsets]
-        new = [facts for facts, known in zip(factsets, said, strict=True) if known is None]
-        found = iter(self._diagnosed(new, now))
-        return [known if known is not None else next(found) for known in said]
+        self.check.tend()
+        if self._said_under != self.check.quarantined:  # what was remembered was said before it
+            self.forget()
+            self._said_under = dict(self.check.quarantined)
+        looks = [self._look(facts, now) for facts in factsets]
+        asked = [look for look in looks if look.said is None]
+        cases = [self._case(look) for look in asked]
+        for look, answers in zip(asked, self.check.evaluate(cases, now), strict=True):
+            look.said = self._shared(look, answers)
+        return [self._told(look, now) for look in looks]
 
-    def _diagnosed(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
+    def forget(self) -> None:
+        """What is said next of each node is said from the start."""
         program = self._program
-        cases = [_Case(program, facts, self._selection(facts.labels), now) for facts in factsets]
-        unknown = [case for case in cases if (case.vector, case.selected) not in self._quiet]
-        asked = self.check.evaluate([c.vector for c in unknown], [c.selected for c in unknown])
-        fresh = {id(case): outcomes for case, outcomes in zip(unknown, asked, strict=True)}
-        for case, outcomes in zip(unknown, asked, strict=True):
-            self._remember(case, outcomes)
-        found = []
-        for case in cases:
-            outcomes = fresh[id(case)] if id(case) in fresh else self._recall(case)
-            found.append(case.diagnosis(outcomes))
-            if _quiet(outcomes):
-                self._unchanged.keep(case.facts, now, case.flips_at, found[-1])
-        return found
+        self._touched = Touched(program)
+        self._evidence = {rule.id: _atoms_of(rule, len(program.atoms)) for rule in program.rules}
+        self._selections = Selections(program)
+        blank = [read(atom, _BLANK, _ANY_TIME) for atom in program.atoms]
+        self._blank = vector_of(reading.truth for reading in blank)
+        self._by_the_clock = {n for n, reading in enumerate(blank) if reading.flips_at is not None}
+        """Atoms that know something of a node of which nothing is known: what time it is."""
+        self._nodes: OrderedDict[str, _Node] = OrderedDict()
+        self._shares: OrderedDict[tuple[Vector, Selection], _Said] = OrderedDict()
+        self._first: dict[Selection, Answers] = {}
+        """Of each selection some answer to start from."""
 
-    def _selection(self, labels: Mapping[str, str]) -> "_Selection":
-        """The rules that select a node with these labels: most nodes have those of many others."""
-        key = frozenset(labels.items())
-        found = self._selected.get(key)
-        if found is None:
-            if len(self._selected) >= MOST_REMEMBERED:
-                self._selected.clear()
-            found = self._selected[key] = _Selection(self._program, labels)
-        return found
+    # -- one node
 
-    def _remember(self, case: "_Case", outcomes: Outcomes) -> None:
-        if not _quiet(outcomes):
-            return
-        self._quiet[case.vector, case.selected] = outcomes
-        while len(self._quiet) > MOST_REMEMBERED:
-            self._quiet.popitem(last=False)
+    def _look(self, facts: FactSet, now: datetime) -> _Node:
+        """The node as it is now; `said` if it need not be asked about."""
+        known = self._nodes.get(facts.node)
+        if known is not None and known.facts.labels == facts.labels:
+            selection = known.selection
+        else:
+            selection = self._selections.of(facts.labels)
+        if (
+            known is None
+            or known.selection is not selection
+            or known.facts.uid != facts.uid
+            or now < known.at
+        ):
+            known = _Node(_BLANK, now, None, self._blank, selection)
+        until, vector = known.until, known.vector
+        slots = self._touched.between(known.facts, facts, vector)
+        if until is not None and until <= now:
+            slots |= self._touched.timed
+            until = None
+        if known.facts is _BLANK:
+            slots |= self._by_the_clock
+        slots &= selection.atoms
+        if slots:
+            until, read_now = self._read(slots, facts, now, until, vector)
+            vector = vector if read_now == vector else read_now
+        look = _Node(facts, now, until, vector, selection)
+        if vector == known.vector and known.said is not None:
+            look.said = known.said if known.said.quiet else None
+        else:
+            look.said = self._shares.get((vector, selection))
+        return look
 
-    def _recall(self, case: "_Case") -> Outcomes:
-        key = case.vector, case.selected
-        found = self._quiet.get(key)
-        if found is None:  # pushed out by the others of this batch
-            found = self.check.evaluate([case.vector], [case.selected])[0]
-        return found
+    def _read(
+        self,
+        slots: set[int],
+        facts: FactSet,
+        now: datetime,
+        until: datetime | None,
+        vector: Vector,
+    ) -> tuple[datetime | None, Vector]:
+        truths = bytearray(vector)
+        for slot in slots:
+            reading = read(self._program.atoms[slot], facts, now)
+            truths[slot] = byte_of(reading.truth)
+            if reading.flips_at is not None and (until is None or reading.flips_at < until):
+                until = reading.flips_at
+        return until, bytes(truths)
+
+    def _case(self, look: _Node) -> Case:
+        known = self._nodes.get(look.facts.node)
+        before = None
+        if known is not None and known.said is not None and known.selection is look.selection:
+            before = known.said.answers
+        if before is None:
+            before = self._first.get(look.selection)
+        return Case(look.vector, look.selection.numbers, before)
+
+    def _shared(self, look: _Node, answers: Answers) -> _Said:
+        matches = look.selection.ordered(answers.matches)
+        true = tuple(n for n, match in enumerate(matches) if match.evidence is Truth.TRUE)
+        quiet = not answers.acting and not answers.unchecked
+        said = _Said(answers, matches, quiet, true)
+        self._first.setdefault(look.selection, answers)
+        if quiet:
+            self._shares[look.vector, look.selection] = said
+            while len(self._shares) > MOST_SHARED:
+                self._shares.popitem(last=False)
+        return said
+
+    def _told(self, look: _Node, now: datetime) -> Diagnosis:
+        assert look.said is not None
+        self._keep(look, now)
+        matches = look.said.matches
+        if look.said.true:
+            own = list(matches)
+            for n in look.said.true:
+                own[n] = replace(own[n], readings=self._readings(own[n].rule_id, look.facts, now))
+            matches = tuple(own)
+        return Diagnosis(look.facts.node, matches, look.until)
+
+    def _keep(self, look: _Node, now: datetime) -> None:
+        name = look.facts.node
+        if name not in self._nodes and len(self._nodes) >= MOST_NODES:
+            # A full house changes slowly: pushing out the oldest would push out every node of a
+            # cluster that is larger, in turn, each just before it is asked about.
+            oldest = next(iter(self._nodes))
+            if now - self._nodes[oldest].at < _LEFT:
+                return
+            del self._nodes[oldest]
+        self._nodes[name] = look
+        self._nodes.move_to_end(name)
+
+    def _readings(self, rule_id: str, facts: FactSet, now: datetime) -> tuple[Reading, ...]:
+        slots = self._evidence[rule_id]
+        return tuple(read(self._program.atoms[slot], facts, now) for slot in slots)
 
 
-def _quiet(outcomes: Outcomes) -> bool:
-    """Both engines agree that nothing matches."""
-    return all(
-        o.evidence is not Truth.TRUE and o.agreement is Agreement.AGREED for o in outcomes.values()
-    )
-
-
-class _Selection:
-    """The rules that select a node, and the atoms that they read."""
-
-    def __init__(self, program: Program, labels: Mapping[str, str]) -> None:
-        have = dict(labels)
-        self.rules = [r for r in program.rules if r.rule.remedier.spec.nodes.matches(have)]
-        self.ids = frozenset(rule.id for rule in self.rules)
-        atoms = len(program.atoms)
-        self.atoms = {slot for rule in self.rules for slot in rule.slots if slot < atoms}
-
-
-class _Case:
-    """One node: what its leaves read, and which rules select it."""
-
-    def __init__(
-        self, program: Program, facts: FactSet, selection: _Selection, now: datetime
-    ) -> None:
-        self.facts = facts
-        self._rules, self.selected = selection.rules, selection.ids
-        self._readings = [read(leaf, facts, now) for leaf in program.atoms]
-        truths = (reading.truth for reading in self._readings)
-        self.vector: Vector = (*truths, *((Truth.FALSE,) * len(program.derived)))
-        flips = (self._readings[slot].flips_at for slot in selection.atoms)
-        self.flips_at = min((at for at in flips if at is not None), default=None)
-        """The earliest instant at which a reading of the rules that select it changes."""
-
-    def diagnosis(self, outcomes: Outcomes) -> Diagnosis:
-        found = [(rule, self._match(rule, outcomes[rule.id])) for rule in self._rules]
-        found.sort(key=_choice)
-        matches = tuple(match for _, match in found)
-        return Diagnosis(self.facts.node, matches, self.flips_at)
-
-    def _match(self, rule: CompiledRule, outcome: Outcome) -> Match:
-        slots = dict.fromkeys(slots_of(rule.evidence))
-        atoms = [slot for slot in slots if slot < len(self._readings)]
-        readings = tuple(self._readings[slot] for slot in atoms)
-        return Match(
-            rule.id,
-            outcome.evidence,
-            outcome.guards,
-            outcome.agreement,
-            sum(reading.truth is Truth.TRUE for reading in readings) + outcome.derived,
-            readings,
-            outcome.others,
-            outcome.probes,
-        )
-
-
-def _choice(found: tuple[CompiledRule, Match]) -> tuple[int, int, str, int]:
-    """Of one name the older generation comes first."""
-    rule, match = found
-    name, _, generation = rule.id.partition("@")
-    age = int(generation) if generation.isdecimal() else 0
-    return (-rule.rule.remedier.spec.priority, -match.true_leaves, name, age)
+def _atoms_of(rule: CompiledRule, atoms: int) -> tuple[int, ...]:
+    """Of its evidence, in order, each once."""
+    return tuple(slot for slot in dict.fromkeys(slots_of(rule.evidence)) if slot < atoms)

@@ -4,18 +4,23 @@ Two questions of a rule's author need it: on how many nodes does everything hold
 such nodes itself, and which probes are worth asking because nothing else is missing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, ProbeLeaf
-from rules.engines.port import Vector
+from rules.engines.port import FALSE, TRUE, TRUTHS, UNKNOWN, Vector
+from rules.engines.reference import evaluate
 from rules.program import CompiledRule, Program, Root, Slot, slots_of
 from rules.truth import Truth
 
 
 def without_counts(rule: CompiledRule, vector: Vector) -> Truth:
     """The evidence with every `sameFault` leaf taken as true."""
-    counts = frozenset(getattr(rule, "same_fault", ()))
-    return _folded(rule.evidence, lambda slot, _: Truth.TRUE if slot in counts else vector[slot])
+    if not rule.same_fault:
+        return TRUTHS[evaluate(rule.evidence, vector)]
+    supposed = bytearray(vector)
+    for slot in rule.same_fault:
+        supposed[slot] = TRUE
+    return TRUTHS[evaluate(rule.evidence, bytes(supposed))]
 
 
 def worth_asking(rule: CompiledRule, vector: Vector, probes: Mapping[int, str]) -> tuple[str, ...]:
@@ -28,16 +33,10 @@ def worth_asking(rule: CompiledRule, vector: Vector, probes: Mapping[int, str]) 
         return ()
     evidence = _open(rule.evidence, vector, probes)
     guards = _open(rule.guards, vector, probes) if rule.guards is not None else frozenset()
-    if not evidence and not guards:
-        return ()
     free = evidence | guards
-
-    def hoped(slot: int, wish: bool) -> Truth:
-        return Truth.of(wish) if slot in free else vector[slot]
-
-    if _folded(rule.evidence, hoped, True) is not Truth.TRUE:
+    if not free or _hoped(rule.evidence, vector, free, True) != TRUE:
         return ()
-    if rule.guards is not None and _folded(rule.guards, hoped, False) is Truth.TRUE:
+    if rule.guards is not None and _hoped(rule.guards, vector, free, False) == TRUE:
         return ()
     return tuple(sorted({probes[slot] for slot in free}))
 
@@ -50,18 +49,19 @@ def probes_of(program: Program) -> dict[int, str]:
 
 def _open(root: Root, vector: Vector, probes: Mapping[int, str]) -> frozenset[int]:
     """The unknown probes of a root that is not decided without them."""
-    if _folded(root, lambda slot, _: vector[slot]) is not Truth.UNKNOWN:
+    if evaluate(root, vector) != UNKNOWN:
         return frozenset()
-    unknown = (slot for slot in slots_of(root) if vector[slot] is Truth.UNKNOWN)
-    return frozenset(slot for slot in unknown if slot in probes)
+    return frozenset(s for s in slots_of(root) if s in probes and vector[s] == UNKNOWN)
 
 
-def _folded(root: Root, leaf: Callable[[int, bool], Truth], wish: bool = True) -> Truth:
-    """The root with what `leaf` says of a slot and of whether its being true would help."""
+def _hoped(root: Root, vector: Vector, free: Collection[int], wish: bool) -> int:
+    """The root with each `free` leaf taken the way that brings it nearest to `wish`."""
     if isinstance(root, Slot):
-        return leaf(root.index, wish)
+        if root.index not in free:
+            return vector[root.index]
+        return TRUE if wish else FALSE
     below = wish if root.op != "not" else not wish
-    members = [_folded(member, leaf, below) for member in root.members]
+    members = [_hoped(member, vector, free, below) for member in root.members]
     if root.op == "not":
-        return ~members[0]
-    return Truth.all(members) if root.op == "all" else Truth.any(members)
+        return TRUE - members[0]
+    return min(members) if root.op == "all" else max(members)

@@ -72,7 +72,7 @@ class Judge:
             guards=match.guards,
             agreed=agreed,
             gone=self._gone(job, facts),
-            why=_unknown(match)
+            why=_unknown(match, job, facts, now)
             or ("" if agreed else _disagree(match, self._loaded.trouble))
             or _guard(job, match.guards, facts, now),
         )
@@ -94,11 +94,13 @@ class Judge:
         return gone(job.spec.when, verify.cleared, facts, now, since)
 
 
-def _unknown(match: Match) -> str:
+def _unknown(match: Match, job: Job, facts: FactSet, now: datetime) -> str:
     """Which evidence is unknown; none of the sentences here holds a ticking value."""
     if match.evidence is not Truth.UNKNOWN:
         return ""
-    unknown = [r.evidence for r in match.readings if r.truth is Truth.UNKNOWN]
+    leaves = job.spec.when.leaves() if job.spec.when is not None else ()
+    readings = [read(leaf, facts, now) for leaf in leaves]
+    unknown = [r.evidence for r in readings if r.truth is Truth.UNKNOWN]
     return f"unknown: {'; '.join(unknown[:3])}" if unknown else "the evidence is unknown"
 
 

@@ -1,54 +1,68 @@
-"""Vectors that show whether a loaded program is the one that was meant.
+"""Questions that show whether a loaded program is the one that was meant.
 
 For each root: a vector that satisfies a disjunct and nothing more, the same with each literal left
-unknown or turned round, all true, all false, and some at random from a fixed seed. An engine that
-lost a term, or took one for another, answers one of them wrongly.
+unknown or turned round; for each ruleset all true, all false, and some at random from a fixed seed.
+An engine that lost a term, or took one for another, answers one of them wrongly. A question is
+about one ruleset, so that a program of twice the size takes twice the time.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from rules.engines.port import Outputs, Vector
+from rules.engines.packed import Packed
+from rules.engines.port import FALSE, TRUE, UNKNOWN, Outputs, Question, Vector
 from rules.engines.reference import outputs
-from rules.program import CompiledRule, Disjunct
-from rules.truth import Truth
+from rules.program import CompiledRule, Disjunct, Program
 
 RANDOM_VECTORS = 8
 
-Case = tuple[Vector, Outputs]
+Case = tuple[Question, Outputs]
 
 
-def canaries(rules: Sequence[CompiledRule], width: int) -> list[Case]:
-    """Vectors for one stratum with what the reference says of them, as far as the engine is asked.
+def canaries(program: Program, packed: Packed) -> Iterator[Case]:
+    """Each with what the reference says, as far as the engine is asked.
 
     They cover every term of every rule, however many that makes.
     """
-    asked = frozenset(name for rule in rules for name in rule.given)
-    vectors = dict.fromkeys(_vectors(rules, width))
-    return [(vector, outputs(rules, vector) & asked) for vector in vectors]
+    for stratum, rules in enumerate(program.strata):
+        done: set[frozenset[int]] = set()
+        for rule in rules:
+            asked = packed.neighbours(rule)
+            members = [program.rules[number] for number in sorted(asked)]
+            vectors = list(_around_all(rule, program.width))
+            if asked not in done:
+                done.add(asked)
+                vectors += _general(members, program.width)
+            given = frozenset(name for member in members for name in member.given)
+            for vector in dict.fromkeys(vectors):
+                yield Question(stratum, vector, asked), outputs(members, vector) & given
 
 
-def _vectors(rules: Sequence[CompiledRule], width: int) -> Iterator[Vector]:
-    if not rules:
-        return
-    yield (Truth.TRUE,) * width
-    yield (Truth.FALSE,) * width
-    dice = random.Random(width)
+def _general(rules: Iterable[CompiledRule], width: int) -> Iterator[Vector]:
+    yield bytes([TRUE]) * width
+    yield bytes([FALSE]) * width
+    slots = sorted({slot for rule in rules for slot in rule.slots})
+    dice = random.Random(len(slots))
     for _ in range(RANDOM_VECTORS):
-        yield tuple(dice.choice(list(Truth)) for _ in range(width))
-    for rule in rules:
-        for alternatives in rule.given.values():
-            for disjunct in alternatives:
-                yield from _around(disjunct, width)
+        vector = bytearray([UNKNOWN]) * width
+        for slot in slots:
+            vector[slot] = dice.choice((FALSE, UNKNOWN, TRUE))
+        yield bytes(vector)
+
+
+def _around_all(rule: CompiledRule, width: int) -> Iterator[Vector]:
+    for alternatives in rule.given.values():
+        for disjunct in alternatives:
+            yield from _around(disjunct, width)
 
 
 def _around(disjunct: Disjunct, width: int) -> Iterator[Vector]:
-    exact = [Truth.UNKNOWN] * width
+    exact = bytearray([UNKNOWN]) * width
     for slot, known in disjunct:
-        exact[slot] = Truth.of(known)
-    yield tuple(exact)
+        exact[slot] = TRUE if known else FALSE
+    yield bytes(exact)
     for slot, known in disjunct:
-        for other in (Truth.UNKNOWN, Truth.of(not known)):
+        for other in (UNKNOWN, FALSE if known else TRUE):
             near = exact.copy()
             near[slot] = other
-            yield tuple(near)
+            yield bytes(near)

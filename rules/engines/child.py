@@ -18,10 +18,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rules.engines.ruleset import PROBE, refusal
+from rules.engines.ruleset import PROBE, alike, refusal
 
 HEAD = struct.Struct("!I")
 MOST_BYTES = 64 * 1024 * 1024
+MOST_MEMORY = 2 * 1024**3
+"""Bytes of address space: a leak ends this process, not others of the machine. The parent replaces
+it far earlier, by the memory that it holds."""
 REQUEST_SECONDS = 10
 """Longer than any parent waits: then nobody is there to end a child that hangs."""
 _PR_SET_PDEATHSIG = 1
@@ -36,16 +39,17 @@ class Loaded:
 
     def __init__(self, library: Any, name: str, ruleset: dict[str, Any]) -> None:
         self._library = library
-        self._texts = [(slot, _texts(slot)) for slot in ruleset["slots"]]
+        self._texts = [_texts(slot) for slot in ruleset["slots"]]
         rules = {**ruleset["rules"], "probe": PROBE}
         self._handle = library.create_ruleset(name, json.dumps(rules))
         if self._fired('{"k":"probe","id":"e"}') != ["probe"]:
             raise Refused(f"{name}: the self-test did not fire")
 
-    def outputs(self, vector: str) -> list[str]:
-        """`vector` has one of t, f, u for each slot of the program."""
-        asked = "".join([texts[vector[slot]] for slot, texts in self._texts])
-        return self._fired(f'{{"k":"eval"{asked},"id":"e"}}')
+    def outputs(self, letters: str) -> list[str]:
+        """`letters` has one of t, f, u for each slot of the ruleset."""
+        known = "".join([texts[letter] for texts, letter in zip(self._texts, letters, strict=True)])
+        fired = self._fired(f'{{"k":"eval"{known},"id":"e"}}')
+        return sorted({name.partition("#")[0] for name in fired}) if fired else fired
 
     def _fired(self, fact: str) -> list[str]:
         library, handle = self._library, self._handle
@@ -76,39 +80,49 @@ def _texts(slot: int) -> dict[str, str]:
 
 
 class Service:
+    """Rulesets have numbers in the order in which they were loaded."""
+
     def __init__(self, library: Any) -> None:
         self._library = library
-        self._strata: list[list[Loaded]] = []
+        self._rulesets: list[Loaded] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         match request:
-            case {"op": "load", "strata": list(strata)}:
-                return self._load(strata)
-            case {"op": "eval", "stratum": int(stratum), "vectors": list(vectors)}:
-                return {"fired": [self._outputs(stratum, vector) for vector in vectors]}
+            case {"op": "load", "rulesets": list(rulesets)}:
+                return self._load(rulesets)
+            case {"op": "eval", "asked": list(asked)}:
+                fired = [self._rulesets[number].outputs(letters) for number, letters in asked]
+                return {"fired": fired, "rss": resident()}
             case _:
                 raise SystemExit("a request that is none")
 
-    def _load(self, strata: list[Any]) -> dict[str, Any]:
-        if self._strata:
+    def _load(self, rulesets: list[Any]) -> dict[str, Any]:
+        if self._rulesets:
             return {"refused": "a program is loaded already: each gets a child of its own"}
+        names = [f"s{number}" for number in range(len(rulesets))]
         try:
-            self._strata = [
-                [self._one(f"s{i}n{n}", ruleset) for n, ruleset in enumerate(rulesets)]
-                for i, rulesets in enumerate(strata)
+            if clash := alike(names):
+                raise Refused(f"{clash[0]} and {clash[1]} are one name to durable_rules")
+            self._rulesets = [
+                self._one(name, ruleset) for name, ruleset in zip(names, rulesets, strict=True)
             ]
         except Refused as error:
             return {"refused": str(error)}
-        return {"loaded": sum(map(len, self._strata))}
+        return {"loaded": len(self._rulesets)}
 
     def _one(self, name: str, ruleset: Any) -> Loaded:
         if why := refusal(ruleset):
             raise Refused(why)
         return Loaded(self._library, name, ruleset)
 
-    def _outputs(self, stratum: int, vector: str) -> list[str]:
-        names = [n for loaded in self._strata[stratum] for n in loaded.outputs(vector)]
-        return sorted({name.split("#")[0] for name in names})
+
+def resident() -> int:
+    """Bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def serve(connection: socket.socket, service: Service) -> None:
@@ -150,6 +164,7 @@ def _end_with(parent: int) -> None:
 def main(arguments: Sequence[str]) -> None:
     _end_with(os.getppid())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: we end when it does
     connection = socket.socket(fileno=int(arguments[0]))
     try:

@@ -1,67 +1,41 @@
-"""Asks both engines, stratum by stratum, on the same vector, and labels what each rule got.
+"""Asks both engines the same questions, and labels what each rule got (rules.match.Agreement).
 
-    agreed     both say the same of what both were given (rules.program._given), and nothing that
-               the rule reads is disputed
-    disputed   exactly one of them says it
-    tainted    the rule reads, directly or not, a fact that a disputed rule infers
-    unchecked  the second engine gave no answer
-
-Chaining goes on with the reference's answers, never with the intersection of both: dropping a
-disputed fact would make `not fact` true.
+The reference chains through the strata (rules.engines.chain); then the second engine is asked, all
+strata at once, about the vectors that came of it. A rule once disputed stays quarantined until its
+version changes or a person releases it.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from datetime import datetime
 
+from rules.engines.chain import Answers, Case, Chain
+from rules.engines.disputes import DisputeRecord, dispute, names_of
 from rules.engines.durable import REFUSALS, DurableEngine
-from rules.engines.port import EngineError, Outputs, Vector
+from rules.engines.plan import Plan
+from rules.engines.port import EngineError, Outputs, Question
 from rules.engines.reference import ReferenceEngine
-from rules.program import CompiledRule, Program
-from rules.supposing import probes_of, without_counts, worth_asking
-from rules.truth import Truth
+from rules.engines.verdicts import Verdicts
+from rules.program import Program
 
 SEVERAL = 3
 """So many rules disputed by one answer are no defect of a rule: the engine counts as down."""
 
 
-class Agreement(Enum):
-    AGREED = "agreed"
-    DISPUTED = "disputed"
-    TAINTED = "tainted"
-    UNCHECKED = "unchecked"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the engines say of one rule on one node."""
-
-    evidence: Truth
-    guards: Truth
-    agreement: Agreement
-    derived: int = 0
-    """How many derived facts among the leaves of its evidence are true."""
-    others: Truth = Truth.UNKNOWN
-    """The evidence with every `sameFault` leaf taken as true."""
-    probes: tuple[str, ...] = ()
-    """What to ask because nothing else is missing."""
-
-
 @dataclass(slots=True)
 class Stats:
-    """Counters since the start, for metrics."""
+    """Counters since the start, for metrics. `unchecked` counts evaluations of a node."""
 
     disagreements: int = 0
     unchecked: int = 0
     corrupted: int = 0
 
 
-Outcomes = dict[str, Outcome]
-"""By rule id."""
-
-
 class CrossCheck:
-    """durable None: there is no second engine, and everything is unchecked."""
+    """
+    durable  None: there is no second engine, and everything is unchecked
+    on_dispute  called with each new record, in the thread that evaluates
+    """
 
     def __init__(self, durable: DurableEngine | None) -> None:
         self.reference = ReferenceEngine()
@@ -69,184 +43,127 @@ class CrossCheck:
         self.stats = Stats()
         self.quarantined: dict[str, str] = {}
         """Rule id to why its matches may not act."""
+        self.disputes: dict[str, DisputeRecord] = {}
+        """Rule id to what the engines last disagreed about."""
+        self.on_dispute: Callable[[DisputeRecord], None] | None = None
         self.trouble = "" if durable is not None else "there is no second engine"
         """Why the second engine gives no answers; "" while it does."""
-        self._program = Program()
-        self._probes: dict[int, str] = {}
+        self._down = False
+        """It is in trouble for want of a child."""
+        self.plan = Plan(Program())
+        self._verdicts = Verdicts(self.plan, self.reference)
+
+    # -- programs
 
     def load(self, program: Program) -> None:
         """Raises EngineError when the second engine refuses the program; the old one stays."""
         if self.durable is not None:
             try:
                 self.durable.load(program)
-                self.trouble = ""
+                self._down, self.trouble = False, ""
             except EngineError as error:
                 if error.reason in REFUSALS:
                     raise
-                self.trouble = str(error)
+                self._down, self.trouble = True, str(error)
         self._take(program)
 
     def load_unchecked(self, program: Program, why: str) -> None:
         """Take a program that the second engine could not be made to take; it is tried later."""
         if self.durable is not None:
             self.durable.adopt(program, why)
-        self.trouble = why
+        self._down, self.trouble = self.durable is not None, why
         self._take(program)
 
     def _take(self, program: Program) -> None:
         self.reference.load(program)
-        self._program, self._probes = program, probes_of(program)
+        self.plan = Plan(program)
+        self._verdicts = Verdicts(self.plan, self.reference)
         ids = {rule.id for rule in program.rules}
         self.quarantined = {id_: why for id_, why in self.quarantined.items() if id_ in ids}
+        self.disputes = {id_: seen for id_, seen in self.disputes.items() if id_ in ids}
 
-    def evaluate(
-        self, vectors: Sequence[Vector], selected: Sequence[frozenset[str]]
-    ) -> list[Outcomes]:
-        """`vectors` have the atoms' truths and any value for derived facts.
+    def release(self, rule_id: str) -> bool:
+        """A person vouches for the rule: whether it was quarantined. It is compared again."""
+        self.disputes.pop(rule_id, None)
+        return self.quarantined.pop(rule_id, None) is not None
 
-        selected  ids of the rules that select the node; of others the derived facts are false
-        """
-        atoms = len(self._program.atoms)
-        width = self._program.width
-        chains = [_Chain(v[:atoms], width, ids) for v, ids in zip(vectors, selected, strict=True)]
-        for stratum, rules in enumerate(self._program.strata):
-            now = [chain.vector for chain in chains]
-            reference = self.reference.matches(stratum, now)
-            second = self._second(stratum, now)
-            if second is not None:
-                second = self._settled(stratum, rules, now, reference, second, chains)
-            for n, chain in enumerate(chains):
-                answer = second[n] if second is not None else None
-                chain.advance(rules, reference[n], answer, self.quarantined, self._probes)
-        return [chain.outcomes for chain in chains]
+    # -- questions
 
-    def _second(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs] | None:
+    def tend(self) -> None:
+        """Between questions: a second engine that was down is started again when it is time."""
+        if self._down and self._second().revived():
+            self._down, self.trouble = False, ""
+
+    def evaluate(self, cases: Sequence[Case], now: datetime) -> list[Answers]:
+        chains = [Chain(self.plan, self._verdicts, case) for case in cases]
         if self.durable is None:
-            self.stats.unchecked += len(vectors)
-            return None
+            self.stats.unchecked += len(chains)
+            return [self._answers(chain, answered=False) for chain in chains]
+        held = self.plan.of(self.quarantined)
+        asked = dict.fromkeys(question for chain in chains for question in chain.questions(held))
+        answered = not asked or self._agree(list(asked), now)
+        if not answered:
+            self.stats.unchecked += len(chains)
+        return [self._answers(chain, answered=answered) for chain in chains]
+
+    def _answers(self, chain: Chain, *, answered: bool) -> Answers:
+        held = self.plan.of(self.quarantined) if self.quarantined else frozenset[int]()
+        return chain.answers(held, second=self.durable is not None, answered=answered)
+
+    def _agree(self, questions: Sequence[Question], now: datetime) -> bool:
+        """False: the second engine counts as down. What it disputes is in `quarantined` then."""
+        reference = self.reference.matches(questions)
         try:
-            answers = self.durable.matches(stratum, vectors)
+            second = self._second().matches(questions)
+            odd = self._odd(questions, reference, second)
+            if odd:
+                self.stats.disagreements += len(odd)
+                return self._settle([questions[n] for n in odd], [reference[n] for n in odd], now)
         except EngineError as error:
-            self.trouble = str(error)
-            self.stats.unchecked += len(vectors)
-            return None
-        self.trouble = ""
-        return answers
+            self._down, self.trouble = True, str(error)
+            return False
+        self._down, self.trouble = False, ""
+        return True
 
-    def _settled(
-        self,
-        stratum: int,
-        rules: Sequence[CompiledRule],
-        vectors: Sequence[Vector],
-        reference: Sequence[Outputs],
-        second: list[Outputs],
-        chains: "Sequence[_Chain]",
-    ) -> list[Outputs] | None:
-        """Where they differ, ask a new child: if it agrees, the old one's memory was corrupt.
-
-        None when the second engine counts as down. Only a rule that selects the node counts.
-        """
-        odd = [n for n, c in enumerate(chains) if _differing(rules, reference[n], second[n], c)]
-        if not odd:
-            return second
-        self.stats.disagreements += len(odd)
+    def _second(self) -> DurableEngine:
         assert self.durable is not None
-        try:
-            self.durable.replace("disagreement")
-            again = self.durable.matches(stratum, [vectors[n] for n in odd])
-        except EngineError as error:
-            self.trouble = str(error)
-            self.stats.unchecked += len(vectors)
-            return None
-        disputed: set[str] = set()
-        for n, answer in zip(odd, again, strict=True):
-            differing = _differing(rules, reference[n], answer, chains[n])
+        return self.durable
+
+    def _settle(
+        self, questions: Sequence[Question], reference: Sequence[Outputs], now: datetime
+    ) -> bool:
+        """Ask a new child: if that one agrees, the old one's memory was corrupt."""
+        self._second().replace("disagreement")
+        again = self._second().matches(questions)
+        disputed: dict[int, DisputeRecord] = {}
+        for question, one, other in zip(questions, reference, again, strict=True):
+            differing = self._differing(question, one, other)
             self.stats.corrupted += not differing
-            disputed |= differing
-            second[n] = answer
+            for number in differing:
+                rule = self.plan.rules[number]
+                seen = dispute(self.plan.program, rule, question, one, other, now)
+                disputed.setdefault(number, seen)
         if len(disputed) >= SEVERAL:
             self.trouble = f"the engines disagree about {len(disputed)} rules at once"
-            self.stats.unchecked += len(vectors)
-            return None
-        for id_ in disputed:
-            self.quarantined[id_] = "the engines disagree about it: observed only"
-        return second
+            return False
+        self.trouble = ""
+        for seen in disputed.values():
+            self._quarantine(seen)
+        return True
 
+    def _quarantine(self, seen: DisputeRecord) -> None:
+        self.quarantined[seen.rule_id] = seen.summary
+        self.disputes[seen.rule_id] = seen
+        if self.on_dispute is not None:
+            self.on_dispute(seen)
 
-class _Chain:
-    """One node on its way through the strata."""
+    def _odd(
+        self, questions: Sequence[Question], reference: Sequence[Outputs], second: Sequence[Outputs]
+    ) -> list[int]:
+        answers = enumerate(zip(questions, reference, second, strict=True))
+        return [n for n, (question, a, b) in answers if a != b and self._differing(question, a, b)]
 
-    def __init__(self, atoms: Vector, width: int, selected: frozenset[str]) -> None:
-        self.vector: Vector = (*atoms, *((Truth.FALSE,) * (width - len(atoms))))
-        self.selected = selected
-        self.outcomes: Outcomes = {}
-        self._tainted: set[int] = set()
-        self._unchecked: set[int] = set()
-
-    def advance(
-        self,
-        rules: Sequence[CompiledRule],
-        reference: Outputs,
-        second: Outputs | None,
-        quarantined: Container[str],
-        probes: Mapping[int, str],
-    ) -> None:
-        """A rule once disputed stays so until its version changes."""
-        derived: dict[int, Truth] = {}
-        for rule in rules:
-            if rule.id not in self.selected:
-                for slot in rule.infers:
-                    derived.setdefault(slot, Truth.FALSE)
-                continue
-            evidence = _truth(rule, "e", reference)
-            guards = Truth.FALSE if rule.guards is None else _truth(rule, "g", reference)
-            agreement = Agreement.DISPUTED
-            if rule.id not in quarantined:
-                agreement = self._label(rule, reference, second)
-            true = sum(self.vector[slot] is Truth.TRUE for slot in rule.derived)
-            others = without_counts(rule, self.vector)
-            asked = worth_asking(rule, self.vector, probes)
-            self.outcomes[rule.id] = Outcome(evidence, guards, agreement, true, others, asked)
-            for slot in rule.infers:
-                derived[slot] = derived.get(slot, Truth.FALSE) | evidence
-                if agreement is Agreement.UNCHECKED:
-                    self._unchecked.add(slot)
-                elif agreement is not Agreement.AGREED:
-                    self._tainted.add(slot)
-        if derived:
-            vector = list(self.vector)
-            for slot, truth in derived.items():
-                vector[slot] = truth
-            self.vector = tuple(vector)
-
-    def _label(self, rule: CompiledRule, reference: Outputs, second: Outputs | None) -> Agreement:
-        if second is not None and names_of(rule, reference) != names_of(rule, second):
-            return Agreement.DISPUTED
-        if rule.reads & self._tainted:
-            return Agreement.TAINTED
-        if second is None or rule.reads & self._unchecked:
-            return Agreement.UNCHECKED
-        return Agreement.AGREED
-
-
-def names_of(rule: CompiledRule, fired: Outputs) -> Outputs:
-    """What fired of the outputs that both engines were given."""
-    return frozenset(name for name in rule.given if name in fired)
-
-
-def _truth(rule: CompiledRule, root: str, fired: Outputs) -> Truth:
-    if rule.output(root, True) in fired:
-        return Truth.TRUE
-    return Truth.FALSE if rule.output(root, False) in fired else Truth.UNKNOWN
-
-
-def _differing(
-    rules: Sequence[CompiledRule], one: Outputs, other: Outputs, chain: _Chain
-) -> set[str]:
-    if one == other:
-        return set()
-    return {
-        rule.id
-        for rule in rules
-        if rule.id in chain.selected and names_of(rule, one) != names_of(rule, other)
-    }
+    def _differing(self, question: Question, one: Outputs, other: Outputs) -> Collection[int]:
+        assert question.rules is not None
+        rules = self.plan.rules
+        return {n for n in question.rules if names_of(rules[n], one) != names_of(rules[n], other)}

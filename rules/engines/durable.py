@@ -1,28 +1,33 @@
-"""The parent's side of durable_rules: a child process that may die, hang or lie.
+"""The parent's side of durable_rules: a child process that may die, hang, swell or lie.
 
 A new program is loaded into a new child, which takes over after its canary: vectors whose answers
 the reference has given before, chosen so that an altered or missing term shows. The old child stays
 live until then. Asking is bounded in time; a child that does not answer is ended, another one gets
 the same program (which has passed its canary: the child's own self-test is enough), and the
-question is asked once more. Restarts back off.
+question is asked once more. Restarts back off. One that is old or holds much memory is replaced
+before it hurts, in the way of a new program: its successor takes over after the canary.
 
 Process and socket come from outside (`Spawn`), so does the time of the backoff.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from rules.engines.canary import canaries
-from rules.engines.port import EngineError, Outputs, Vector
-from rules.engines.ruleset import Term, rulesets
-from rules.engines.talk import Child, ask, evaluate, frames, hear
-from rules.program import CompiledRule, Program
+from rules.engines.canary import Case, canaries
+from rules.engines.packed import Packed
+from rules.engines.port import EngineError, Outputs, Question
+from rules.engines.talk import MOST_ASKED, Asked, Child, ask, evaluate, frames, hear
+from rules.program import Program
 
 EVALUATE_SECONDS = 1.0
 """For one frame."""
 LOAD_SECONDS = 5.0
 """For a start, a load, and each frame of a canary."""
 BACKOFF_LOW, BACKOFF_HIGH = 0.2, 30.0
+MOST_AGE = 6 * 3600.0
+"""Seconds after which a child is replaced."""
+MOST_GROWTH = 128 * 1024**2
+"""Bytes of memory by which a child may grow before it is replaced."""
 REFUSALS = frozenset({"refused", "canary", "fatal"})
 """Reasons that lie in the program, not in the child."""
 _NO_ANSWER = frozenset({"died", "timeout", "protocol"})
@@ -40,9 +45,15 @@ class DurableEngine:
     def __init__(self, spawn: Spawn, monotonic: Callable[[], float]) -> None:
         self._spawn, self._monotonic = spawn, monotonic
         self._program: Program | None = None
+        self._packed = Packed(Program())
         self._proven = False
         """The program has passed its canary."""
         self._child: Child | None = None
+        self._born = 0.0
+        self._renew_not_before = float("-inf")
+        self._held_first = 0
+        self.held = 0
+        """Bytes of memory that the child said it holds."""
         self._failures = 0
         self._not_before = float("-inf")
         self._last = ""
@@ -64,8 +75,9 @@ class DurableEngine:
         Raises EngineError. With a reason of REFUSALS it is the program's fault (`fatal`: the child
         dies of it or hangs, while another one takes an empty program), and the old one stays.
         """
+        packed = Packed(program)
         try:
-            child = self._started(program, canary=True)
+            child = self._started(program, packed, canary=True)
         except EngineError as error:
             if error.reason in _NO_ANSWER and self._takes_nothing():
                 why = f"durable_rules does not survive it: {error}"
@@ -73,20 +85,39 @@ class DurableEngine:
             if error.reason not in REFUSALS:
                 self.adopt(program, str(error))
             raise
-        self.close()
-        self._child, self._program, self._proven = child, program, True
+        self._take(child)
+        self._program, self._packed, self._proven = program, packed, True
         self._failures = 0
 
     def adopt(self, program: Program, why: str) -> None:
         """Take `program` without a child: one is started later, and `why` is said until then."""
         self.close()
-        self._program, self._proven, self._last = program, False, why
+        self._program, self._packed = program, Packed(program)
+        self._proven, self._last = False, why
 
-    def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+        """A fact that answers several of the questions is asked once."""
         if self._program is None:
             raise EngineError("empty", "no program is loaded")
-        terms = _count(self._program.strata[stratum])
-        return [fired for frame in frames(vectors, terms) for fired in self._frame(stratum, frame)]
+        self._renew()
+        asked = [self._packed.asked(question) for question in questions]
+        different = list(dict.fromkeys(fact for facts in asked for fact in facts))
+        fired: dict[Asked, Outputs] = {}
+        for frame in frames(different):
+            fired |= zip(frame, self._frame(frame), strict=True)
+        return [
+            self._packed.outputs(question, [fired[fact] for fact in facts])
+            for question, facts in zip(questions, asked, strict=True)
+        ]
+
+    def revived(self) -> bool:
+        """Whether there is a child now: one that is gone is started again when it is time."""
+        if self._child is None and self._program is not None:
+            try:
+                self._revive()
+            except EngineError:
+                return False
+        return self._child is not None
 
     def replace(self, reason: str) -> None:
         """End the child and start another with the same program. Raises EngineError."""
@@ -101,16 +132,38 @@ class DurableEngine:
 
     # -- one child
 
-    def _started(self, program: Program, *, canary: bool) -> Child:
+    def _take(self, child: Child) -> None:
+        """Let `child` answer from now on, and end the one before."""
+        self.close()
+        self._child, self._born = child, self._monotonic()
+        self._held_first = self.held = 0
+
+    def _renew(self) -> None:
+        """Replace a child that is old or large; one that is still needed stays if that fails."""
+        now = self._monotonic()
+        if self._child is None or self._program is None or now < self._renew_not_before:
+            return
+        swollen = self.held - self._held_first > MOST_GROWTH
+        if not swollen and now - self._born <= MOST_AGE:
+            return
+        why = "memory" if swollen else "age"
+        self._renew_not_before = now + BACKOFF_HIGH
+        try:
+            child = self._started(self._program, self._packed, canary=True)
+        except EngineError:
+            return
+        self.restarts[why] = self.restarts.get(why, 0) + 1
+        self._take(child)
+
+    def _started(self, program: Program, packed: Packed, *, canary: bool) -> Child:
         """A new child that has the program and, if asked to, passed its canary."""
         child = self._spawned()
         try:
-            strata = [rulesets(_terms(stratum)) for stratum in program.strata]
-            answer = ask(child, {"op": "load", "strata": strata}, LOAD_SECONDS)
+            answer = ask(child, {"op": "load", "rulesets": packed.rulesets}, LOAD_SECONDS)
             if "loaded" not in answer:
                 raise EngineError("refused", f"durable_rules refused: {answer.get('refused')}")
             if canary:
-                _check(child, program)
+                _check(child, packed, canaries(program, packed))
         except BaseException:
             child.kill()
             raise
@@ -134,26 +187,27 @@ class DurableEngine:
     def _takes_nothing(self) -> bool:
         """Whether a child starts and takes an empty program: then it is able to load."""
         try:
-            self._started(Program(), canary=False).kill()
+            self._started(Program(), Packed(Program()), canary=False).kill()
         except EngineError:
             return False
         return True
 
-    def _frame(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+    def _frame(self, asked: Sequence[Asked]) -> list[Outputs]:
         try:
-            return self._asked(stratum, vectors)
+            return self._asked(asked)
         except EngineError as error:
             if error.reason == "backoff":
                 raise
             self._last = str(error)
             self.replace(error.reason)
-            return self._asked(stratum, vectors)
+            return self._asked(asked)
 
-    def _asked(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+    def _asked(self, asked: Sequence[Asked]) -> list[Outputs]:
         if self._child is None:
             self._revive()
         assert self._child is not None
-        fired = evaluate(self._child, stratum, vectors, EVALUATE_SECONDS)
+        fired, self.held = evaluate(self._child, asked, EVALUATE_SECONDS)
+        self._held_first = self._held_first or self.held
         self._failures = 0
         return fired
 
@@ -164,31 +218,35 @@ class DurableEngine:
         pause = min(BACKOFF_LOW * 2 ** min(self._failures - 1, 20), BACKOFF_HIGH)
         self._not_before = self._monotonic() + pause
         try:
-            self._child = self._started(self._program, canary=not self._proven)
+            self._take(self._started(self._program, self._packed, canary=not self._proven))
             self._proven = True
         except EngineError as error:
             self._last = str(error)
             raise
 
 
-def _terms(rules: Sequence[CompiledRule]) -> list[Term]:
-    return [
-        (f"{name}#{n}", sorted(disjunct))
-        for rule in rules
-        for name, alternatives in rule.given.items()
-        for n, disjunct in enumerate(alternatives)
-    ]
-
-
-def _count(rules: Sequence[CompiledRule]) -> int:
-    return sum(len(alternatives) for rule in rules for alternatives in rule.given.values())
-
-
-def _check(child: Child, program: Program) -> None:
+def _check(child: Child, packed: Packed, cases: Iterable[Case]) -> None:
     """The canary. Raises EngineError naming the first rule that answers wrongly."""
-    for stratum, rules in enumerate(program.strata):
-        for cases in frames(canaries(rules, program.width), _count(rules)):
-            answers = evaluate(child, stratum, [vector for vector, _ in cases], LOAD_SECONDS)
-            for (_, expected), got in zip(cases, answers, strict=True):
-                if wrong := sorted(expected ^ got):
-                    raise EngineError("canary", f"durable_rules answers wrongly for {wrong[0]}")
+    some: list[tuple[Question, Outputs, list[Asked]]] = []
+    facts = 0
+    for question, expected in cases:
+        some.append((question, expected, packed.asked(question)))
+        facts += len(some[-1][2])
+        if facts >= MOST_ASKED // 2:
+            _compare(child, packed, some)
+            some, facts = [], 0
+    _compare(child, packed, some)
+
+
+def _compare(
+    child: Child, packed: Packed, cases: Sequence[tuple[Question, Outputs, list[Asked]]]
+) -> None:
+    """Few at a time, so that a large program's canary needs no memory for all of its vectors."""
+    asked = list(dict.fromkeys(fact for _, _, facts in cases for fact in facts))
+    fired: dict[Asked, Outputs] = {}
+    for frame in frames(asked):
+        fired |= zip(frame, evaluate(child, frame, LOAD_SECONDS)[0], strict=True)
+    for question, expected, facts in cases:
+        got = packed.outputs(question, [fired[fact] for fact in facts])
+        if wrong := sorted(expected ^ got):
+            raise EngineError("canary", f"durable_rules answers wrongly for {wrong[0]}")

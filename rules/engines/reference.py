@@ -1,10 +1,9 @@
 """The specification: evaluates the rules' own trees, three-valued, in plain Python."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from rules.engines.port import Outputs, Vector
+from rules.engines.port import FALSE, TRUE, UNKNOWN, Outputs, Question, Vector
 from rules.program import CompiledRule, Program, Root, Slot
-from rules.truth import Truth
 
 
 class ReferenceEngine:
@@ -14,32 +13,37 @@ class ReferenceEngine:
     def load(self, program: Program) -> None:
         self._program = program
 
-    def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
-        rules = self._program.strata[stratum]
-        return [outputs(rules, vector) for vector in vectors]
+    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+        return [outputs(self._asked(question), question.vector) for question in questions]
 
     def close(self) -> None:
         pass
 
+    def _asked(self, question: Question) -> Iterable[CompiledRule]:
+        if question.rules is None:
+            return self._program.strata[question.stratum]
+        return [self._program.rules[number] for number in question.rules]
 
-def outputs(rules: Sequence[CompiledRule], vector: Vector) -> Outputs:
+
+def outputs(rules: Iterable[CompiledRule], vector: Vector) -> Outputs:
     fired = []
     for rule in rules:
         for name, root in rule.roots():
-            truth = evaluate(root, vector)
-            if truth is not Truth.UNKNOWN:
-                fired.append(rule.output(name, truth is Truth.TRUE))
+            known = evaluate(root, vector)
+            if known != UNKNOWN:
+                fired.append(rule.output(name, known == TRUE))
     return frozenset(fired)
 
 
-def evaluate(root: Root, vector: Vector) -> Truth:
+def evaluate(root: Root, vector: Vector) -> int:
+    """A byte as in a vector: of several members the least holds for all, the greatest for any."""
     if isinstance(root, Slot):
         return vector[root.index]
-    members = (evaluate(member, vector) for member in root.members)
+    members = [evaluate(member, vector) for member in root.members]
     match root.op:
         case "all":
-            return Truth.all(members)
+            return min(members, default=TRUE)
         case "any":
-            return Truth.any(members)
+            return max(members, default=FALSE)
         case _:
-            return ~next(iter(members))
+            return TRUE - members[0]

@@ -88,7 +88,7 @@ def test_child_that_hangs_in_c_ends_by_itself() -> None:
             [sys.executable, "-c", HANGING, str(theirs.fileno())], pass_fds=[theirs.fileno()]
         )
         good: dict[str, Any] = {"r0ep#0": {"all": [{"m": {"$and": [{"k": "eval"}, {"t0": True}]}}]}}
-        request = {"op": "load", "strata": [[{"rules": good, "slots": [0]}]]}
+        request = {"op": "load", "rulesets": [{"rules": good, "slots": [0]}]}
         body = json.dumps(request).encode()
         ours.sendall(HEAD.pack(len(body)) + body)
         try:

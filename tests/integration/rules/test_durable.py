@@ -178,12 +178,13 @@ def bare() -> Iterator[ChildProcess]:
 
 def test_poisoned_ruleset_is_refused_and_the_child_lives(bare: ChildProcess) -> None:
     poison = {"r0ep#0": {"all": [{"m": {"$and": [{"k": "eval"}, {"t0": {"$regex": "a+"}}]}}]}}
-    answer = ask(bare, {"op": "load", "strata": [[{"rules": poison, "slots": [0]}]]})
+    answer = ask(bare, {"op": "load", "rulesets": [{"rules": poison, "slots": [0]}]})
     assert "refused" in answer
     good = {"r0ep#0": {"all": [{"m": {"$and": [{"k": "eval"}, {"t0": True}]}}]}}
-    assert ask(bare, {"op": "load", "strata": [[{"rules": good, "slots": [0]}]]}) == {"loaded": 1}
-    fired = ask(bare, {"op": "eval", "stratum": 0, "vectors": ["t", "f", "u"]})
-    assert fired == {"fired": [["r0ep"], [], []]}
+    assert ask(bare, {"op": "load", "rulesets": [{"rules": good, "slots": [0]}]}) == {"loaded": 1}
+    answer = ask(bare, {"op": "eval", "asked": [[0, "t"], [0, "f"], [0, "u"]]})
+    assert answer["fired"] == [["r0ep"], [], []]
+    assert answer["rss"] > 1_000_000
 
 
 def test_child_ends_with_its_parent_and_dumps_no_core(bare: ChildProcess) -> None:
@@ -203,7 +204,7 @@ class Altered:
     def send(self, data: bytes, seconds: float) -> None:
         request = json.loads(data[HEAD.size :])
         if request["op"] == "load":
-            rules = request["strata"][0][0]["rules"]
+            rules = request["rulesets"][0]["rules"]
             name = next(iter(rules))
             pattern = rules[name]["all"][0]["m"]["$and"]
             if len(pattern) > 2:

@@ -11,7 +11,7 @@ from support.rules_builders import a_condition, a_node, a_rule
 
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Agreement, Diagnoser
-from rules.engines.talk import HEAD, MOST_VECTORS
+from rules.engines.talk import HEAD, MOST_ASKED
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +36,7 @@ class Watched:
 
 def leaves(request: dict[str, Any]) -> int:
     """Of the longest pattern that is to be loaded."""
-    rules = (r["rules"] for stratum in request["strata"] for r in stratum)
+    rules = (ruleset["rules"] for ruleset in request["rulesets"])
     patterns = (rule["all"][0]["m"]["$and"] for ruleset in rules for rule in ruleset.values())
     return max((len(pattern) - 1 for pattern in patterns), default=0)
 
@@ -85,12 +85,12 @@ def test_canary_covers_the_last_rule_of_many_and_frames_are_small() -> None:
     four = [{"all": [{"condition": {"type": f"A{n}{k}"}} for k in range(4)]} for n in range(60)]
     try:
         assert not diagnoser.load([a_rule(f"r{n}", when=w) for n, w in enumerate(four)]).rejected
-        frames = [request["vectors"] for request in asked if request["op"] == "eval"]
+        frames = [request["asked"] for request in asked if request["op"] == "eval"]
         # All four hold, one of them is unknown or turned round; one is false, or true, alone.
         assert sum(map(len, frames)) >= 60 * (1 + 4 * 2 + 4 * 2)
         diagnoser.diagnose([a_node(a_condition(f"A{n}0")) for n in range(60)] * 3, T0)
-        frames = [request["vectors"] for request in asked if request["op"] == "eval"]
-        assert max(map(len, frames)) <= MOST_VECTORS
+        frames = [request["asked"] for request in asked if request["op"] == "eval"]
+        assert max(map(len, frames)) <= MOST_ASKED
     finally:
         diagnoser.close()
 

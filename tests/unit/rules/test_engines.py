@@ -12,7 +12,7 @@ from support.rules_builders import STATUSES, a_condition, a_node, a_rule, progra
 from rules.diagnose import Agreement, Diagnoser, Match
 from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import DurableEngine
-from rules.engines.port import EngineError, Outputs, Vector
+from rules.engines.port import EngineError, Outputs, Question
 from rules.engines.reference import ReferenceEngine
 from rules.program import Program, Rule
 from rules.truth import Truth
@@ -65,13 +65,21 @@ class Liar(DurableEngine):
         self.loaded = program
         self._reference.load(program)
 
-    def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
-        answers = self._reference.matches(stratum, vectors)
-        rules = [r for r in self.loaded.strata[stratum] if r.number == self._lies_about]
-        return [a ^ {r.output("e", True) for r in rules} for a in answers]
+    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+        answers = self._reference.matches(questions)
+        return [a ^ self._lie(q) for a, q in zip(answers, questions, strict=True)]
+
+    def _lie(self, question: Question) -> Outputs:
+        rules = self.loaded.strata[question.stratum]
+        asked = {r.number for r in rules} if question.rules is None else question.rules
+        wrong = (r for r in rules if r.number == self._lies_about and r.number in asked)
+        return frozenset(rule.output("e", True) for rule in wrong)
 
     def replace(self, reason: str) -> None:
         pass
+
+    def revived(self) -> bool:
+        return True
 
     def close(self) -> None:
         pass
@@ -135,7 +143,7 @@ def test_disputed_rule_stays_quarantined_until_its_version_changes() -> None:
 
 
 class Silent(Liar):
-    def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
         raise EngineError("timeout", "it hangs")
 
 
@@ -177,9 +185,9 @@ def test_quiet_nodes_cost_no_question_and_matching_ones_always_do() -> None:
     asked: list[int] = []
 
     class Counting(Liar):
-        def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
-            asked.append(len(vectors))
-            return super().matches(stratum, vectors)
+        def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+            asked.append(len(questions))
+            return super().matches(questions)
 
     diagnoser = diagnoser_with(Counting(None))
     diagnoser.load([a_rule("a")])

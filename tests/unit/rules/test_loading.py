@@ -11,7 +11,7 @@ from support.rules_builders import a_condition, a_node, a_rule
 from rules.diagnose import Agreement, Diagnoser, LoadReport
 from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import REFUSALS, DurableEngine
-from rules.engines.port import EngineError, Outputs, Vector
+from rules.engines.port import EngineError, Outputs, Question
 from rules.engines.reference import ReferenceEngine
 from rules.loading import Sieve
 from rules.program import Program, Rule, compile_program
@@ -31,7 +31,7 @@ class Choosy:
         if self._refuses({rule.id for rule in program.rules}):
             raise EngineError("fatal", "it does not survive")
 
-    def matches(self, stratum: int, vectors: Sequence[Vector]) -> list[Outputs]:
+    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
         raise AssertionError("nobody asks a trial")
 
     def close(self) -> None:
@@ -108,6 +108,9 @@ class Flaky(DurableEngine):
 
     def load(self, program: Program) -> None:
         raise EngineError("refused", "not today")
+
+    def revived(self) -> bool:
+        return False
 
 
 def load_flaky() -> tuple[Diagnoser, LoadReport]:

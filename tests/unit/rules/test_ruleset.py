@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from support.rules_builders import programs
 
-from rules.engines.durable import _terms
+from rules.engines.packed import terms
 from rules.engines.ruleset import MOST_PROPERTIES, MOST_TERMS, refusal, rulesets
 from rules.program import Rule, compile_program
 
@@ -19,7 +19,7 @@ GOOD: dict[str, Any] = {
 @given(programs())
 def test_everything_the_compiler_makes_is_acceptable(rules: list[Rule]) -> None:
     for stratum in compile_program(rules).strata:
-        for ruleset in rulesets(_terms(stratum)):
+        for ruleset in rulesets([terms(rule) for rule in stratum])[0]:
             assert refusal(ruleset) == ""
             assert len(ruleset["rules"]) <= MOST_TERMS
             assert 2 * len(ruleset["slots"]) <= MOST_PROPERTIES

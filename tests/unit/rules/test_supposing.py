@@ -8,9 +8,11 @@ from support.rules_builders import a_condition, a_node, a_rule
 
 from rules.diagnose import Diagnoser, Match
 from rules.facts import ProbeFact
+from rules.truth import Truth
 
 FAULT: dict[str, Any] = {"condition": {"type": "Fault"}}
 FULL: dict[str, Any] = {"probe": {"name": "disk.used_pct", "above": 90}}
+COUNT: dict[str, Any] = {"fact": {"name": "kernel.sameFault", "above": 3}}
 ALIVE: dict[str, Any] = {"probe": {"name": "host.agent", "equals": "alive"}}
 
 
@@ -55,3 +57,9 @@ def test_without_a_count_the_others_are_the_evidence() -> None:
     for status in ("True", "False", "Unknown"):
         found = said(FAULT, status=status)
         assert found.others is found.evidence
+
+
+def test_count_of_the_same_fault_is_left_out_of_the_others() -> None:
+    found = said({"all": [FAULT, COUNT]})
+    assert (found.evidence, found.others) == (Truth.UNKNOWN, Truth.TRUE)
+    assert said({"all": [FAULT, COUNT]}, status="False").others is Truth.FALSE

@@ -1,0 +1,166 @@
+"""One node on its way through the strata, from what was said of it before to what is said now.
+
+Only rules that read something that changed are looked at again. Chaining goes on with the
+reference's answers, never with the intersection of both engines: dropping a disputed fact would
+make `not fact` true.
+"""
+
+from typing import NamedTuple
+
+from rules.engines.plan import Plan
+from rules.engines.port import FALSE, TRUE, Question, Vector
+from rules.engines.verdicts import Verdict, Verdicts
+from rules.match import Agreement, Match
+
+
+class Answers(NamedTuple):
+    """What the engines say of all rules that select a node.
+
+    vector     with the derived facts
+    matches    by number of the rule; None: it does not select the node
+    acting     rules that match and on which something rests
+    unchecked  rules about which the second engine gave no answer, though there is one
+    """
+
+    vector: Vector
+    matches: tuple[Match | None, ...]
+    acting: frozenset[int]
+    unchecked: frozenset[int]
+
+
+class Case(NamedTuple):
+    """
+    atoms     truths of the atoms, one byte each as in a vector
+    selected  numbers of the rules that select the node; of others derived facts are false
+    before    what was said of the same selection; None: nothing
+    """
+
+    atoms: Vector
+    selected: frozenset[int]
+    before: Answers | None = None
+
+
+class Chain:
+    def __init__(self, plan: Plan, verdicts: Verdicts, case: Case) -> None:
+        self._plan, self._verdicts, self._case = plan, verdicts, case
+        before = case.before
+        if before is None:
+            self.vector: Vector = case.atoms + bytes(len(plan.inferring) - plan.atoms)
+            self._touched = set(case.selected)
+            acting: frozenset[int] = frozenset()
+        else:
+            self.vector = case.atoms + before.vector[plan.atoms :]
+            self._touched = self._readers(_differing(case.atoms, before.vector))
+            acting = before.acting
+        self._known: dict[int, Verdict] = {}
+        self._advance()
+        self.acting = (acting - self._known.keys()) | {
+            number for number, verdict in self._known.items() if verdict.evidence == TRUE
+        } & plan.acting
+        self._asked: frozenset[int] = frozenset()
+
+    def _readers(self, slots: list[int]) -> set[int]:
+        readers = {number for slot in slots for number in self._plan.readers[slot]}
+        return readers & self._case.selected
+
+    def _advance(self) -> None:
+        for members in self._plan.strata:
+            if not self._touched:
+                return
+            now = self._touched & members
+            for number in now:
+                self._known[number] = self._verdicts.of(number, self.vector)
+            self._touched -= now
+            slots = {slot for number in now for slot in self._plan.rules[number].infers}
+            changed = [slot for slot in slots if self._infer(slot)]
+            self._touched |= self._readers(changed)
+
+    def _infer(self, slot: int) -> bool:
+        """Whether the derived fact is another now: true when some rule infers it."""
+        numbers = [n for n in self._plan.inferring[slot] if n in self._case.selected]
+        value = max((self._verdict(number).evidence for number in numbers), default=FALSE)
+        if self.vector[slot] == value:
+            return False
+        vector = bytearray(self.vector)
+        vector[slot] = value
+        self.vector = bytes(vector)
+        return True
+
+    def _verdict(self, number: int) -> Verdict:
+        found = self._known.get(number)
+        return found if found is not None else self._verdicts.of(number, self.vector)
+
+    def questions(self, quarantined: frozenset[int]) -> list[Question]:
+        """What the second engine has to be asked: rules that match and that something rests on,
+        with those that they rest on, and what it was not asked before.
+        """
+        plan, before = self._plan, self._case.before
+        acting = self.acting - quarantined
+        asked = set(acting).union(*(plan.upstream[number] for number in acting))
+        asked &= self._case.selected
+        asked |= {number for number, verdict in self._known.items() if not verdict.agreed}
+        if before is not None:
+            asked |= {n for n in before.unchecked if not self._verdict(n).agreed}
+        asked -= quarantined
+        self._asked = frozenset(asked)
+        if len(plan.strata) == 1:
+            return [Question(0, self.vector, self._asked)] if asked else []
+        by_stratum = enumerate(members & asked for members in plan.strata)
+        return [Question(stratum, self.vector, some) for stratum, some in by_stratum if some]
+
+    def answers(self, quarantined: frozenset[int], *, second: bool, answered: bool) -> Answers:
+        """
+        second    there is a second engine
+        answered  it said the same of all questions but of quarantined rules
+        """
+        if answered:
+            for number in self._asked - quarantined:
+                self._verdict(number).agreed = True
+        before = self._case.before
+        even = not quarantined and (answered or not second)
+        if before is not None and not before.unchecked and even:
+            label = Agreement.AGREED if second else Agreement.UNCHECKED
+            matches = list(before.matches)
+            for number, verdict in self._known.items():
+                matches[number] = self._verdicts.match(number, verdict, label, self.vector)
+            return Answers(self.vector, tuple(matches), self.acting, frozenset())
+        return self._labelled(quarantined, second, answered)
+
+    def _labelled(self, quarantined: frozenset[int], second: bool, answered: bool) -> Answers:
+        """All rules, stratum by stratum: a label may come from what a rule reads."""
+        matches: list[Match | None] = [None] * len(self._plan.rules)
+        tainted: set[int] = set()
+        unsure: set[int] = set()
+        unchecked = set()
+        for members in self._plan.strata:
+            for number in members & self._case.selected:
+                rule, verdict = self._plan.rules[number], self._verdict(number)
+                if number in quarantined:
+                    label = Agreement.DISPUTED
+                elif rule.reads & tainted:
+                    label = Agreement.TAINTED
+                elif self._silent(number, verdict, answered) or rule.reads & unsure:
+                    label = Agreement.UNCHECKED
+                    unchecked.add(number)
+                else:
+                    label = Agreement.AGREED
+                if label is Agreement.UNCHECKED:
+                    unsure.update(rule.infers)
+                elif label is not Agreement.AGREED:
+                    tainted.update(rule.infers)
+                matches[number] = self._verdicts.match(number, verdict, label, self.vector)
+        none = frozenset[int]()
+        return Answers(
+            self.vector, tuple(matches), self.acting, frozenset(unchecked) if second else none
+        )
+
+    def _silent(self, number: int, verdict: Verdict, answered: bool) -> bool:
+        """Whether the second engine did not speak of the rule, now or before."""
+        return not verdict.agreed or (number in self._asked and not answered)
+
+
+def _differing(one: Vector, other: Vector) -> list[int]:
+    """`other` may be longer."""
+    if other.startswith(one):
+        return []
+    return [slot for slot, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]

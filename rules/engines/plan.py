@@ -1,0 +1,55 @@
+"""What is looked up of a program at every evaluation, made once when it is loaded."""
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+
+from rules.program import CompiledRule, Program, slots_of
+from rules.supposing import probes_of
+
+
+class Plan:
+    """
+    readers    slot to the numbers of the rules that ask it
+    strata     numbers of the rules of each stratum
+    acting     rules on which a decision may rest: with a ladder, or with a fact stored outside
+    upstream   number of a rule to those that infer, directly or not, what it reads
+    project    number of a rule to what it picks of a vector: all that its outputs depend on
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.atoms = len(program.atoms)
+        self.rules = program.rules
+        self.strata = [frozenset(r.number for r in stratum) for stratum in program.strata]
+        self.readers: list[tuple[int, ...]] = _by_slot(
+            program.width, ((slot, rule) for rule in program.rules for slot in rule.slots)
+        )
+        self.inferring: list[tuple[int, ...]] = _by_slot(
+            program.width, ((slot, rule) for rule in program.rules for slot in rule.infers)
+        )
+        self.acting = frozenset(rule.number for rule in program.rules if not rule.infers)
+        self.upstream = self._upstream()
+        self.project: list[Callable[[bytes], object]] = [
+            itemgetter(*rule.slots) for rule in program.rules
+        ]
+        self.evidence_slots = [frozenset(slots_of(rule.evidence)) for rule in program.rules]
+        self.probes = probes_of(program)
+
+    def of(self, ids: Iterable[str]) -> frozenset[int]:
+        wanted = set(ids)
+        return frozenset(rule.number for rule in self.rules if rule.id in wanted)
+
+    def _upstream(self) -> list[frozenset[int]]:
+        found: list[frozenset[int]] = [frozenset()] * len(self.rules)
+        for stratum in self.program.strata:
+            for rule in stratum:
+                direct = {number for slot in rule.reads for number in self.inferring[slot]}
+                found[rule.number] = frozenset(direct).union(*(found[n] for n in direct))
+        return found
+
+
+def _by_slot(width: int, pairs: Iterable[tuple[int, CompiledRule]]) -> list[tuple[int, ...]]:
+    found: list[list[int]] = [[] for _ in range(width)]
+    for slot, rule in pairs:
+        found[slot].append(rule.number)
+    return [tuple(numbers) for numbers in found]

@@ -1,0 +1,87 @@
+"""What is known of a rule for given truths of the slots that it asks.
+
+The engines are functions: for the same truths they say the same. So the reference's answer is kept,
+and that the second engine said the same; a match that something rests on is asked again all the
+same, every time.
+"""
+
+from typing import NamedTuple
+
+from rules.engines.plan import Plan
+from rules.engines.port import FALSE, TRUE, TRUTHS, UNKNOWN, Outputs, Question, Vector
+from rules.engines.reference import ReferenceEngine
+from rules.match import Agreement, Match
+from rules.program import CompiledRule
+from rules.supposing import without_counts, worth_asking
+
+MOST_KEPT = 1 << 16
+"""Verdicts, some 400 bytes each; then all are forgotten."""
+
+
+class Verdict:
+    """
+    agreed   the second engine said the same at least once
+    matches  as they are told, by label
+    """
+
+    __slots__ = ("agreed", "evidence", "guards", "matches", "true_leaves")
+
+    def __init__(self, evidence: int, guards: int, true_leaves: int) -> None:
+        self.evidence, self.guards, self.true_leaves = evidence, guards, true_leaves
+        self.agreed = False
+        self.matches: dict[Agreement, Match] = {}
+
+
+class Truths(NamedTuple):
+    evidence: int
+    guards: int
+
+
+class Verdicts:
+    def __init__(self, plan: Plan, reference: ReferenceEngine) -> None:
+        self._plan, self._reference = plan, reference
+        self._known: dict[tuple[int, object], Verdict] = {}
+
+    def of(self, number: int, vector: Vector) -> Verdict:
+        """`vector` has the derived facts that the rule reads."""
+        key = number, self._plan.project[number](vector)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            found = self._known[key] = self._new(self._plan.rules[number], vector)
+        return found
+
+    def match(self, number: int, verdict: Verdict, label: Agreement, vector: Vector) -> Match:
+        """The same object each time: most nodes are told what others are."""
+        found = verdict.matches.get(label)
+        if found is None:
+            rule = self._plan.rules[number]
+            found = verdict.matches[label] = Match(
+                rule.id,
+                TRUTHS[verdict.evidence],
+                TRUTHS[verdict.guards],
+                label,
+                verdict.true_leaves,
+                (),
+                without_counts(rule, vector),
+                worth_asking(rule, vector, self._plan.probes),
+            )
+        return found
+
+    def _new(self, rule: CompiledRule, vector: Vector) -> Verdict:
+        question = Question(rule.stratum, vector, frozenset((rule.number,)))
+        truths = truths_of(rule, self._reference.matches([question])[0])
+        true_leaves = sum(vector[slot] == TRUE for slot in self._plan.evidence_slots[rule.number])
+        return Verdict(truths.evidence, truths.guards, true_leaves)
+
+
+def truths_of(rule: CompiledRule, fired: Outputs) -> Truths:
+    guards = FALSE if rule.guards is None else _truth(rule, "g", fired)
+    return Truths(_truth(rule, "e", fired), guards)
+
+
+def _truth(rule: CompiledRule, root: str, fired: Outputs) -> int:
+    if rule.output(root, True) in fired:
+        return TRUE
+    return FALSE if rule.output(root, False) in fired else UNKNOWN

@@ -1,0 +1,78 @@
+"""Which rules speak of a node, in the order of choice.
+
+Only labels that some selector names decide it, so that few different selections serve a fleet.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from rules.match import Match
+from rules.program import CompiledRule, Program
+
+MOST_KEPT = 4096
+MOST_LEAVES = 1 << 12
+"""More than a rule may have: keeps the number of true leaves below a step of priority."""
+
+
+class Selection:
+    """The rules that select a node, and the atoms that they read."""
+
+    def __init__(self, rules: Sequence[CompiledRule], atoms: int) -> None:
+        self._rules = sorted(rules, key=_age)
+        self._weights = [-rule.rule.remedier.spec.priority * MOST_LEAVES for rule in self._rules]
+        self.numbers = frozenset(rule.number for rule in rules)
+        self.atoms = frozenset(slot for rule in rules for slot in rule.slots if slot < atoms)
+
+    def ordered(self, matches: Sequence[Match | None]) -> tuple[Match, ...]:
+        """Of `matches` by number of the rule: priority, most true leaves, name, age."""
+        told = []
+        for weight, rule in zip(self._weights, self._rules, strict=True):
+            match = matches[rule.number]
+            assert match is not None
+            told.append((weight - match.true_leaves, match))
+        told.sort(key=_weight)
+        return tuple([match for _, match in told])
+
+
+class Selections:
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._keys = sorted({key for rule in program.rules for key in _keys(rule)})
+        self._by_labels: dict[tuple[str | None, ...], Selection] = {}
+        self._by_rules: dict[frozenset[int], Selection] = {}
+
+    def of(self, labels: Mapping[str, str]) -> Selection:
+        key = tuple([labels.get(name) for name in self._keys])
+        found = self._by_labels.get(key)
+        if found is None:
+            if len(self._by_labels) >= MOST_KEPT:
+                self._by_labels.clear()
+                self._by_rules.clear()
+            found = self._by_labels[key] = self._made(labels)
+        return found
+
+    def _made(self, labels: Mapping[str, str]) -> Selection:
+        have = dict(labels)
+        rules = [r for r in self._program.rules if r.rule.remedier.spec.nodes.matches(have)]
+        numbers = frozenset(rule.number for rule in rules)
+        found = self._by_rules.get(numbers)
+        if found is None:
+            found = self._by_rules[numbers] = Selection(rules, len(self._program.atoms))
+        return found
+
+
+def _keys(rule: CompiledRule) -> set[str]:
+    """Of labels that decide whether the rule selects a node."""
+    nodes = rule.rule.remedier.spec.nodes
+    selectors = [s for s in (nodes.selector, nodes.exclude) if s is not None]
+    asked = {requirement.key for s in selectors for requirement in s.match_expressions}
+    return asked.union(*(s.match_labels for s in selectors))
+
+
+def _age(rule: CompiledRule) -> tuple[str, int]:
+    """Of one name the older generation comes first."""
+    name, _, generation = rule.id.partition("@")
+    return name, int(generation) if generation.isdecimal() else 0
+
+
+def _weight(told: tuple[int, Match]) -> int:
+    return told[0]

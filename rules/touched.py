@@ -1,0 +1,197 @@
+"""Which atoms of a program have to be read again, when a node's facts are not what they were.
+
+An atom reads few parts of a FactSet. Where those are the same the reading's truth is the same, as
+long as no time passes at which it flips by itself. That a reporter or a source was heard from later
+moves such a time away and turns no known answer round: then only what is unknown is read again.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from operator import attrgetter
+
+from kubenode.api.v1alpha1.leaves import (
+    AbsentLeaf,
+    AlertLeaf,
+    AnnotationLeaf,
+    ConditionLeaf,
+    EventLeaf,
+    FactLeaf,
+    HostEventLeaf,
+    LabelLeaf,
+    ProbeLeaf,
+    TaintLeaf,
+)
+from rules.atoms import Atom, CountedFact
+from rules.builtin import MAINTENANCE_UNTIL
+from rules.engines.port import UNKNOWN, Vector
+from rules.facts import ConditionFact, EventFact, FactSet
+from rules.program import Program
+
+Part = tuple[str, str]
+"""A field of a FactSet and a key in it; "" is all of the field."""
+_KEYED = {LabelLeaf: "label", AnnotationLeaf: "annotation", TaintLeaf: "taint"}
+_MAPPINGS = ("annotations", "changed", "inferred", "labels", "probes", "taints", "values")
+"""Fields that are compared by key."""
+_WHOLE = ("host_events", "same_fault", "unchanged_since", "watched")
+"""Fields that are compared as a whole."""
+_FINDING = attrgetter(*(field.name for field in fields(ConditionFact) if field.name != "heard"))
+_TIMELESS = (LabelLeaf, AnnotationLeaf, TaintLeaf, CountedFact)
+
+
+class Touched:
+    """
+    all    the atoms of the program
+    timed  those whose reading may change with nothing but time
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.all = frozenset(range(len(program.atoms)))
+        self.timed = frozenset(
+            slot for slot, atom in enumerate(program.atoms) if not isinstance(atom, _TIMELESS)
+        )
+        slots: dict[str, dict[str, list[int]]] = {}
+        for slot, atom in enumerate(program.atoms):
+            for field, key in dict.fromkeys(_parts(atom)):
+                slots.setdefault(field, {}).setdefault(key, []).append(slot)
+        self._mappings = [
+            (attrgetter(field), list(slots[field].items())) for field in _MAPPINGS if field in slots
+        ]
+        self._whole = [(attrgetter(field), slots[field][""]) for field in _WHOLE if field in slots]
+        self._conditions = slots.get("conditions", {})
+        self._any_condition = self._conditions.pop("", [])
+        self._events = slots.get("events", {})
+        self._any_event = self._events.pop("", [])
+        self._alerts = slots.get("alerts", {}).get("", [])
+        self._sources = slots.get("sources_heard", {}).get("", [])
+
+    def between(self, old: FactSet, new: FactSet, vector: Vector) -> set[int]:
+        """Atoms to read again; `vector` has what they said of `old`."""
+        if old.fresh != new.fresh:
+            return set(self.all)
+        found: set[int] = set()
+        for part, members in self._mappings:
+            before, after = part(old), part(new)
+            if before is not after:
+                for key, slots in members:
+                    if before.get(key) != after.get(key):
+                        found.update(slots)
+        for part, slots in self._whole:
+            if part(old) != part(new):
+                found.update(slots)
+        if self._conditions or self._any_condition:
+            self._in_conditions(old.conditions, new.conditions, vector, found)
+        if (self._events or self._any_event) and old.events != new.events:
+            self._in_events(old.events, new.events, found)
+        if self._alerts:
+            self._in_alerts(old, new, vector, found)
+        if self._sources and old.sources_heard != new.sources_heard:
+            later = _all_later(old.sources_heard, new.sources_heard)
+            found.update(_unknown(self._sources, vector) if later else self._sources)
+        return found
+
+    def _in_conditions(
+        self,
+        old: Mapping[str, ConditionFact],
+        new: Mapping[str, ConditionFact],
+        vector: Vector,
+        found: set[int],
+    ) -> None:
+        slots = self._conditions
+        for name, fact in new.items():
+            before = old.get(name)
+            members = slots.get(name, ())
+            if before is fact or not (members or self._any_condition):
+                continue
+            if (
+                before is not None
+                and before.heard <= fact.heard
+                and _FINDING(before) == _FINDING(fact)
+            ):
+                found.update(_unknown(members, vector))
+                found.update(_unknown(self._any_condition, vector))
+            else:
+                found.update(members)
+                found.update(self._any_condition)
+        if not old.keys() <= new.keys():
+            found.update(self._any_condition)
+            for name in old.keys() - new.keys():
+                found.update(slots.get(name, ()))
+
+    def _in_events(
+        self, old: Sequence[EventFact], new: Sequence[EventFact], found: set[int]
+    ) -> None:
+        found.update(self._any_event)
+        before, after = {id(e) for e in old}, {id(e) for e in new}
+        gone = [e for e in old if id(e) not in after]
+        come = [e for e in new if id(e) not in before]
+        for event in (*gone, *come):
+            found.update(self._events.get(event.reason, ()))
+            if event.forgotten:  # any leaf may mean it
+                found.update(slot for slots in self._events.values() for slot in slots)
+
+    def _in_alerts(self, old: FactSet, new: FactSet, vector: Vector, found: set[int]) -> None:
+        if old.alerts != new.alerts or not _later(old.alerts_heard, new.alerts_heard):
+            found.update(self._alerts)
+        elif old.alerts_heard != new.alerts_heard:
+            found.update(_unknown(self._alerts, vector))
+
+
+def _parts(atom: Atom) -> Iterator[Part]:
+    """What a reading of the atom depends on, `flips_at` too."""
+    match atom:
+        case AbsentLeaf(leaf=inner):
+            yield from _parts(inner)
+            yield from _told_by(inner)
+        case CountedFact():
+            yield "same_fault", ""
+        case ConditionLeaf(type=name):
+            yield "conditions", name
+        case EventLeaf(reason=name):
+            yield "events", name or ""
+        case HostEventLeaf():
+            yield "host_events", ""
+        case AlertLeaf():
+            yield "alerts", ""
+        case LabelLeaf(key=name):
+            yield "labels", name
+        case AnnotationLeaf(key=name):
+            yield "annotations", name
+        case TaintLeaf(key=name):
+            yield "taints", name
+        case FactLeaf(name=name):
+            yield "values", name
+            yield "inferred", name
+            if name == "node.notReadyFor":
+                yield "values", "node.ready"
+            if name == "maintenance.active":
+                yield "annotations", MAINTENANCE_UNTIL
+        case ProbeLeaf(name=name):
+            yield "probes", name
+
+
+def _told_by(inner: object) -> Iterator[Part]:
+    """What tells of an absence that its source lives, and since when it lasts."""
+    match inner:
+        case EventLeaf():
+            yield "watched", ""
+            yield "conditions", ""
+        case HostEventLeaf():
+            yield "sources_heard", ""
+        case LabelLeaf(key=name) | AnnotationLeaf(key=name) | TaintLeaf(key=name):
+            yield "changed", f"{_KEYED[type(inner)]}:{name}"
+            yield "unchanged_since", ""
+        case _:
+            return
+
+
+def _unknown(slots: Iterable[int], vector: Vector) -> list[int]:
+    return [slot for slot in slots if vector[slot] == UNKNOWN]
+
+
+def _later(old: datetime | None, new: datetime | None) -> bool:
+    return old is None or (new is not None and old <= new)
+
+
+def _all_later(old: Mapping[str, datetime], new: Mapping[str, datetime]) -> bool:
+    return old.keys() == new.keys() and all(at <= new[name] for name, at in old.items())

@@ -1,0 +1,165 @@
+"""A node's life in random steps: what its FactSets are, one after the other.
+
+A step is a few small numbers, so that a failing life shrinks to a short one.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+from support.clock import T0
+
+from rules.facts import (
+    AlertFact,
+    ConditionFact,
+    EventFact,
+    FactSet,
+    HostEventFact,
+    ProbeFact,
+)
+
+TYPES = ("A", "B", "C")
+STATUSES = ("True", "False", "Unknown")
+POOLS = ("gpu", "cpu", None)
+SECONDS = (0, 1, 9, 10, 11, 29, 30, 31, 59, 60, 61, 600)
+"""Around the times that `LEAVES` name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`pause` seconds pass, then `kind` happens; what `a` and `b` mean depends on it."""
+
+    pause: int
+    kind: str
+    a: int
+    b: int
+
+
+LEAVES: tuple[dict[str, Any], ...] = (
+    *({"condition": {"type": t}} for t in TYPES),
+    {"condition": {"type": "A", "for": "30s", "maxAge": "60s"}},
+    {"condition": {"type": "B", "status": "False", "for": "10s", "maxAge": "60s"}},
+    {"condition": {"type": "B", "reason": "Odd"}},
+    {"absent": {"condition": {"type": "A"}, "for": "30s"}},
+    {"event": {"reason": "Oops"}},
+    {"event": {"reason": "Oops", "count": 3, "within": "60s"}},
+    {"event": {"message": "odd", "count": 2, "within": "30s"}},
+    {"absent": {"event": {"reason": "Oops", "within": "30s"}, "for": "30s"}},
+    {"hostEvent": {"class": "Reboot", "startsWithin": "30s"}},
+    {"absent": {"hostEvent": {"class": "Reboot"}, "for": "30s"}},
+    {"alert": {"name": "Hot", "for": "10s"}},
+    {"absent": {"alert": {"name": "Hot"}, "for": "30s"}},
+    {"label": {"key": "pool", "value": "gpu"}},
+    {"absent": {"label": {"key": "pool"}, "for": "30s"}},
+    {"annotation": {"key": "asked"}},
+    {"taint": {"key": "t", "exists": False}},
+    {"fact": {"name": "node.podCount", "above": 3}},
+    {"fact": {"name": "node.age", "above": 60}},
+    {"all": [{"condition": {"type": "C"}}, {"fact": {"name": "zone.sameFault", "above": 2}}]},
+    {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s"}},
+)
+KINDS = (
+    "condition", "beat", "silence", "event", "hostEvent", "alert", "watchdog", "label",
+    "annotation", "taint", "pods", "probe", "inferred", "sameFault", "stale", "other node",
+)  # fmt: skip
+STEPS = st.builds(
+    Step, st.sampled_from(SECONDS), st.sampled_from(KINDS), st.integers(0, 2), st.integers(0, 2)
+)
+LIVES = st.lists(STEPS, max_size=10)
+
+
+class Life:
+    """`facts` is the node at `now`; rules with these ids have counts of the same fault."""
+
+    def __init__(self, *rules: str) -> None:
+        self.now = self._born = T0
+        self._rules = rules
+        self._heard_of_alerts: datetime | None = None
+        conditions = {t: ConditionFact(t, "False", "", "", T0, T0) for t in (*TYPES, "Ready")}
+        self.facts = FactSet("n1", "u1", conditions=conditions, watched=T0, unchanged_since=T0)
+
+    def take(self, step: Step) -> FactSet:
+        self.now += timedelta(seconds=step.pause)
+        happens = getattr(self, f"_{step.kind.replace(' ', '_').lower()}")
+        self.facts = happens(self.facts, step.a, step.b)
+        values = {**self.facts.values, "node.age": (self.now - self._born).total_seconds()}
+        self.facts = replace(self.facts, values=values)
+        return self.facts
+
+    def _condition(self, facts: FactSet, a: int, b: int) -> FactSet:
+        type_, status = TYPES[a], STATUSES[b]
+        old = facts.conditions.get(type_)
+        same = old is not None and old.status == status
+        since = old.since if old is not None and same else self.now
+        reason = "Odd" if self.now.second % 2 else "Even"
+        fact = ConditionFact(type_, status, reason, "", since, self.now)
+        return replace(facts, conditions={**facts.conditions, type_: fact})
+
+    def _beat(self, facts: FactSet, a: int, b: int) -> FactSet:
+        """All reporters, or all but one, were heard from, perhaps a while ago."""
+        heard = self.now - timedelta(seconds=SECONDS[a * 3])
+        known = {
+            t: replace(c, heard=max(heard, c.heard)) if t != TYPES[b] else c
+            for t, c in facts.conditions.items()
+        }
+        return replace(facts, conditions=known)
+
+    def _silence(self, facts: FactSet, a: int, b: int) -> FactSet:
+        """One is gone, or settles first."""
+        conditions = dict(facts.conditions)
+        gone = conditions.pop(TYPES[a], None)
+        if gone is not None and b:
+            settles = self.now + timedelta(seconds=30)
+            conditions[TYPES[a]] = replace(gone, settles=settles)
+        return replace(facts, conditions=conditions)
+
+    def _event(self, facts: FactSet, a: int, b: int) -> FactSet:
+        event = EventFact("Oops" if a else "Other", "odd" if b else "", "", "Warning", 1, self.now)
+        if a == 2 and b == 2:
+            event = replace(event, forgotten=True, count=2)
+        return replace(facts, events=(*facts.events, event))
+
+    def _hostevent(self, facts: FactSet, a: int, b: int) -> FactSet:
+        phase = ("Active", "Scheduled", "Completed")[a]
+        begin = self.now + timedelta(seconds=SECONDS[b * 4]) if a == 1 else None
+        event = HostEventFact("e", "Reboot", "cloud", phase, "", "", self.now, self.now, begin)
+        heard = {"cloud": self.now, **({"bmc": self._born} if b else {})}
+        return replace(facts, host_events=(event,), sources_heard=heard)
+
+    def _alert(self, facts: FactSet, a: int, b: int) -> FactSet:
+        alerts = (AlertFact("Hot", {}, a > 0, self.now),) if b else ()
+        return replace(facts, alerts=alerts)
+
+    def _watchdog(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, alerts_heard=self.now if a else None)
+
+    def _label(self, facts: FactSet, a: int, b: int) -> FactSet:
+        labels = {} if (pool := POOLS[a]) is None else {"pool": pool}
+        changed = {**facts.changed, "label:pool": self.now}
+        return replace(facts, labels=labels, changed=changed if b else {})
+
+    def _annotation(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, annotations={"asked": "yes"} if a else {})
+
+    def _taint(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, taints={"t": ""} if a else {})
+
+    def _pods(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, values={**facts.values, "node.podCount": (2, 5, None)[a]})
+
+    def _probe(self, facts: FactSet, a: int, b: int) -> FactSet:
+        answer = ProbeFact((10, 95, None)[a], self.now)
+        return replace(facts, probes={"disk.used_pct": answer})
+
+    def _inferred(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, inferred={"d.wide": (True, False, None)[a]})
+
+    def _samefault(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, same_fault={rule: {"zone": 2 + a} for rule in self._rules})
+
+    def _stale(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, fresh=a > 0)
+
+    def _other_node(self, facts: FactSet, a: int, b: int) -> FactSet:
+        return replace(facts, uid=f"u{a}")
