@@ -24,13 +24,13 @@ from remedy.remedier import hostevents
 from remedy.remedier.fleet import Fleet
 from remedy.remedier.hostevents import HostEvents
 from remedy.remedier.inferred import WideFacts
-from remedy.remedier.kept import Kept, differs
+from remedy.remedier.kept import Kept, differs, taints
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
 from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, ProbeFact
-from rules.history import EventWindow
+from rules.history import ClockSteps, EventWindow
 
 MOST_STRANGERS = 1024
 """Names of which we heard events but know no Node: it may be listed after its events."""
@@ -71,6 +71,7 @@ class FactStore:
         self._kept: dict[str, Kept] = {}
         self._windows: dict[str, EventWindow] = {}
         self._woken: set[str] = set()
+        self._steps = ClockSteps()
         self.fleet = Fleet()
         self.host_events = HostEvents()
         self.answers = Answers()
@@ -101,18 +102,18 @@ class FactStore:
             self._windows.pop(name, None)
             self._unlearn(name)
             return True
-        kept, now = self._kept.get(name), self._clock.now()
+        kept, now = self._kept.get(name), self._now()
         if kept is None or kept.uid != new.metadata.uid:
-            kept, old = Kept.at_first_sight(new, now), None
-            self._kept[name] = kept
-        kept.see(old, new, now)
+            kept = self._kept[name] = Kept.at_first_sight(new, now)
+            old = None
+        kept.see(new, now)
         return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
 
     def event_changed(self, old: Event | None, new: Event | None) -> str | None:
         """The node to look at again, if any. Deleted Events stay in their window until it ends."""
         if new is None or new.involved_object.kind != "Node":
             return None
-        name, now = new.involved_object.name, self._clock.now()
+        name, now = new.involved_object.name, self._now()
         heard = self._window(name).hear(
             new.metadata.uid,
             reason=new.reason,
@@ -122,6 +123,7 @@ class FactStore:
             count=max(new.count, new.series.count if new.series else 0, 1),
             at=_event_time(new) or now,
             first=new.first_timestamp or new.event_time,
+            now=now,
         )
         return name if heard and name in self._kept else None
 
@@ -129,7 +131,7 @@ class FactStore:
         """The nodes to look at again: an event may move from one to another, and all have to when
         the source of alerts was silent and is heard again.
         """
-        now = self._clock.now()
+        now = self._now()
         if self.host_events.changed(old, new, now):
             return tuple(self._kept)
         if new is not None and new.spec.node.name:
@@ -147,7 +149,7 @@ class FactStore:
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
         """All that are loaded, by the ids that a Diagnosis gives them."""
         self.same_faults.rules_loaded(rules, self._kept)
-        self.wide.rules_loaded(rules, self._kept, self._clock.now())
+        self.wide.rules_loaded(rules, self._kept, self._now())
 
     @property
     def unjudged(self) -> int:
@@ -160,7 +162,7 @@ class FactStore:
         Of a node that is gone an empty Diagnosis is told.
         """
         matches = {match.rule_id: match for match in diagnosis.matches}
-        now = self._clock.now()
+        now = self._now()
         woken = self.same_faults.learned(name, matches) | self.wide.learned(name, matches, now)
         if self._woken:
             woken |= self._woken
@@ -173,14 +175,14 @@ class FactStore:
         node, kept = self._nodes.get(name), self._kept.get(name)
         if node is None or kept is None:
             return None
-        now = self._clock.now()
+        now = self._now()
         told = self.host_events.facts(node, now)
         return FactSet(
             node=name,
             uid=node.metadata.uid,
             labels=node.metadata.labels,
             annotations=node.metadata.annotations,
-            taints={t.key: t.value for t in node.spec.taints},
+            taints=taints(node),
             conditions=kept.conditions.facts(),
             events=self._events(name, kept, now),
             host_events=told,
@@ -192,8 +194,8 @@ class FactStore:
             same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
             watched=kept.watched,
-            changed=kept.changed,
-            unchanged_since=kept.unchanged_since,
+            changed=kept.keys.changed,
+            unchanged_since=kept.keys.unchanged_since,
             sources_heard=self.host_events.sources_heard(now),
         )
 
@@ -204,11 +206,24 @@ class FactStore:
         node = self._nodes.get(name)
         if node is None:
             return None
-        now = self._clock.now()
+        now = self._now()
         times = (self.host_events.changes_at(node, now), self.wide.changes_at(name, now))
         return min((at for at in times if at is not None), default=None)
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _now(self) -> datetime:
+        """What is remembered keeps its age when the wall clock was set."""
+        now = self._clock.now()
+        step = self._steps.step(now, self._clock.monotonic())
+        if step:
+            for kept in self._kept.values():
+                kept.stepped(step, now)
+            for window in self._windows.values():
+                window.stepped(now)
+            self.wide.stepped(step)
+            self.host_events.stepped(step)
+        return now
 
     def _events(self, name: str, kept: Kept, now: datetime) -> Sequence[EventFact]:
         window = self._windows.get(name)
@@ -234,7 +249,7 @@ class FactStore:
         """Nothing that was said of the node counts any more; who has to look again is told by the
         next `learned`.
         """
-        now = self._clock.now()
+        now = self._now()
         self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)
 
 

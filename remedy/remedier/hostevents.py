@@ -76,6 +76,12 @@ class HostEvents:
         ]
         return min((min(at, now) for at in times), default=None)
 
+    def stepped(self, step: timedelta) -> None:
+        """Our wall clock was set: alerts keep their age."""
+        for events in self._by_node.values():
+            for kept in events.values():
+                kept.since += step
+
     def sources_heard(self, now: datetime) -> Mapping[str, datetime]:
         """When each source was last known to be alive: it went on reporting something then."""
         found = {source: min(at, now) for source, at in self._heard.items()}
@@ -172,8 +178,9 @@ def hear(window: EventWindow, event: HostEvent, now: datetime) -> bool:
         source=str(spec.source),
         severity="Normal" if spec.severity is Severity.INFO else "Warning",
         count=max(status.seen, 1),
-        at=min(status.last_seen or now, now),
+        at=status.last_seen or now,
         first=status.first_seen,
+        now=now,
     )
 
 

@@ -11,7 +11,7 @@ An entry changes when evidence comes, goes or has been gone for long enough, nev
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -111,6 +111,15 @@ class Inferring:
         for group, at in until.items():
             self._keep(group, at)
 
+    def stepped(self, step: timedelta) -> None:
+        """Our wall clock was set: what is kept is kept for as long as before."""
+        ends = {group: at + step for group, at in self.until.items()}
+        self._ends.clear()
+        self.keep(ends)
+        self.version += bool(ends)
+        if self.unsure_until is not None:
+            self.unsure_until += step
+
     @property
     def holding(self) -> int:
         return len(self.until) + sum(sure for _, sure in self._there)
@@ -200,6 +209,13 @@ class WideFacts:
             if rule.version != version:
                 self.changed(rule.name)
         return woken
+
+    def stepped(self, step: timedelta) -> None:
+        for rule in self._rules.values():
+            version = rule.version
+            rule.stepped(step)
+            if rule.version != version:
+                self.changed(rule.name)
 
     def values(self, node: str, now: datetime) -> Mapping[str, Value | None]:
         """None: unknown. A fact that does not hold is False, also of a node in no group."""

@@ -1,33 +1,28 @@
 """What must be remembered of one node, since no object says it: since when, and what before."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.runtime.kube.objects import Node, NodeCondition
 from remedy.remedier.fleet import is_ready
-from rules.history import ConditionClock
+from rules.history import ConditionClock, KeyClock, Report
 
 NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
 """Reason that kube-controller-manager gives the conditions of a node that fell silent."""
-MOST_KEYS = 256
 
 
 @dataclass(slots=True)
 class Kept:
-    """watched    since when we hear of the node without a gap
-    changed    `label:KEY`, `annotation:KEY`, `taint:KEY` to when it became what it is
-    unchanged_since  since when all other keys are what they are
-    """
+    """watched  since when we hear of the node without a gap"""
 
     uid: str
     created: datetime | None
     watched: datetime
     boot_id: str
     booted_at: datetime | None
-    unchanged_since: datetime
+    keys: KeyClock
     conditions: ConditionClock = field(default_factory=ConditionClock)
-    changed: Mapping[str, datetime] = field(default_factory=dict)
 
     @classmethod
     def at_first_sight(cls, node: Node, now: datetime) -> "Kept":
@@ -40,58 +35,50 @@ class Kept:
             watched=now,
             boot_id=node.status.node_info.boot_id,
             booted_at=booted,
-            unchanged_since=now,
+            keys=KeyClock(now),
         )
 
     def lived(self, at: datetime) -> bool:
         """Whether this machine had the name then, not the one before it."""
         return self.created is None or at >= self.created
 
-    def see(self, old: Node | None, new: Node, now: datetime) -> None:
-        """Take in what the node is now; `old` is what we saw of it before."""
-        boot_id = new.status.node_info.boot_id
+    def see(self, node: Node, now: datetime) -> None:
+        """Take in what the node is now."""
+        boot_id = node.status.node_info.boot_id
         if boot_id and self.boot_id and boot_id != self.boot_id:
             self.booted_at = now
+            self.conditions.booted()
         self.boot_id = boot_id or self.boot_id
-        for condition in new.status.conditions:
-            self._hear(condition, now)
-        if old is not None and old is not new and (keys := list(_keys_changed(old, new))):
-            self._keys(keys, now)
+        self.conditions.take([_report(c, now) for c in node.status.conditions], now)
+        self.keys.take("label", node.metadata.labels, now)
+        self.keys.take("annotation", node.metadata.annotations, now)
+        self.keys.take("taint", taints(node), now)
 
-    def _keys(self, keys: list[str], now: datetime) -> None:
-        self.changed = {**self.changed, **dict.fromkeys(keys, now)}
-        if len(self.changed) > MOST_KEYS:
-            self.changed, self.unchanged_since = {}, now
-
-    def _hear(self, condition: NodeCondition, now: datetime) -> None:
-        heard = condition.last_heartbeat_time
-        if heard is None or condition.reason == NODE_CONTROLLER_WROTE:
-            heard = now  # the node controller writes no heartbeat; our informer heard of it now
-        self.conditions.hear(
-            condition.type,
-            status=condition.status,
-            reason=condition.reason,
-            message=condition.message,
-            transition=condition.last_transition_time,
-            heard=min(heard, now),
-            now=now,
-        )
+    def stepped(self, step: timedelta, now: datetime) -> None:
+        """Our wall clock was set by `step`: what is remembered keeps its age."""
+        self.watched += step
+        if self.booted_at is not None:
+            self.booted_at += step
+        self.conditions.stepped(step, now)
+        self.keys.stepped(step)
 
 
-def _keys_changed(old: Node, new: Node) -> Iterator[str]:
-    a, b = old.metadata, new.metadata
-    pairs: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = []
-    if a.labels != b.labels:
-        pairs.append(("label", a.labels, b.labels))
-    if a.annotations != b.annotations:
-        pairs.append(("annotation", a.annotations, b.annotations))
-    if old.spec.taints != new.spec.taints:
-        taints = ({t.key: t.value for t in node.spec.taints} for node in (old, new))
-        pairs.append(("taint", next(taints), next(taints)))
-    for kind, before, after in pairs:
-        for key in before.keys() | after.keys():
-            if before.get(key) != after.get(key):
-                yield f"{kind}:{key}"
+def taints(node: Node) -> Mapping[str, str]:
+    return {taint.key: taint.value for taint in node.spec.taints}
+
+
+def _report(condition: NodeCondition, now: datetime) -> Report:
+    heard = condition.last_heartbeat_time
+    if heard is None or condition.reason == NODE_CONTROLLER_WROTE:
+        heard = now  # the node controller writes no heartbeat; our informer heard of it now
+    return Report(
+        condition.type,
+        condition.status,
+        condition.reason,
+        condition.message,
+        condition.last_transition_time,
+        min(heard, now),
+    )
 
 
 def differs(old: Node, new: Node, silence: timedelta) -> bool:
