@@ -1,70 +1,251 @@
-"""Why a rule matches a node or does not: the rule's tree with what each leaf was found to be."""
+"""Why a rule matches a node or does not: the rule's tree with what each leaf was found to be.
 
+Derived facts of the node are followed into the rules that infer them, if a program is given; those
+of a wider scope are what FactSet.inferred says. `explained` gives data, `explain` a text.
+"""
+
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
-from rules.atoms import Reading, describe, read
+from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, Leaf
+from rules.atoms import Atom, CountedFact, Reading, compares, describe, read
+from rules.builtin import BUILTIN, SAME_FAULT
 from rules.facts import FactSet
+from rules.leaves.reading import earliest
+from rules.leaves.state import ago, state
+from rules.program import Program, Rule, stored_facts
 from rules.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A part of an expression. `reading` is of a leaf, None of all, any and not."""
+    """A part of an expression. `reading` is of a leaf, None of all, any, not and derived facts.
+
+    state  how things stand with a leaf, with ages
+    """
 
     text: str
     truth: Truth
     reading: Reading | None = None
     members: "tuple[Explained, ...]" = ()
+    state: str = ""
+
+    def to_json(self, now: datetime) -> dict[str, Any]:
+        """JSON types; ages in seconds, instants in ISO 8601."""
+        found: dict[str, Any] = {"text": self.text, "truth": self.truth.name.lower()}
+        if (reading := self.reading) is not None:
+            found |= {"state": self.state, "evidence": reading.evidence}
+            found["value"] = "infinite" if reading.value == math.inf else reading.value
+            found |= {"source": reading.source} if reading.source else {}
+            if (at := reading.observed_at) is not None:
+                found |= {"observedAt": at.isoformat(), "ageSeconds": (now - at).total_seconds()}
+            if reading.flips_at is not None:
+                found["flipsAt"] = reading.flips_at.isoformat()
+        if self.members:
+            found["members"] = [member.to_json(now) for member in self.members]
+        return found
 
 
-def explain_tree(expression: Expression, facts: FactSet, now: datetime) -> Explained:
-    """Derived facts are unknown here: they come of other rules."""
-    if (leaf := expression.leaf) is not None:
-        reading = read(leaf, facts, now)
-        return Explained(describe(leaf), reading.truth, reading)
-    members = tuple(explain_tree(member, facts, now) for member in expression.members)
-    truths = [member.truth for member in members]
-    if expression.not_ is not None:
-        return Explained("not", ~truths[0], None, members)
-    if expression.all is not None:
-        return Explained("all of", Truth.all(truths), None, members)
-    return Explained("any of", Truth.any(truths), None, members)
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What one rule says of one node.
+
+    matches   the evidence; guards are apart
+    missing   what keeps the evidence from being true, a sentence each; empty if it is
+    held_by   what keeps the guards from being false, a sentence each
+    flips_at  when something of it changes with nothing but time; None: never
+    """
+
+    rule: str
+    mode: str
+    node: str
+    now: datetime
+    selected: bool
+    evidence: Explained | None = None
+    guards: Explained | None = None
+    missing: tuple[str, ...] = ()
+    held_by: tuple[str, ...] = ()
+    flips_at: datetime | None = None
+
+    @property
+    def matches(self) -> Truth:
+        return Truth.FALSE if self.evidence is None else self.evidence.truth
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "rule": self.rule,
+            "mode": self.mode,
+            "node": self.node,
+            "at": self.now.isoformat(),
+            "selected": self.selected,
+            "matches": self.matches.name.lower(),
+            "missing": list(self.missing),
+            "heldBy": list(self.held_by),
+        }
+        for name, tree in (("when", self.evidence), ("unless", self.guards)):
+            found |= {name: tree.to_json(self.now)} if tree is not None else {}
+        return found | ({"flipsAt": self.flips_at.isoformat()} if self.flips_at else {})
+
+    def text(self) -> str:
+        lines = [f"rule {self.rule}, mode {self.mode}, node {self.node}"]
+        if self.evidence is None:
+            return "\n".join([*lines, "  does not select this node"])
+        lines += ["  when:", *_lines(self.evidence, self.now, 2)]
+        if self.guards is not None:
+            lines += ["  unless:", *_lines(self.guards, self.now, 2)]
+        if self.missing:
+            lines += ["  does not match; what is missing:", *(f"    {m}" for m in self.missing)]
+        elif self.held_by:
+            held = "  matches, but is held back by its guards:"
+            lines += [held, *(f"    {m}" for m in self.held_by)]
+        else:
+            lines.append("  matches")
+        return "\n".join(lines)
+
+
+def explain(
+    rule: NodeRemedier, facts: FactSet, now: datetime, program: Program | None = None
+) -> str:
+    """A text for a person: whether the rule matches, the tree, and what is missing."""
+    return explained(rule, facts, now, program).text()
+
+
+def explained(
+    rule: NodeRemedier, facts: FactSet, now: datetime, program: Program | None = None
+) -> Explanation:
+    """`program` has the rules that infer what this one reads; without it that is unknown."""
+    spec = rule.spec
+    about = (rule.metadata.name, spec.mode.value, facts.node, now)
+    if not spec.nodes.matches(dict(facts.labels)):
+        return Explanation(*about, selected=False)
+    reader = _Reader(facts, now, _inferring(program))
+    evidence = reader.tree(spec.when, rule)
+    guards = reader.tree(spec.unless, rule) if spec.unless is not None else None
+    missing_ = tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE)))
+    held = () if guards is None else tuple(dict.fromkeys(_sentences(guards, Truth.FALSE)))
+    flips_at = earliest(*_flips(evidence), *(_flips(guards) if guards is not None else ()))
+    return Explanation(*about, True, evidence, guards, missing_, held, flips_at)
+
+
+def explain_tree(
+    expression: Expression,
+    facts: FactSet,
+    now: datetime,
+    rule: NodeRemedier | None = None,
+    program: Program | None = None,
+) -> Explained:
+    """`rule` is the one that the expression is of, for the counts that differ by rule."""
+    return _Reader(facts, now, _inferring(program)).tree(expression, rule)
 
 
 def missing(tree: Explained, wanted: Truth = Truth.TRUE) -> list[Reading]:
     """The leaves that keep `tree` from being `wanted`."""
+    return [leaf.reading for leaf, _ in _lacking(tree, wanted) if leaf.reading is not None]
+
+
+class _Reader:
+    def __init__(self, facts: FactSet, now: datetime, inferring: Mapping[str, list[Rule]]) -> None:
+        self._facts, self._now, self._inferring = facts, now, inferring
+
+    def tree(self, expression: Expression, rule: NodeRemedier | None) -> Explained:
+        if (leaf := expression.leaf) is not None:
+            return self._leaf(leaf, rule)
+        members = tuple(self.tree(member, rule) for member in expression.members)
+        truths = [member.truth for member in members]
+        if expression.not_ is not None:
+            return Explained(NOT, ~truths[0], None, members)
+        if expression.all is not None:
+            return Explained(ALL, Truth.all(truths), None, members)
+        return Explained("any of", Truth.any(truths), None, members)
+
+    def _leaf(self, leaf: Leaf | AbsentLeaf, rule: NodeRemedier | None) -> Explained:
+        atom: Atom = leaf
+        if isinstance(leaf, FactLeaf) and leaf.name in self._inferring:
+            return self._derived(leaf)
+        if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT and rule is not None:
+            atom = CountedFact(_counted_as(rule, self._facts), leaf)
+        reading = read(atom, self._facts, self._now)
+        stands = state(leaf, reading, self._facts, self._now)
+        return Explained(describe(leaf), reading.truth, reading, (), stands)
+
+    def _derived(self, leaf: FactLeaf) -> Explained:
+        """By the rules that infer it with a value that fits; a stale cache tells nothing."""
+        members = tuple(self._inferred_by(rule, leaf) for rule in self._inferring[leaf.name])
+        truth = Truth.any(member.truth for member in members)
+        return Explained(describe(leaf), truth, None, members)
+
+    def _inferred_by(self, rule: Rule, leaf: FactLeaf) -> Explained:
+        spec, name = rule.remedier.spec, rule.remedier.metadata.name
+        assert spec.infer is not None
+        if compares(leaf, spec.infer.value) is not Truth.TRUE:
+            return Explained(f"rule {name} infers {spec.infer.value}", Truth.FALSE)
+        if not spec.nodes.matches(dict(self._facts.labels)):
+            return Explained(f"rule {name} does not select this node", Truth.FALSE)
+        tree = self.tree(spec.when, rule.remedier)
+        return Explained(f"rule {name} infers it", tree.truth, None, (tree,))
+
+
+ALL, NOT = "all of", "not"
+
+
+def _inferring(program: Program | None) -> dict[str, list[Rule]]:
+    """The rules that infer each derived fact that lives in one evaluation."""
+    found: dict[str, list[Rule]] = {}
+    rules = [compiled.rule for compiled in program.rules] if program is not None else []
+    stored = stored_facts(rules)
+    for rule in rules:
+        infer = rule.remedier.spec.infer
+        if infer is not None and infer.fact not in stored and infer.fact not in BUILTIN:
+            found.setdefault(infer.fact, []).append(rule)
+    return found
+
+
+def _counted_as(rule: NodeRemedier, facts: FactSet) -> str:
+    """The id under which the nodes with the same fault were counted for this rule."""
+    name = rule.metadata.name
+    ids = [id_ for id_ in facts.same_fault if id_.partition("@")[0] == name]
+    exact = f"{name}@{rule.metadata.generation}"
+    return exact if exact in ids else max(ids, default=name)
+
+
+def _lacking(tree: Explained, wanted: Truth) -> list[tuple[Explained, Truth]]:
+    """The leaves that keep `tree` from being `wanted`, each with what it would have to be."""
     if tree.truth is wanted:
         return []
-    if tree.reading is not None:
-        return [tree.reading]
-    below = ~wanted if tree.text == "not" else wanted
-    return [reading for member in tree.members for reading in missing(member, below)]
+    if not tree.members:
+        return [(tree, wanted)]
+    below = ~wanted if tree.text == NOT else wanted
+    return [found for member in tree.members for found in _lacking(member, below)]
 
 
-def explain(rule: NodeRemedier, facts: FactSet, now: datetime) -> str:
-    """A text for a person: whether the rule matches, the tree, and what is missing."""
-    spec = rule.spec
-    lines = [f"rule {rule.metadata.name}, mode {spec.mode.value}, node {facts.node}"]
-    if not spec.nodes.matches(dict(facts.labels)):
-        return "\n".join([*lines, "  does not select this node"])
-    evidence = explain_tree(spec.when, facts, now)
-    lines += ["  when:", *_lines(evidence, now, 2)]
-    guards = explain_tree(spec.unless, facts, now) if spec.unless is not None else None
-    if guards is not None:
-        lines += ["  unless:", *_lines(guards, now, 2)]
-    return "\n".join([*lines, *_verdict(evidence, guards)])
+def _sentences(tree: Explained, wanted: Truth) -> list[str]:
+    """What would have to be otherwise for `tree` to be `wanted`; alternatives are one sentence."""
+    if tree.truth is wanted:
+        return []
+    if not tree.members:
+        return [_needs(tree, wanted)]
+    below = ~wanted if tree.text == NOT else wanted
+    found = [said for member in tree.members if (said := _sentences(member, below))]
+    every = (tree.text == ALL) == (wanted is Truth.TRUE)
+    if every or len(found) < 2:
+        return [sentence for said in found for sentence in said]
+    return ["one of: " + "; or ".join(" and ".join(said) for said in found)]
 
 
-def _verdict(evidence: Explained, guards: Explained | None) -> list[str]:
-    if evidence.truth is not Truth.TRUE:
-        needed = [f"    {reading.evidence}" for reading in missing(evidence)]
-        return ["  does not match; what is missing:", *needed]
-    if guards is not None and guards.truth is not Truth.FALSE:
-        held = [f"    {reading.evidence}" for reading in missing(guards, Truth.FALSE)]
-        return ["  matches, but is held back by its guards:", *held]
-    return ["  matches"]
+def _needs(leaf: Explained, wanted: Truth) -> str:
+    if leaf.reading is None:
+        return f"needs another answer: {leaf.text}"
+    verb = "needs" if wanted is Truth.TRUE else "must know to be false:"
+    return f"{verb} {leaf.text}; {leaf.state}"
+
+
+def _flips(tree: Explained) -> list[datetime | None]:
+    own = [tree.reading.flips_at] if tree.reading is not None else []
+    return own + [at for member in tree.members for at in _flips(member)]
 
 
 def _lines(tree: Explained, now: datetime, depth: int) -> list[str]:
@@ -79,5 +260,4 @@ def _lines(tree: Explained, now: datetime, depth: int) -> list[str]:
 def _source(reading: Reading, now: datetime) -> str:
     if reading.observed_at is None:
         return ""
-    ago = (now - reading.observed_at).total_seconds()
-    return f" [{reading.source}, {ago:.0f} s ago]"
+    return f" [{reading.source}, {ago(now - reading.observed_at)} ago]"

@@ -75,7 +75,7 @@ def _keyed(kind: str, leaf: LabelLeaf | AnnotationLeaf | TaintLeaf) -> str:
 def _comparison(leaf: FactLeaf | ProbeLeaf) -> str:
     for word, wanted in (("=", leaf.equals), ("<", leaf.below), (">", leaf.above)):
         if wanted is not None:
-            return f"{word} {wanted}"
+            return f"{word} {wanted:g}" if isinstance(wanted, float) else f"{word} {wanted}"
     if leaf.in_ is not None:
         return f"in {', '.join(map(str, leaf.in_))}"
     return f"is {'true' if leaf.is_ is not False else 'false'}"

@@ -1,7 +1,15 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from support.clock import T0
 from support.rules_builders import a_condition, a_node, a_rule, seconds
 
-from rules.explain import explain
+from rules.explain import explain, explained
+from rules.facts import FactSet, ProbeFact
+from rules.program import compile_program
+from rules.truth import Truth
 
 
 def test_names_what_is_missing_for_a_match() -> None:
@@ -26,3 +34,117 @@ def test_names_the_guard_that_holds_a_match_back() -> None:
 def test_says_when_the_node_is_not_selected() -> None:
     rule = a_rule("r", nodes={"selector": {"matchLabels": {"pool": "gpu"}}}).remedier
     assert "does not select this node" in explain(rule, a_node(), T0)
+
+
+def test_says_in_plain_words_what_is_missing_and_how_it_stands() -> None:
+    when = {"all": [{"condition": {"type": "Fault", "for": "30s"}}, {"label": {"key": "gpu"}}]}
+    found = explained(a_rule("r", when=when).remedier, a_node(a_condition()), T0 + seconds(12))
+    assert found.missing == (
+        "needs condition Fault=True for 30s; it is True since 12 s",
+        "needs label gpu exists; it is not there",
+    )
+    assert found.flips_at == T0 + seconds(30)
+
+
+STATES: list[tuple[dict[str, Any], FactSet, str]] = [
+    ({"condition": {"type": "Other"}}, a_node(), "it was never reported"),
+    (
+        {"condition": {"type": "Fault", "maxAge": "1m"}},
+        a_node(a_condition(heard=T0 - seconds(600))),
+        "it was last heard from 11 min ago, saying True",
+    ),
+    (
+        {"condition": {"type": "Fault"}},
+        a_node(replace(a_condition(status="False"), settles=T0 + seconds(180))),
+        "it is False since 60 s, when its reporter started: that is no finding yet",
+    ),
+    (
+        {"condition": {"type": "Fault", "reason": "Docker"}},
+        a_node(a_condition()),
+        "it is True since 60 s, but with reason 'Because' and message 'it is so'",
+    ),
+    ({"fact": {"name": "node.age", "above": 90}}, a_node(values={"node.age": 60.0}), "60 seconds"),
+    (
+        {"fact": {"name": "node.cordonedBy", "equals": ""}},
+        a_node(values={"node.cordonedBy": "somebody"}),
+        "it is somebody",
+    ),
+    (
+        {"probe": {"name": "disk.used_pct", "above": 90}},
+        a_node(probes={"disk.used_pct": ProbeFact(80, T0 + seconds(30))}),
+        "it is 80 percent, 30 s ago",
+    ),
+    ({"probe": {"name": "disk.used_pct", "above": 90}}, a_node(), "was not answered"),
+    ({"event": {"reason": "Oops", "count": 3}}, a_node(), "it occurred 0 times"),
+    ({"alert": {"name": "Disk"}}, a_node(), "no source of alerts was ever heard from"),
+    ({"label": {"key": "pool", "value": "gpu"}}, a_node(labels={"pool": "cpu"}), "it is 'cpu'"),
+    ({"label": {"key": "pool"}}, a_node(fresh=False), "stale"),
+]
+
+
+@pytest.mark.parametrize(("when", "facts", "words"), STATES, ids=lambda value: str(value)[:40])
+def test_every_kind_of_leaf_says_how_it_stands(
+    when: dict[str, Any], facts: FactSet, words: str
+) -> None:
+    (sentence,) = explained(a_rule("r", when=when).remedier, facts, T0 + seconds(60)).missing
+    assert words in sentence
+
+
+def test_alternatives_are_one_sentence() -> None:
+    when = {"any": [{"label": {"key": "a"}}, {"not": {"label": {"key": "b"}}}]}
+    (sentence,) = explained(a_rule("r", when=when).remedier, a_node(labels={"b": ""}), T0).missing
+    assert sentence == (
+        "one of: needs label a exists; it is not there; or "
+        "must know to be false: label b exists; it is ''"
+    )
+
+
+def test_derived_facts_are_followed_into_the_rules_that_infer_them() -> None:
+    elsewhere = {"selector": {"matchLabels": {"pool": "gpu"}}}
+    rules = [
+        a_rule("base", when={"label": {"key": "a"}}, infer={"fact": "d.low"}),
+        a_rule("high", when={"fact": {"name": "d.low"}}, infer={"fact": "d.high"}),
+        a_rule("other", infer={"fact": "d.high"}, nodes=elsewhere),
+        a_rule("reader", when={"fact": {"name": "d.high"}}),
+    ]
+    program = compile_program(rules)
+    reader = rules[-1].remedier
+    assert explained(reader, a_node(labels={"a": ""}), T0, program).matches is Truth.TRUE
+    found = explained(reader, a_node(), T0, program)
+    assert found.matches is Truth.FALSE
+    assert "needs label a exists; it is not there" in found.missing[0]
+    assert "rule other does not select this node" in found.text()
+    assert explained(reader, a_node(), T0).matches is Truth.UNKNOWN
+
+
+def test_wide_facts_and_counts_are_what_was_fed() -> None:
+    many = {"fact": {"name": "rack.sameFault", "above": 3}}
+    rules = [
+        a_rule("dark@2", infer={"fact": "rack.dark", "scope": "Rack"}),
+        a_rule(
+            "reader@2",
+            when={"all": [{"fact": {"name": "rack.dark"}}, {"label": {"key": "a"}}, many]},
+        ),
+    ]
+    facts = a_node(
+        labels={"a": ""}, inferred={"rack.dark": True}, same_fault={"reader@2": {"rack": 2}}
+    )
+    found = explained(rules[1].remedier, facts, T0, compile_program(rules))
+    assert found.missing == ("needs fact rack.sameFault > 3; it is 2 nodes",)
+
+
+def test_explanation_is_json() -> None:
+    when = {"all": [{"condition": {"type": "Fault", "for": "30s"}}]}
+    unless = {"fact": {"name": "node.lastRepairAgo", "below": 60}}
+    rule = a_rule("r", when=when, unless=unless).remedier
+    facts = a_node(a_condition(), values={"node.lastRepairAgo": float("inf")})
+    found = json.loads(
+        json.dumps(explained(rule, facts, T0 + seconds(12)).to_json(), allow_nan=False)
+    )
+    assert found["matches"] == "false"
+    (leaf,) = found["when"]["members"]
+    assert (leaf["truth"], leaf["value"], leaf["ageSeconds"]) == ("false", "True", 12.0)
+    assert leaf["flipsAt"] == "2026-01-01T12:00:30+00:00"
+    assert found["unless"]["value"] == "infinite"
+    outside = a_rule("r", nodes={"selector": {"matchLabels": {"a": "b"}}}).remedier
+    assert explained(outside, a_node(), T0).to_json()["selected"] is False
