@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kubenode.cli.replay.moments import Moment, instant
-from kubenode.cli.replay.signals import Condition, NodeLook, Taint
+from kubenode.cli.replay.signals import Condition, NodeLook, System, Taint
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
 
@@ -90,8 +90,9 @@ class Fleet:
         taints = [_taint(t) for t in look.taints]
         spec = NodeSpec(unschedulable=look.cordoned, taints=taints, provider_id=look.provider_id)
         conditions = [self._condition(None, c, now, created) for c in look.conditions]
-        devices = objects.Devices(nvidia=str(look.gpus)) if look.gpus else None
-        status = objects.NodeStatus(allocatable=devices, conditions=conditions, node_info=info)
+        status = objects.NodeStatus(
+            allocatable=_devices(look.gpus), conditions=conditions, node_info=info
+        )
         self.reporters[name] = Reporters(now, pods=pods)
         self._put(name, Node(meta, spec, status))
 
@@ -153,6 +154,19 @@ class Fleet:
         boot_id = boot_id or f"{node.metadata.uid}-boot-{reporters.boots}"
         info = replace(node.status.node_info, boot_id=boot_id)
         self._put(name, replace(node, status=replace(node.status, node_info=info)))
+
+    def system(self, name: str, signal: System) -> None:
+        node = self.nodes[name]
+        old = node.status.node_info
+        info = replace(
+            old,
+            kernel_version=signal.kernel or old.kernel_version,
+            os_image=signal.os_image or old.os_image,
+            container_runtime_version=signal.runtime or old.container_runtime_version,
+        )
+        devices = node.status.allocatable if signal.gpus is None else _devices(signal.gpus)
+        status = replace(node.status, node_info=info, allocatable=devices)
+        self._put(name, replace(node, status=status))
 
     def silence(self, name: str, who: bool | list[str], now: datetime) -> None:
         """From now on; what they said until now counts."""
@@ -234,6 +248,10 @@ def _beaten(condition: NodeCondition, at: datetime) -> NodeCondition:
     if heard is None or heard >= at:
         return condition
     return replace(condition, last_heartbeat_time=at)
+
+
+def _devices(gpus: int) -> objects.Devices | None:
+    return objects.Devices(nvidia=str(gpus)) if gpus else None
 
 
 def _taint(signal: Taint) -> objects.Taint:

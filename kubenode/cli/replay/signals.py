@@ -1,5 +1,6 @@
 """What can happen to a node in a timeline: one model for each signal."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -100,6 +101,15 @@ class Boot(Model):
     id: str = ""
 
 
+class System(Model):
+    """What the kubelet says of its host; what is empty stays as it was."""
+
+    kernel: str = ""
+    os_image: str = ""
+    runtime: str = ""
+    gpus: StrictInt | None = Field(default=None, ge=0)
+
+
 class Log(Model):
     source: Text = ""
     text: Text
@@ -118,6 +128,11 @@ def _fields_are_known(
                     f"{probe}.{name} is no field of this probe: write {', '.join(known)}"
                 )
     return answers
+
+
+def known(probe: str, answer: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The fields of an answer that the catalogue knows."""
+    return {name: value for name, value in answer.items() if f"{probe}.{name}" in PROBES}
 
 
 Answers = Annotated[dict[str, dict[str, Scalar] | None], AfterValidator(_fields_are_known)]

@@ -22,6 +22,7 @@ from kubenode.cli.replay.signals import (
     HostEvent,
     Log,
     NodeLook,
+    System,
     Taint,
 )
 
@@ -49,6 +50,7 @@ class Entry(Model):
     taint: Taint | None = None
     cordon: StrictBool | None = None
     boot: Boot | None = None
+    system: System | None = None
     lifecycle: Literal["created", "deleted"] | None = None
     look: NodeLook | None = None
     """With `lifecycle: created`: the Node as it is first seen."""

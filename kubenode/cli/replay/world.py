@@ -351,6 +351,9 @@ class World:
             case "boot":
                 fleet.boot(name, entry.boot.id if entry.boot else "")
                 self._jobs.event_over(name)
+            case "system":
+                assert entry.system is not None
+                fleet.system(name, entry.system)
             case "silent":
                 fleet.silence(name, entry.silent if entry.silent is not None else True, now)
             case "heard":
