@@ -7,7 +7,6 @@ once the lease is held.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -41,6 +40,7 @@ from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import Registry
 from remedy.registry.reporter import Reporter
 from remedy.registry.select import wanted
+from remedy.remedier.choice import shortest_max_age
 from remedy.remedier.controller import Remedier, past_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
@@ -61,14 +61,12 @@ class RemedySettings:
     """one_engine_is_enough  the policy `reference`: act although the second engine is away
     protection            whose pods leave a node late
     deciders, actors      nodes and jobs at work at a time
-    look_again            for rules whose evidence changes with time alone
     """
 
     one_engine_is_enough: bool = False
     protection: Protection = field(default_factory=Protection)
     deciders: int = 64
     actors: int = 32
-    look_again: timedelta = timedelta(minutes=1)
 
 
 class RemedyOperator:
@@ -212,7 +210,6 @@ class RemedyOperator:
             self.recorder,
             metrics,
             self.asker,
-            look_again=self.settings.look_again,
         )
 
     def _remedier(self) -> Controller:
@@ -301,7 +298,7 @@ class RemedyOperator:
         frozen = wanted(self.remediers.cache.values(), self.jobs.cache.values()).frozen
         loaded = {i: rule for i, rule in frozen.items() if self.rules.is_loaded(i)}
         self.facts.rules_loaded({**loaded, **self.rules.active()})
-        self.facts.shortest_max_age = self.rules.shortest_max_age()
+        self.facts.shortest_max_age = shortest_max_age(self.rules.active().values())
         for node in self.nodes.cache:
             self.remedier.queue.add(node)
         for name, job in self.jobs.cache.items():

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
-from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
@@ -23,16 +22,15 @@ from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder
 from remedy.job.store import PLURAL
 from remedy.remedier.build import agent_of, build
-from remedy.remedier.decide import Candidate, Order, Subject, Why, decide
+from remedy.remedier.choice import Mind, trigger, wanted_probes
+from remedy.remedier.decide import Order, Why
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.metrics import CREATED, EXISTED, Metrics
 from remedy.remedier.past import Past
-from remedy.remedier.since import Matched
-from rules.diagnose import Agreement, Diagnosis, Match
+from rules.diagnose import Diagnosis, Match
 from rules.explain import explain
 from rules.facts import FactSet
-from rules.truth import Truth
 
 log = logging.getLogger(__name__)
 
@@ -62,18 +60,12 @@ class Rules(Protocol):
         """Which active rules match `node` now, before guards: for their status."""
         ...
 
-    @property
-    def follows_time(self) -> bool:
-        """Whether evidence of a rule can change with nothing but time or other nodes."""
-        ...
-
 
 @dataclass(slots=True)
 class _Memory:
-    """What may be lost in a restart: it only delays, by a groupWait, or repeats an Event."""
+    """What may be lost in a restart: it only delays, or repeats an Event."""
 
-    first_match: datetime | None = None
-    matched: Matched = field(default_factory=Matched)
+    mind: Mind = field(default_factory=Mind)
     waits: frozenset[tuple[str, Why]] = frozenset()
     changed_at: float | None = None
 
@@ -93,8 +85,6 @@ class Remedier:
     probes: Asks
     wake: Callable[[str], None] = lambda name: None
     """Have another node looked at again."""
-    look_again: timedelta = timedelta(minutes=1)
-    """For rules whose evidence changes with time alone."""
     _memory: dict[str, _Memory] = field(default_factory=dict)
 
     def noticed(self, name: str, old: Node | None, new: Node | None) -> Sequence[str]:
@@ -119,23 +109,20 @@ class Remedier:
             return DONE  # decided in the next run, on what was just learned
         if not facts.fresh:
             return STALE
-        asked_at = await self._ask(node, diagnosis)
+        names = wanted_probes(diagnosis)
+        asked_at = await self.probes.ask(name, agent_of(node), names)
         now = self.clock.now()
-        matches = self._matches(diagnosis)
-        self.rules.matched(name, frozenset(m.rule_id for m, _ in matches), now)
         memory = self._memory.setdefault(name, _Memory())
-        memory.matched.see(diagnosis.matches, now)
-        if not matches:
-            memory.first_match, memory.waits, memory.changed_at = None, frozenset(), None
+        booted_at = self.facts.booted_at(name)
+        active, past = self.rules.active(), past_of(self.jobs, name)
+        choice = memory.mind.choose(node, booted_at, facts, diagnosis, active, past, now)
+        self.rules.matched(name, frozenset(m.rule_id for m, _ in choice.matches), now)
+        if not choice.matches:
+            memory.waits, memory.changed_at = frozenset(), None
             return self._later(diagnosis, asked_at, now)
-        memory.first_match = memory.first_match or now
-        candidates = [
-            _candidate(match, rule, memory.matched.since(match.rule_id, rule, facts, now))
-            for match, rule in matches
-        ]
-        decision = decide(self._subject(node, memory), candidates, self._past(name), now)
+        decision = choice.decision
         for order in decision.orders:
-            match = next(m for m, _ in matches if m.rule_id == order.candidate.rule_id)
+            match = choice.match(order.candidate.rule_id)
             await self._create(order, match, node, facts, memory)
         await self._tell(node, memory, frozenset(decision.waits))
         return self._later(diagnosis, _earliest(decision.at, asked_at), now)
@@ -153,48 +140,11 @@ class Remedier:
             self.wake(other)
         return name in woken
 
-    async def _ask(self, node: Node, diagnosis: Diagnosis) -> datetime | None:
-        """Probes are asked only when their answers alone are missing."""
-        names = {name for match in diagnosis.matches for name in match.probes}
-        return await self.probes.ask(node.metadata.name, agent_of(node), names)
-
-    def _matches(self, diagnosis: Diagnosis) -> list[tuple[Match, NodeRemedier]]:
-        """In the order of choice: rules with a ladder whose evidence is plain true."""
-        active = self.rules.active()
-        return [
-            (match, active[match.rule_id])
-            for match in diagnosis.matches
-            if match.evidence is Truth.TRUE
-            and match.rule_id in active
-            and active[match.rule_id].spec.ladder
-        ]
-
-    def _subject(self, node: Node, memory: _Memory) -> Subject:
-        return Subject(
-            name=node.metadata.name,
-            uid=node.metadata.uid,
-            created=node.metadata.creation_timestamp,
-            booted_at=self.facts.booted_at(node.metadata.name),
-            first_match=memory.first_match,
-        )
-
-    def _past(self, name: str) -> list[Past]:
-        return past_of(self.jobs, name)
-
     async def _create(
         self, order: Order, match: Match, node: Node, facts: FactSet, memory: _Memory
     ) -> None:
         now = self.clock.now()
-        seen = [
-            TriggerFact(
-                atom=reading.evidence[:512],
-                value=_known(reading.truth),
-                observed=reading.observed_at,
-                source=(reading.source or "")[:128],
-            )
-            for reading in match.readings
-        ]
-        body = build(order, node, seen, explain(order.candidate.rule, facts, now), now)
+        body = build(order, node, trigger(match), explain(order.candidate.rule, facts, now), now)
         self.fence.check()
         try:
             job = await self.kube.create(
@@ -244,8 +194,6 @@ class Remedier:
     def _later(self, diagnosis: Diagnosis, at: datetime | None, now: datetime) -> Result:
         changes_at = self.facts.changes_at(diagnosis.node)
         times = [t for t in (at, diagnosis.flips_at, changes_at) if t is not None]
-        if self.rules.follows_time:
-            times.append(now + self.look_again)
         if not times:
             return DONE
         return Result(min(max(min(times) - now, timedelta(milliseconds=1)), LONGEST))
@@ -257,12 +205,3 @@ def _earliest(*times: datetime | None) -> datetime | None:
 
 def past_of(jobs: Informer[RemedyOperationJob], node: str) -> list[Past]:
     return [Past.of(job) for job in jobs.by("node", node)]
-
-
-def _known(truth: Truth) -> bool | None:
-    return {Truth.TRUE: True, Truth.FALSE: False}.get(truth)
-
-
-def _candidate(match: Match, rule: NodeRemedier, since: datetime) -> Candidate:
-    disputed = match.agreement in (Agreement.DISPUTED, Agreement.TAINTED)
-    return Candidate(match.rule_id, rule, match.guards, disputed, since)

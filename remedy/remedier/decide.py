@@ -24,6 +24,7 @@ class Why(StrEnum):
 
     OPEN_JOB = "OpenJob"
     GUARD = "Guard"
+    PROBE = "Probe"
     DISAGREE = "EnginesDisagree"
     STARTUP = "StartupGrace"
     COOLDOWN = "Cooldown"
@@ -37,7 +38,8 @@ class Why(StrEnum):
 class Candidate:
     """A rule whose evidence is plain true, in the order of choice.
 
-    since  when its evidence became true: the start of the fault as we know it
+    since   when its evidence became true: the start of the fault as we know it
+    asking  a guard is unknown until the host has answered, or has failed to
     """
 
     rule_id: str
@@ -45,6 +47,7 @@ class Candidate:
     guards: Truth
     disputed: bool
     since: datetime
+    asking: bool = False
 
     @property
     def name(self) -> str:
@@ -137,6 +140,8 @@ def _held(
         return Why.DISAGREE, now + LOOK_AGAIN
     if candidate.guards is Truth.TRUE:
         return Why.GUARD, now + LOOK_AGAIN
+    if candidate.asking:
+        return Why.PROBE, now + LOOK_AGAIN
     started = max((t for t in (node.created, node.booted_at) if t is not None), default=None)
     if started is not None and now < started + spec.startup_grace:
         return Why.STARTUP, started + spec.startup_grace

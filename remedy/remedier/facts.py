@@ -21,13 +21,14 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import Answers
 from remedy.remedier import hostevents
+from remedy.remedier.bounds import Bounds
 from remedy.remedier.fleet import Fleet
 from remedy.remedier.hostevents import HostEvents
 from remedy.remedier.inferred import WideFacts
 from remedy.remedier.kept import Kept, differs, taints
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
-from remedy.remedier.values import values
+from remedy.remedier.values import attempt_ends, values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, ProbeFact
 from rules.history import ClockSteps, EventWindow
@@ -75,6 +76,7 @@ class FactStore:
         self.fleet = Fleet()
         self.host_events = HostEvents()
         self.answers = Answers()
+        self.bounds = Bounds(self.fleet)
         self.same_faults = SameFaults(self.fleet)
         self.wide = WideFacts(self.fleet, one_engine_is_enough)
         self.shortest_max_age = timedelta(minutes=15)
@@ -96,7 +98,10 @@ class FactStore:
 
     def node_changed(self, name: str, old: Node | None, new: Node | None) -> bool:
         """Whether the rules must look at the node again. An unchanged one is a resync: yes."""
+        before = self.fleet.groups(name)
         moved = self.fleet.changed(old, new)
+        if moved:
+            self._woken |= self.bounds.passed({*before, *self.fleet.groups(name)})
         if new is None:
             self._kept.pop(name, None)
             self._windows.pop(name, None)
@@ -148,6 +153,7 @@ class FactStore:
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
         """All that are loaded, by the ids that a Diagnosis gives them."""
+        self.bounds.rules_loaded(rules)
         self.same_faults.rules_loaded(rules, self._kept)
         self.wide.rules_loaded(rules, self._kept, self._now())
 
@@ -201,13 +207,18 @@ class FactStore:
 
     def changes_at(self, name: str) -> datetime | None:
         """When the facts of a node change next with nothing but time, leaves aside (those know it
-        themselves): a HostEvent expires, a maintenance begins, an inferred fact is kept no longer.
+        themselves): a HostEvent expires, a maintenance begins, an inferred fact is kept no longer,
+        an attempt is a day old.
         """
         node = self._nodes.get(name)
         if node is None:
             return None
         now = self._now()
-        times = (self.host_events.changes_at(node, now), self.wide.changes_at(name, now))
+        times = (
+            self.host_events.changes_at(node, now),
+            self.wide.changes_at(name, now),
+            attempt_ends(self._past(name), now),
+        )
         return min((at for at in times if at is not None), default=None)
 
     # -- inside ----------------------------------------------------------------------------------

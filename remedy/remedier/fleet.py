@@ -36,6 +36,12 @@ class Count:
 NOBODY = Count()
 
 
+def figures(count: Count) -> dict[str, int | float]:
+    """The facts of a group, by their names after the dot."""
+    ratio = count.unhealthy / count.nodes if count.nodes else 0.0
+    return {"nodes": count.nodes, "unhealthy": count.unhealthy, "unhealthyRatio": ratio}
+
+
 def is_ready(node: Node) -> bool | None:
     """None when there is no Ready condition or nobody heard from it: neither yes nor no."""
     status = next((c.status for c in node.status.conditions if c.type == "Ready"), "")
@@ -89,6 +95,9 @@ class Fleet:
 
     def count(self, group: Group) -> Count:
         return self._counts.get(group, NOBODY)
+
+    def all(self) -> Collection[Group]:
+        return self._counts.keys()
 
     def members(self, group: Group) -> Collection[str]:
         """Names of the nodes of a group. Not to be kept: it changes with the group."""

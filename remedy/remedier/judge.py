@@ -10,10 +10,10 @@ from typing import Protocol
 from kubenode.runtime.clock import Clock
 from remedy.job.model import Fault, Job
 from remedy.job.running import acted_at
-from remedy.remedier.evaluator import Evaluator
+from remedy.remedier.choice import guards_of
 from remedy.remedier.proof import gone
 from rules.atoms import read
-from rules.diagnose import Agreement, Match
+from rules.diagnose import Agreement, Diagnosis, Match
 from rules.facts import FactSet
 from rules.truth import Truth
 
@@ -47,8 +47,14 @@ def rule_id_of(job: Job) -> str:
     return rule_id(rule.name, rule.generation) if rule is not None else ""
 
 
+class Evaluates(Protocol):
+    async def diagnose(self, node: str) -> tuple[FactSet, Diagnosis] | None:
+        """What the rules say of `node`, and on which facts; None for an unknown node."""
+        ...
+
+
 class Judge:
-    def __init__(self, evaluator: Evaluator, loaded: Loaded, boots: Boots, clock: Clock) -> None:
+    def __init__(self, evaluator: Evaluates, loaded: Loaded, boots: Boots, clock: Clock) -> None:
         self._evaluator, self._loaded, self._boots = evaluator, loaded, boots
         self._clock = clock
 
@@ -67,13 +73,15 @@ class Judge:
             return Fault(why=f"rule {wanted} was not evaluated")
         agreed = self._agreed(match)
         now = self._clock.now()
+        guards, asking = guards_of(match, job.spec.unless, facts, now)
         return Fault(
             evidence=match.evidence,
-            guards=match.guards,
+            guards=Truth.TRUE if asking else guards,
             agreed=agreed,
             gone=self._gone(job, facts),
             why=_unknown(match, job, facts, now)
             or ("" if agreed else _disagree(match, self._loaded.trouble))
+            or ("a guard waits for the host's answer" if asking else "")
             or _guard(job, match.guards, facts, now),
         )
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import CORDONED_BY
 from remedy.remedier import hostevents
-from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, is_ready
+from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, figures, is_ready
 from remedy.remedier.past import Past
 from rules.builtin import MAINTENANCE_UNTIL
 from rules.facts import HostEventFact
@@ -70,10 +70,8 @@ def values(
         scope: (scope, node.metadata.labels.get(label, "")) for scope, label in GROUP_LABELS.items()
     }
     for scope, group in groups.items():
-        count = fleet.count(group)
-        facts[f"{scope}.nodes"] = count.nodes
-        facts[f"{scope}.unhealthy"] = count.unhealthy
-        facts[f"{scope}.unhealthyRatio"] = count.unhealthy / count.nodes if count.nodes else 0.0
+        for what, value in figures(fleet.count(group)).items():
+            facts[f"{scope}.{what}"] = value
     return facts
 
 
@@ -158,6 +156,12 @@ def maintenance(node: Node, now: datetime) -> bool:
     except ValueError:
         return True
     return until.tzinfo is None or until > now
+
+
+def attempt_ends(past: Sequence[Past], now: datetime) -> datetime | None:
+    """When the next job leaves the count of those that acted within the last day."""
+    ends = (p.created + DAY for p in past if p.acted)
+    return min((at for at in ends if at > now), default=None)
 
 
 def last_repair_ago(past: Sequence[Past], now: datetime) -> float:

@@ -20,7 +20,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
-from remedy.operator import RemedyOperator, RemedySettings
+from remedy.operator import RemedyOperator
 
 PERMIT_LIFE = timedelta(minutes=3)
 """A permit must outlast the minute that the remedy operator allows for one act, at any speed."""
@@ -45,9 +45,7 @@ def controllers(
     rng = random.Random(seed)
     fleet = Agents(agents, hosts.values(), clock, speed, rng)
     with engines() as diagnoser:
-        remedy = RemedyOperator(
-            central, defender, diagnoser, fence, clock, registry, remedy_settings(speed)
-        )
+        remedy = RemedyOperator(central, defender, diagnoser, fence, clock, registry)
         try:
             yield Controllers(
                 parts=[*defender.parts, *remedy.parts, fleet],
@@ -65,8 +63,3 @@ def defender_settings(speed: float) -> DefenderSettings:
         grace=plain.grace / speed,
         round=max(0.5, plain.round / speed),
     )
-
-
-def remedy_settings(speed: float) -> RemedySettings:
-    plain = RemedySettings()
-    return RemedySettings(look_again=max(timedelta(seconds=1), plain.look_again / speed))

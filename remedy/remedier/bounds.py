@@ -1,0 +1,49 @@
+"""Wakes the nodes of a group when a figure of it passes what some rule compares it with.
+
+Of `zone.unhealthyRatio` and its like only the evidence of rules is watched: guards are read before
+each act anyhow. So nobody has to look at every node of the fleet now and then.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf
+from remedy.remedier.fleet import Fleet, Group, figures
+from remedy.remedier.values import OF_THE_FLEET
+from rules.atoms import compares
+from rules.truth import Truth
+
+
+class Bounds:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._leaves: dict[str, dict[str, FactLeaf]] = {}
+        """By scope: how its figures are compared, each way once."""
+        self._truths: dict[Group, tuple[Truth, ...]] = {}
+
+    def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
+        self._leaves, self._truths = {}, {}
+        for rule in rules.values():
+            for leaf in rule.spec.when.leaves():
+                inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
+                if isinstance(inner, FactLeaf) and inner.name in OF_THE_FLEET:
+                    scope = inner.name.partition(".")[0]
+                    self._leaves.setdefault(scope, {})[inner.model_dump_json()] = inner
+        for group in self._fleet.all():
+            self.passed((group,))
+
+    def passed(self, groups: Iterable[Group]) -> set[str]:
+        """Nodes of those groups of which a figure has passed a bound."""
+        woken: set[str] = set()
+        for group in groups:
+            leaves = self._leaves.get(group[0])
+            if leaves is None:
+                continue
+            values = figures(self._fleet.count(group))
+            truths = tuple(
+                compares(leaf, values[leaf.name.partition(".")[2]]) for leaf in leaves.values()
+            )
+            if truths != self._truths.get(group):
+                self._truths[group] = truths
+                woken.update(self._fleet.members(group))
+        return woken

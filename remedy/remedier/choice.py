@@ -1,0 +1,143 @@
+"""From what the rules say of a node to what becomes of it. Pure, with the little it remembers.
+
+Production and simulation run this same code: the operator (remedy.remedier.controller) and
+`kubenode rules test | replay | cases`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.leaves import AbsentLeaf, ConditionLeaf, Expression, ProbeLeaf
+from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
+from kubenode.runtime.kube.objects import Node
+from remedy.remedier.decide import Candidate, Decision, Subject, decide
+from remedy.remedier.past import Past
+from remedy.remedier.since import Matched
+from rules.diagnose import Agreement, Diagnosis, Match
+from rules.facts import FactSet
+from rules.truth import Truth
+
+MAX_AGE = timedelta(minutes=15)
+"""Of conditions, where no rule reads any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`matches` in the order of choice: rules with a ladder whose evidence is plain true."""
+
+    decision: Decision
+    matches: tuple[tuple[Match, NodeRemedier], ...] = ()
+
+    def match(self, rule_id: str) -> Match:
+        return next(match for match, _ in self.matches if match.rule_id == rule_id)
+
+
+@dataclass(slots=True)
+class Mind:
+    """What is remembered of one node between two decisions. It may be lost in a restart: that only
+    delays, by a groupWait, or makes evidence without a beginning of its own look younger.
+    """
+
+    first_match: datetime | None = None
+    matched: Matched = field(default_factory=Matched)
+
+    def choose(
+        self,
+        node: Node,
+        booted_at: datetime | None,
+        facts: FactSet,
+        diagnosis: Diagnosis,
+        active: Mapping[str, NodeRemedier],
+        past: Sequence[Past],
+        now: datetime,
+    ) -> Choice:
+        """`active` by rule id: what may make jobs. `past` holds all jobs of the node."""
+        found = matching(diagnosis, active)
+        self.matched.see(diagnosis.matches, now)
+        if not found:
+            self.first_match = None
+            return Choice(Decision())
+        self.first_match = self.first_match or now
+        subject = Subject(
+            name=node.metadata.name,
+            uid=node.metadata.uid,
+            created=node.metadata.creation_timestamp,
+            booted_at=booted_at,
+            first_match=self.first_match,
+        )
+        candidates = [
+            _candidate(match, rule, self.matched.since(match.rule_id, rule, facts, now), facts, now)
+            for match, rule in found
+        ]
+        return Choice(decide(subject, candidates, past, now), tuple(found))
+
+
+def matching(
+    diagnosis: Diagnosis, active: Mapping[str, NodeRemedier]
+) -> list[tuple[Match, NodeRemedier]]:
+    return [
+        (match, active[match.rule_id])
+        for match in diagnosis.matches
+        if match.evidence is Truth.TRUE
+        and match.rule_id in active
+        and active[match.rule_id].spec.ladder
+    ]
+
+
+def wanted_probes(diagnosis: Diagnosis) -> frozenset[str]:
+    """Each `probe.field` whose answer alone is missing, of rules that follow open jobs too."""
+    return frozenset(name for match in diagnosis.matches for name in match.probes)
+
+
+def guards_of(
+    match: Match, unless: Expression | None, facts: FactSet, now: datetime
+) -> tuple[Truth, bool]:
+    """The guards, and whether they are unknown only until a host has answered or fails to.
+
+    What was asked a moment ago was a guard a minute ago: it must not let through what it held, only
+    because its answer has grown old.
+    """
+    if match.guards is not Truth.UNKNOWN or unless is None:
+        return match.guards, False
+    ages = {leaf.name: leaf.max_age for leaf in _probes_of(unless) if leaf.name in match.probes}
+    answers = {name: facts.probes.get(name) for name in ages}
+    asking = any(a is None or now >= a.answered_at + ages[name] for name, a in answers.items())
+    return match.guards, asking
+
+
+def trigger(match: Match) -> list[TriggerFact]:
+    """What was read, as it goes into the job."""
+    known = {Truth.TRUE: True, Truth.FALSE: False}
+    return [
+        TriggerFact(
+            atom=reading.evidence[:512],
+            value=known.get(reading.truth),
+            observed=reading.observed_at,
+            source=(reading.source or "")[:128],
+        )
+        for reading in match.readings
+    ]
+
+
+def shortest_max_age(rules: Iterable[NodeRemedier]) -> timedelta:
+    """The shortest silence of a detector that some rule takes for unknown."""
+    leaves = (leaf for rule in rules for leaf in rule.spec.when.leaves())
+    inner = (leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf for leaf in leaves)
+    return min((leaf.max_age for leaf in inner if isinstance(leaf, ConditionLeaf)), default=MAX_AGE)
+
+
+def _candidate(
+    match: Match, rule: NodeRemedier, since: datetime, facts: FactSet, now: datetime
+) -> Candidate:
+    disputed = match.agreement in (Agreement.DISPUTED, Agreement.TAINTED)
+    guards, asking = guards_of(match, rule.spec.unless, facts, now)
+    return Candidate(match.rule_id, rule, guards, disputed, since, asking)
+
+
+def _probes_of(expression: Expression) -> Iterable[ProbeLeaf]:
+    for leaf in expression.leaves():
+        inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
+        if isinstance(inner, ProbeLeaf):
+            yield inner
