@@ -201,3 +201,13 @@ def graph(
         raise typer.Exit(
             graphs.command(files or (), only=rule or (), guards=guards, output=drawing)
         )
+
+
+@rules_app.command("import")
+def import_(files: Files) -> None:
+    """Print NodeHealthChecks and MachineHealthChecks of other systems as rules."""
+    from kubenode.cli.exits import explained
+    from kubenode.cli.importing import command
+
+    with explained():
+        raise typer.Exit(command(files))

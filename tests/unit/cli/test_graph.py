@@ -29,7 +29,7 @@ def many(rules: int = 100) -> Graph:
     for n in range(rules):
         leaves = [{"condition": {"type": f"C{(n * k + k) % 40}"}} for k in (1, 3, 7)]
         if n % 10 == 1:
-            leaves.append({"fact": {"name": f"my.f{n - 1}"}})  # type: ignore[dict-item]
+            leaves.append({"fact": {"name": f"my.f{n - 1}"}})
         when = {"all": leaves}
         found.append(
             inferring(f"r{n}", f"my.f{n}", when) if n % 10 == 0 else named(f"r{n}", when=when)

@@ -1,0 +1,7 @@
+"""Rules written in other systems' terms, as ours."""
+
+from rules.importing.fields import CannotImport
+from rules.importing.health_checks import Imported, imported
+from rules.importing.ladders import Note
+
+__all__ = ["CannotImport", "Imported", "Note", "imported"]
