@@ -69,7 +69,8 @@ class Controller:
     ) -> None:
         self.name = name
         self.clock = clock or SystemClock()
-        self.queue = queue or WorkQueue(self.clock)
+        # An empty queue is false.
+        self.queue = queue if queue is not None else WorkQueue(self.clock)
         self._reconcile = reconcile
         self._workers = workers
         self._deadline = deadline

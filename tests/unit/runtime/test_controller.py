@@ -240,3 +240,13 @@ async def test_a_lost_lease_ends_the_controller() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await world.controller.run()
     assert caught.group_contains(LeaseLost)
+
+
+async def test_the_queue_that_is_handed_in_is_the_one_that_is_worked_on() -> None:
+    """An empty queue is false in a condition, and a queue with its bounds was thrown away."""
+
+    async def reconcile(key: str) -> Result:
+        return DONE
+
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+    assert Controller("test", reconcile, queue=queue).queue is queue
