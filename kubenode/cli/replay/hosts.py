@@ -8,6 +8,7 @@ only take time are waits.
 from collections.abc import Mapping
 from datetime import timedelta
 
+from defender.store import LIFE
 from kubenode.api.v1alpha1 import Disruption, Rung, Step
 from kubenode.api.v1alpha1.ladder import MigrateStep, Verify, WaitStep
 from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, OnTimeout, PodPolicy, PodPolicyMode
@@ -32,6 +33,8 @@ GRACE, EACH_POD = 30 * SECOND, 2 * SECOND
 """Time in which the first evicted pod ends, and then each further one."""
 HEALS_AFTER = 30 * SECOND
 """From the end of a step that heals to the detectors' next word."""
+WITHIN_A_PERMIT = LIFE - timedelta(minutes=1)
+"""A request to an agent must end before the permit does; what is played takes no longer."""
 BOOTS = frozenset({"reboot", "powerOn", "powerCycle"})
 REAL = frozenset({"cordon", "uncordon", "notify", "label", "annotate", "wait", "migrate"})
 """Steps that the production code itself carries out on our simulated Node."""
@@ -66,10 +69,12 @@ def _played(step: Step) -> Step:
         return Step(migrate=_migrate(step.migrate))
     if step.name in REAL:
         return step
-    given = {"timeout": step.body.timeout, "on_failure": step.body.on_failure}
     if step.agent is not None:
         return step
+    timeout = min(step.body.timeout, WITHIN_A_PERMIT)
+    given = {"timeout": timeout, "on_failure": step.body.on_failure}
     if step.name in PERSONS_OR_CLOUDS:
+        given["timeout"] = step.body.timeout  # of class None: it needs no permit
         return Step(agent=AgentStep(action=AgentAction.RUN_CHECK, check=step.name, **given))
     if step.disruption is Disruption.NONE:
         return Step(wait=WaitStep(for_=takes(step), **given))
