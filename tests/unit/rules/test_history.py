@@ -5,7 +5,8 @@ from support.rules_builders import a_node, seconds
 
 from kubenode.api.v1alpha1 import Expression
 from rules.atoms import read
-from rules.history import MOST_CONDITIONS, MOST_EVENTS, ConditionClock, EventWindow
+from rules.history import MOST_CONDITIONS, MOST_EVENTS, ConditionClock, EventWindow, KeyClock
+from rules.since import MOST_KEYS
 from rules.truth import Truth
 
 
@@ -165,3 +166,55 @@ def test_relist_of_forgotten_events_makes_nothing_true() -> None:
             occur(window, f"e{n}", 1, at=n)
     assert asked(window, 400, MOST_EVENTS + 100) is Truth.TRUE
     assert asked(window, 400, MOST_EVENTS + 101) is Truth.UNKNOWN
+
+
+def test_occurrence_from_the_future_ages_once_it_was_heard() -> None:
+    """A reporter's clock that is an hour ahead must not keep an Event young for an hour."""
+    window = EventWindow()
+    event = {"reason": "Oops", "message": "m", "source": "s", "severity": "Warning"}
+    window.hear("e1", **event, count=1, at=T0 + seconds(3600), now=T0)  # type: ignore[arg-type]
+    assert asked(window, 599, 1) is Truth.TRUE
+    assert asked(window, 600, 1) is Truth.FALSE
+
+
+def test_setting_our_clock_back_does_not_keep_events_young() -> None:
+    window = EventWindow()
+    occur(window, "e1", 1, at=3600)
+    window.stepped(T0)
+    assert asked(window, 599, 1) is Truth.TRUE
+    assert asked(window, 600, 1) is Truth.FALSE
+
+
+def test_setting_our_clock_back_keeps_what_was_aggregated_uncertain() -> None:
+    window = EventWindow()
+    occur(window, "e1", 9, at=3600, first=-7200)
+    window.stepped(T0)
+    assert asked(window, 1, 3) is Truth.UNKNOWN
+
+
+def test_keys_are_what_they_are_since_they_changed() -> None:
+    keys = KeyClock(T0)
+    keys.take("label", {"a": "1", "b": "1"}, T0 + seconds(1))
+    assert keys.changed == {}
+    keys.take("label", {"a": "2", "b": "1"}, T0 + seconds(5))
+    keys.take("taint", {"a": "x"}, T0 + seconds(6))
+    keys.take("label", {"a": "2", "c": "1"}, T0 + seconds(7))
+    keys.take("taint", {}, T0 + seconds(8))
+    assert keys.changed == {
+        "label:a": T0 + seconds(5),
+        "label:b": T0 + seconds(7),
+        "label:c": T0 + seconds(7),
+        "taint:a": T0 + seconds(8),
+    }
+    keys.stepped(seconds(100))
+    assert keys.changed["label:a"] == T0 + seconds(105)
+    assert keys.unchanged_since == T0 + seconds(100)
+
+
+def test_more_keys_than_there_is_room_for_look_younger() -> None:
+    keys = KeyClock(T0)
+    for n in range(MOST_KEYS + 2):
+        keys.take("label", {f"k{n}": ""}, T0 + seconds(n))
+    assert len(keys.changed) <= MOST_KEYS
+    assert keys.unchanged_since > T0
+    assert keys.changed.get("label:k0", keys.unchanged_since) >= T0 + seconds(1)

@@ -1,6 +1,8 @@
 """Leaves that are fed from outside the Node: host events, alerts, probes, counts and facts."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -48,7 +50,9 @@ def a_host_event(
     return HostEventFact("e1", class_, source, phase, severity, "m", last, last, not_before)
 
 
-def host_event(event: HostEventFact, after: float = 0, **asked: Any) -> Reading:
+def host_event(
+    event: HostEventFact, after: float = 0, asked: Mapping[str, str] = MappingProxyType({})
+) -> Reading:
     return reading(a_node(host_events=(event,)), after, hostEvent={"class": "Reboot", **asked})
 
 
@@ -87,24 +91,26 @@ def test_host_event_counts_while_it_is_open_and_near(
     ],
 )
 def test_host_event_must_fit_all_that_is_asked(asked: dict[str, str], truth: Truth) -> None:
-    assert host_event(a_host_event(), **asked).truth is truth
+    assert host_event(a_host_event(), 0, asked).truth is truth
 
 
 @pytest.mark.parametrize(("after", "truth"), [(6599, Truth.FALSE), (6600, Truth.TRUE)])
 def test_scheduled_event_counts_from_its_lead_time_on(after: float, truth: Truth) -> None:
     asked = {"startsWithin": "10m"}
     event = a_host_event("Scheduled", starts=7200)
-    assert host_event(event, after, **asked).truth is truth
-    assert flips(host_event(event, 0, **asked)) == 6600
+    assert host_event(event, after, asked).truth is truth
+    assert flips(host_event(event, 0, asked)) == 6600
 
 
 # -- alert ---------------------------------------------------------------------------------------
 
 
-def alert(*alerts: AlertFact, after: float = 0, heard: float | None = 0, **asked: Any) -> Reading:
+def alert(
+    *alerts: AlertFact, after: float = 0, heard: float | None = 0, held: str = "0s", **asked: Any
+) -> Reading:
     alive = None if heard is None else T0 + seconds(heard)
     facts = a_node(alerts=alerts, alerts_heard=alive)
-    return reading(facts, after, alert={"name": "NodeDisk.*", **asked})
+    return reading(facts, after, alert={"name": "NodeDisk.*", "for": held, **asked})
 
 
 def fires(name: str = "NodeDiskIOError", *, since: float = 0, firing: bool = True) -> AlertFact:
@@ -125,7 +131,7 @@ def test_alert_matches_as_a_whole_with_its_labels() -> None:
     ("after", "truth"), [(119, Truth.FALSE), (120, Truth.TRUE), (121, Truth.TRUE)]
 )
 def test_alert_counts_once_it_has_fired_for_its_time(after: float, truth: Truth) -> None:
-    found = alert(fires(), after=after, **{"for": "2m"})
+    found = alert(fires(), after=after, held="2m")
     assert found.truth is truth
     assert flips(found) == (120 if truth is Truth.FALSE else 600)
 
@@ -248,57 +254,57 @@ def test_every_fact_says_what_time_does_to_it() -> None:
 # -- absence -------------------------------------------------------------------------------------
 
 
-def gone(facts: FactSet, after: float, held: str = "", **inner: Any) -> Reading:
+def gone(facts: FactSet, after: float, inner: Mapping[str, Any], held: str = "") -> Reading:
     return reading(facts, after, absent={**inner, **({"for": held} if held else {})})
 
 
 def test_absent_alert_needs_its_source_alive_and_its_time() -> None:
     asked = {"alert": {"name": "NodeDisk.*"}}
     resolved = a_node(alerts=(fires(firing=False),), alerts_heard=T0 + seconds(50))
-    assert gone(resolved, 60, **asked).truth is Truth.TRUE
-    assert gone(resolved, 119, "2m", **asked).truth is Truth.FALSE
-    assert gone(resolved, 120, "2m", **asked).truth is Truth.TRUE
-    assert flips(gone(resolved, 60, "2m", **asked)) == 120
-    assert gone(a_node(alerts_heard=T0), 60, "2m", **asked).truth is Truth.TRUE
-    assert gone(a_node(), 60, "2m", **asked).truth is Truth.UNKNOWN
+    assert gone(resolved, 60, asked).truth is Truth.TRUE
+    assert gone(resolved, 119, asked, "2m").truth is Truth.FALSE
+    assert gone(resolved, 120, asked, "2m").truth is Truth.TRUE
+    assert flips(gone(resolved, 60, asked, "2m")) == 120
+    assert gone(a_node(alerts_heard=T0), 60, asked, "2m").truth is Truth.TRUE
+    assert gone(a_node(), 60, asked, "2m").truth is Truth.UNKNOWN
     young = a_node(alerts=(fires(),), alerts_heard=T0)
     for_long = {"alert": {"name": "NodeDisk.*", "for": "5m"}}
-    assert gone(young, 60, "1s", **for_long).truth is Truth.FALSE
+    assert gone(young, 60, for_long, "1s").truth is Truth.FALSE
 
 
 def test_absent_host_event_needs_its_source_alive_and_its_time() -> None:
     asked = {"hostEvent": {"class": "Reboot", "source": "AWS"}}
     alive = {"AWS": T0, "GCP": T0 - seconds(9000)}
-    assert gone(a_node(), 0, **asked).truth is Truth.UNKNOWN
-    assert gone(a_node(sources_heard={"GCP": T0}), 0, **asked).truth is Truth.UNKNOWN
-    assert gone(a_node(sources_heard=alive), 0, **asked).truth is Truth.TRUE
+    assert gone(a_node(), 0, asked).truth is Truth.UNKNOWN
+    assert gone(a_node(sources_heard={"GCP": T0}), 0, asked).truth is Truth.UNKNOWN
+    assert gone(a_node(sources_heard=alive), 0, asked).truth is Truth.TRUE
     anybodys = {"hostEvent": {"class": "Reboot"}}
-    assert gone(a_node(sources_heard=alive), 0, **anybodys).truth is Truth.UNKNOWN
+    assert gone(a_node(sources_heard=alive), 0, anybodys).truth is Truth.UNKNOWN
     done = a_node(host_events=(a_host_event("Completed"),), sources_heard=alive)
-    assert gone(done, 299, "5m", **asked).truth is Truth.FALSE
-    assert gone(done, 300, "5m", **asked).truth is Truth.TRUE
+    assert gone(done, 299, asked, "5m").truth is Truth.FALSE
+    assert gone(done, 300, asked, "5m").truth is Truth.TRUE
     expired = a_node(host_events=(a_host_event("Expired"),), sources_heard=alive)
-    assert gone(expired, 300, "5m", **asked).truth is Truth.UNKNOWN
+    assert gone(expired, 300, asked, "5m").truth is Truth.UNKNOWN
 
 
 @pytest.mark.parametrize("kind", ["label", "annotation", "taint"])
 def test_absent_key_counts_from_when_it_became_what_it_is(kind: str) -> None:
     asked = {kind: {"key": "a", "value": "x"}}
     changed = a_node(changed={f"{kind}:a": T0 + seconds(40)}, unchanged_since=T0)
-    assert gone(changed, 99, "1m", **asked).truth is Truth.FALSE
-    assert gone(changed, 100, "1m", **asked).truth is Truth.TRUE
-    assert flips(gone(changed, 50, "1m", **asked)) == 100
+    assert gone(changed, 99, asked, "1m").truth is Truth.FALSE
+    assert gone(changed, 100, asked, "1m").truth is Truth.TRUE
+    assert flips(gone(changed, 50, asked, "1m")) == 100
     never = a_node(unchanged_since=T0)
-    assert gone(never, 60, "1m", **asked).truth is Truth.TRUE
-    assert gone(a_node(), 60, "1m", **asked).truth is Truth.UNKNOWN
-    assert gone(a_node(), 60, **asked).truth is Truth.TRUE
+    assert gone(never, 60, asked, "1m").truth is Truth.TRUE
+    assert gone(a_node(), 60, asked, "1m").truth is Truth.UNKNOWN
+    assert gone(a_node(), 60, asked).truth is Truth.TRUE
 
 
 def test_absent_fact_is_the_fact_turned_round() -> None:
     node = a_node(values={"node.podCount": 5})
     asked = {"fact": {"name": "node.podCount", "above": 9}}
-    assert gone(node, 0, **asked).truth is Truth.TRUE
-    assert gone(a_node(), 0, **asked).truth is Truth.UNKNOWN
+    assert gone(node, 0, asked).truth is Truth.TRUE
+    assert gone(a_node(), 0, asked).truth is Truth.UNKNOWN
 
 
 READY = a_condition("Ready", heard=T0)
@@ -306,7 +312,7 @@ DETECTOR = a_condition("KernelDeadlock", "False", heard=T0)
 
 
 def no_event(facts: FactSet, after: float, held: str = "5m", **asked: Any) -> Reading:
-    return gone(facts, after, held, event={"reason": "Oops", "within": "10m", **asked})
+    return gone(facts, after, {"event": {"reason": "Oops", "within": "10m", **asked}}, held)
 
 
 def test_absent_event_needs_somebody_who_would_have_told() -> None:
