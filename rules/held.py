@@ -143,7 +143,7 @@ class ConditionClock:
             self._facts[type_] = self._changed(_fact(report, now, heard), known, report, unmoved)
         elif _same_words(report, known):
             if heard > known.heard:
-                self._facts[type_] = replace(known, heard=heard)
+                self._facts[type_] = _heard(known, heard)
         else:  # more than what a reporter says when it starts: this is a finding
             self._wiped.pop(type_, None)
             self._facts[type_] = _fact(report, known.since, heard)
@@ -175,6 +175,12 @@ class ConditionClock:
 def _fact(report: Report, since: datetime, heard: datetime) -> ConditionFact:
     reason, message = clipped(report.reason), clipped(report.message)
     return ConditionFact(report.type, report.status, reason, message, since, heard)
+
+
+def _heard(fact: ConditionFact, heard: datetime) -> ConditionFact:
+    """Of every heartbeat: `replace` would take three times as long."""
+    said = fact.type, fact.status, fact.reason, fact.message
+    return ConditionFact(*said, fact.since, heard, fact.settles)
 
 
 def _same_words(report: Report, known: ConditionFact) -> bool:
