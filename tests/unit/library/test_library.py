@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import rules
-from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
+from kubenode.api.v1alpha1 import Disruption, Mode
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from kubenode.cli.demo.detectors import CHECKS
 from kubenode.cli.library import FOLDER, packs
