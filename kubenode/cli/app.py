@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.options import Context, Kubeconfig
-from kubenode.cli.rules_app import rules_app
+from kubenode.cli.rules_app import record, rules_app
 
 app = typer.Typer(
     name="kubenode",
@@ -42,6 +42,23 @@ NoLease = Annotated[
     bool | None,
     typer.Option("--no-lease", help="Elect no leader: only where nobody else runs the same."),
 ]
+WebhookPort = Annotated[
+    int | None,
+    typer.Option("--webhook-port", min=0, max=65535,
+                 help="Check rules at admission, on this port; not given: no webhook."),
+]  # fmt: skip
+WebhookAddress = Annotated[str | None, typer.Option("--webhook-address", metavar="ADDRESS")]
+WebhookService = Annotated[
+    str | None, typer.Option("--webhook-service", help="Service that leads to it.")
+]
+WebhookHost = Annotated[
+    str | None, typer.Option("--webhook-host", help="Further name or address in its certificate.")
+]
+WebhookMaxMatching = Annotated[
+    str | None,
+    typer.Option("--webhook-max-matching", metavar="SHARE",
+                 help="Nodes that a new rule in Enforce may match at once; default 10%."),
+]  # fmt: skip
 
 
 @app.command()
@@ -89,6 +106,11 @@ def run_all(
     health_address: HealthAddress = None,
     health_port: HealthPort = None,
     no_lease: NoLease = None,
+    webhook_port: WebhookPort = None,
+    webhook_address: WebhookAddress = None,
+    webhook_service: WebhookService = None,
+    webhook_host: WebhookHost = None,
+    webhook_max_matching: WebhookMaxMatching = None,
 ) -> None:
     """Remedy operator and Kube Defender in one process, against any cluster that has the CRDs."""
     from kubenode.cli.running import everything
@@ -113,6 +135,11 @@ def run_remedy(
     health_address: HealthAddress = None,
     health_port: HealthPort = None,
     no_lease: NoLease = None,
+    webhook_port: WebhookPort = None,
+    webhook_address: WebhookAddress = None,
+    webhook_service: WebhookService = None,
+    webhook_host: WebhookHost = None,
+    webhook_max_matching: WebhookMaxMatching = None,
 ) -> None:
     """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
     from kubenode.cli.running import remedy
@@ -169,6 +196,9 @@ def crds() -> None:
     from kubenode.api.crd import files
 
     typer.echo("---\n".join(files().values()), nl=False)
+
+
+app.command("record")(record)
 
 
 @explain_app.command("node")

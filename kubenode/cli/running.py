@@ -6,8 +6,8 @@ of its program's name; what only follows the API server runs on every replica.
 """
 
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,10 +17,13 @@ from pydantic import Field
 from defender.client import HttpPermits, Permits
 from defender.server import DefenderServer
 from defender.service import Defender
+from kubenode.api.share import PATTERN as SHARE
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
 from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.controller.controller import Controller
+from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
@@ -32,11 +35,16 @@ from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
 from kubenode.runtime.telemetry.metrics import Metrics
 from remedy.operator import RemedyOperator
+from remedy.registry.radius import MOST_MATCHING
+from remedy.registry.revisions import Revisions
+from remedy.webhook.webhook import Webhook, WebhookSettings
 
 Flags = Mapping[str, Any]
 S = TypeVar("S", bound="Central")
 
 LEASE_TIMEOUT = 5.0
+KEEP_SECONDS = 0.2
+"""A rule that is loaded is kept this much later: several changes are one."""
 
 
 class Central(Settings):
@@ -45,7 +53,42 @@ class Central(Settings):
     no_lease: bool = Field(False, description="elect no leader; only where nobody else runs")
 
 
-class RemedyFlags(Central):
+class WebhookFlags(Central):
+    """The admission webhook for rules, of the programs that run the remedy operator."""
+
+    webhook_port: int | None = Field(
+        None, ge=0, le=65535, description="where rules are checked before they are stored; 0: free"
+    )
+    webhook_address: str = Field("127.0.0.1", description="where the webhook listens")
+    webhook_service: str = Field(
+        "kubenode-remedy-webhook", description="Service in our namespace that leads to it"
+    )
+    webhook_host: str | None = Field(
+        None, description="further name or address of it, where the API server is given a URL"
+    )
+    webhook_max_matching: str = Field(
+        MOST_MATCHING,
+        pattern=f"{SHARE}|^[0-9]+$",
+        description="nodes that a new rule in Enforce may match at once, a count or a share",
+    )
+
+    @property
+    def webhook(self) -> WebhookSettings | None:
+        """None: there shall be no webhook."""
+        if self.webhook_port is None:
+            return None
+        most = self.webhook_max_matching
+        return WebhookSettings(
+            self.webhook_port,
+            self.webhook_address,
+            self.namespace,
+            self.webhook_service,
+            (self.webhook_host,) if self.webhook_host else (),
+            most=most if most.endswith("%") else int(most),
+        )
+
+
+class RemedyFlags(WebhookFlags):
     defender_url: str = Field(
         "http://127.0.0.1:8082", pattern="^https?://", description="where Kube Defender listens"
     )
@@ -92,7 +135,7 @@ class Led:
 
 def everything(flags: Flags) -> None:
     with explained():
-        settings = load(Central, flags)
+        settings = load(WebhookFlags, flags)
     run(_everything(settings))
 
 
@@ -166,7 +209,7 @@ async def _remedy(settings: RemedyFlags) -> None:
     async with standing(settings, "remedy") as ground:
         permits = HttpPermits(settings.defender_url, settings.defender_token_file)
         try:
-            await _operate(ground, permits)
+            await _operate(ground, permits, settings.webhook)
         finally:
             await permits.close()
 
@@ -185,11 +228,11 @@ async def _defender(settings: DefenderFlags) -> None:
         await ground.serve(service.parts, [*service.ground, server])
 
 
-async def _everything(settings: Central) -> None:
+async def _everything(settings: WebhookFlags) -> None:
     require_engine()
     async with standing(settings, "all") as ground:
         service = _service(ground)
-        await _operate(ground, service, service.parts, service.ground)
+        await _operate(ground, service, settings.webhook, service.parts, service.ground)
 
 
 def _service(ground: Ground) -> Defender:
@@ -201,7 +244,11 @@ def _service(ground: Ground) -> Defender:
 
 
 async def _operate(
-    ground: Ground, permits: Permits, more: Sequence[Part] = (), below: Sequence[Part] = ()
+    ground: Ground,
+    permits: Permits,
+    webhook: WebhookSettings | None,
+    more: Sequence[Part] = (),
+    below: Sequence[Part] = (),
 ) -> None:
     """Serve a remedy operator, with other parts under the same lease."""
     with engines() as diagnoser:
@@ -215,10 +262,45 @@ async def _operate(
             runtime=ground.metrics,
         )
         ground.health.add_check("remedy", lambda: _ready(operator))
+        parts = [*more, *operator.parts, _revisions(operator, ground)]
         try:
-            await ground.serve([*more, *operator.parts], [*below, *operator.ground])
+            with _admission(operator, ground, webhook) as admission:
+                await ground.serve(parts, [*below, *operator.ground, *admission])
         finally:
             operator.close()
+
+
+def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:
+    """Keeps the last good version of each rule in our namespace."""
+    rules, namespace = operator.rules, ground.settings.namespace
+    revisions = Revisions(ground.kube, namespace, ground.fence, rules.good)
+    rules.remember = revisions.read
+    queue: WorkQueue[str] = WorkQueue(ground.clock)
+    rules.on_standing.append(lambda name: queue.add_after(name, KEEP_SECONDS))
+    return Controller(
+        "rule-revisions",
+        revisions.reconcile,
+        workers=4,
+        queue=queue,
+        clock=ground.clock,
+        fence=ground.fence,
+        meter=ground.metrics.controller("rule-revisions", queue),
+    )
+
+
+@contextmanager
+def _admission(
+    operator: RemedyOperator, ground: Ground, settings: WebhookSettings | None
+) -> Iterator[Sequence[Part]]:
+    """The parts of the webhook, none without settings. Followers answer too."""
+    if settings is None:
+        yield ()
+        return
+    webhook = Webhook(operator, ground.kube, ground.clock, ground.metrics.registry, settings)
+    try:
+        yield webhook.parts
+    finally:
+        webhook.close()
 
 
 def _ready(operator: RemedyOperator) -> str:

@@ -14,7 +14,7 @@ from kubenode.runtime.clock import Clock
 from remedy.job.model import unsupported
 from remedy.registry.select import id_of
 from remedy.webhook import estimate
-from remedy.webhook.neighbours import chained, readers, upstream
+from remedy.webhook.neighbours import chained, loadable, readers, upstream
 from remedy.webhook.verdict import Examination
 from rules.lint import lint
 from rules.program import Rule, compile_program
@@ -51,10 +51,12 @@ class Examiner:
         """
         loop = asyncio.get_running_loop()
         ends = loop.time() + seconds
-        others = [r for r in self._rules() if r.metadata.name != rule.metadata.name]
+        name, there = rule.metadata.name, list(self._rules())
+        others = [other for other in there if other.metadata.name != name]
+        old = next((other for other in there if other.metadata.name == name), None)
         conditions = frozenset(self._fleet.conditions())
         async with asyncio.timeout_at(ends):
-            seen = await loop.run_in_executor(self._threads, read, rule, others, conditions)
+            seen = await loop.run_in_executor(self._threads, read, rule, old, others, conditions)
         if seen.refused or seen.breaks or rule.spec.mode is Mode.OFF:
             return seen
         if not self._fleet.fresh():
@@ -77,12 +79,15 @@ class Examiner:
 
 
 def read(
-    rule: NodeRemedier, others: Sequence[NodeRemedier], conditions: Collection[str]
+    rule: NodeRemedier,
+    old: NodeRemedier | None,
+    others: Sequence[NodeRemedier],
+    conditions: Collection[str],
 ) -> Examination:
-    """What the rules' texts alone say. Pure."""
+    """What the rules' texts alone say. `old` is the version that is stored now. Pure."""
     near = [Rule(id_of(other), other) for other in chained(rule, others)]
     mine = Rule(id_of(rule), rule)
-    before = _refusals(near)
+    before = _refusals([*near, *(Rule(id_of(one), one) for one in loadable([old] if old else []))])
     after = _refusals([*near, mine])
     own = after.pop(mine.id, "") or unsupported(rule.spec.ladder or [])
     breaks = {id_.rpartition("@")[0]: why for id_, why in after.items() if id_ not in before}

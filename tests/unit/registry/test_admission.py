@@ -118,6 +118,16 @@ async def test_a_cycle_through_rules_that_are_there_is_refused_whoever_is_blamed
     assert "cycle" in said["text"] and "d.a" in said["text"]
 
 
+async def test_an_update_that_closes_a_cycle_is_told_the_cycle() -> None:
+    with Admission() as admission:
+        admission.there("base", an_infer("d.base"))
+        admission.there("above", an_infer("d.above", fact("d.base")))
+        old = an_object("base", an_infer("d.base"))
+        new = an_object("base", an_infer("d.base", fact("d.above")), generation=2)
+        said = await admission.ask(a_review(new, old))
+    assert not said["allowed"] and "cycle" in said["text"]
+
+
 async def test_a_rule_with_the_same_fact_as_a_built_in_one_is_refused() -> None:
     with Admission() as admission:
         said = await admission.create(an_infer("node.ready"))
