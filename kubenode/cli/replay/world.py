@@ -18,47 +18,37 @@ Not part of it are the API server and its failures: no write is late and no cach
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
+from functools import cached_property, partial
 from heapq import heappop, heappush
-from typing import Any, cast
+from typing import Any
 
-from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import DefenderPolicy, Mode, NodeRemedier, RemedyOperationJob, Rung
-from kubenode.api.v1alpha1.leaves import AlertLeaf, ConditionLeaf, HostEventLeaf
 from kubenode.cli.replay.budget import Budget
-from kubenode.cli.replay.choosing import (
-    candidate,
-    follows_time,
-    matching,
-    shortest_max_age,
-    trigger,
-)
 from kubenode.cli.replay.clock import SetClock
 from kubenode.cli.replay.fleet import LONG_AGO, PODS, Fleet, healthy
+from kubenode.cli.replay.happenings import Happenings
 from kubenode.cli.replay.jobs import Jobs
 from kubenode.cli.replay.moments import instant
 from kubenode.cli.replay.outside import HostDoctor, Hosts
 from kubenode.cli.replay.records import JobRecord
-from kubenode.cli.replay.signals import Condition, Event, NodeLook
+from kubenode.cli.replay.signals import NodeLook
 from kubenode.cli.replay.spans import Span, Spans
 from kubenode.cli.replay.timeline import Entry
-from kubenode.runtime.kube import objects
-from kubenode.runtime.kube.objects import Node, ObjectMeta
+from kubenode.runtime.kube.objects import Node
 from remedy.remedier.build import agent_of, build
-from remedy.remedier.decide import Order, Subject, Why, decide
+from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
+from remedy.remedier.decide import Order, Why
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge, rule_id
-from remedy.remedier.since import Matched
+from remedy.remedier.past import Past
 from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.explain import explain
 from rules.facts import FactSet, Value
-from rules.program import Rule
+from rules.program import Program, Rule, compile_program
 from rules.truth import Truth
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 """A Monday noon, when nothing else is said."""
-LOOK_AGAIN = timedelta(minutes=1)
-"""For rules whose evidence changes with time alone, as the operator's setting is by default."""
 LONGEST = timedelta(hours=1)
 ROUNDS = 100
 """More rounds at one instant than any sequence of acts takes: a loop would be our own mistake."""
@@ -79,8 +69,7 @@ def heals(job: JobRecord, rung: Rung) -> bool:
 class _NodeState:
     """What the remedier remembers of a node, and what it said last."""
 
-    first_match: datetime | None = None
-    matched: Matched = field(default_factory=Matched)
+    mind: Mind = field(default_factory=Mind)
     waits: dict[str, Why] = field(default_factory=dict)
     wake: datetime | None = None
 
@@ -113,7 +102,7 @@ class World:
         self._diagnoser, self._alone = diagnoser or Diagnoser(), diagnoser is None
         self._doctor = HostDoctor(self._clock, self._facts, start)
         self._hosts = Hosts(self._clock, self._facts, self._later, self._touch)
-        self._judged = Judge(cast(Any, self), self, self._facts, self._clock)
+        self._judged = Judge(self, self, self._facts, self._clock)
         self._jobs = Jobs(
             self._clock,
             self._fleet,
@@ -122,17 +111,28 @@ class World:
             self._later,
             self._touch,
             heals,
-            self._cure,
+            self.cure,
             fails,
         )
+        self._happenings = Happenings(
+            start,
+            self._clock,
+            self._fleet,
+            self._facts,
+            self._doctor,
+            self._hosts,
+            self._jobs,
+            self.add_node,
+            self._wake,
+        )
+        self.happen = self._happenings.happen
+        """One entry, now; `feed` and `run_until` call it in time."""
         self._state: dict[str, _NodeState] = {}
         self._dirty: dict[str, None] = {}
         self._todo: list[tuple[datetime, int, Callable[[], None]]] = []
         self._wakes: list[tuple[datetime, str]] = []
-        self._count = self._events = 0
+        self._count = 0
         self._waits, self._infers = Spans(), Spans()
-        self.signals = 0
-        """Entries that happened, each once for each node it names."""
         self.evaluations = 0
         self._load(rules)
 
@@ -145,7 +145,6 @@ class World:
         bad = {*report.rejected, *report.quarantined}
         self._active = {id_: rule for id_, rule in versions.items() if id_ not in bad}
         self._inferring = {i: r for i, r in self._active.items() if r.spec.infer is not None}
-        self._follows_time = any(map(follows_time, self._active.values()))
         self._facts.rules_loaded(versions)
         self._facts.shortest_max_age = shortest_max_age(self._active.values())
 
@@ -177,7 +176,7 @@ class World:
     def feed(self, *entries: Entry) -> None:
         """Let these happen at their times; what lies in the past happens now."""
         for entry in entries:
-            self._later(instant(entry.at, self.start), _Happens(self, entry))
+            self._later(instant(entry.at, self.start), partial(self.happen, entry))
 
     def answer(self, node: str, answers: Mapping[str, Mapping[str, Value] | None]) -> None:
         """What is said from now on when somebody asks; None: nothing any more."""
@@ -248,7 +247,12 @@ class World:
             return self.rejected.get(rule) or f"rule {rule} is not loaded"
         if facts is None:
             return f"node {node} is not there"
-        return explain(found, facts, self.now)
+        return explain(found, facts, self.now, self._program)
+
+    @cached_property
+    def _program(self) -> Program:
+        """For explanations: which rules infer what others read."""
+        return compile_program([Rule(id_, rule) for id_, rule in self._active.items()])
 
     def asked(self, node: str) -> Sequence[str]:
         """The probes that were asked of the node, in order."""
@@ -305,129 +309,20 @@ class World:
         if not self._facts.node_changed(name, old, new):
             return
         if new is None:
+            self._state.pop(name, None)
             self._wake(self._facts.learned(name, Diagnosis(name)))
             return
         self._dirty[name] = None
         self._jobs.wake_node(name)
 
-    def happen(self, entry: Entry) -> None:
-        """One entry, now."""
-        if not entry.node:
-            self._of_the_fleet(entry)
-            return
-        for pattern in entry.nodes:
-            names = [pattern]
-            if "*" in pattern:
-                names = [n for n in self._fleet.nodes if fnmatchcase(n, pattern)]
-            for name in names:
-                self.signals += 1
-                self._apply(name, entry)
+    def cure(self, node: str, rule: NodeRemedier) -> None:
+        """What the rule reads of the node as evidence is over now."""
+        self._happenings.cure(node, rule)
 
-    def _of_the_fleet(self, entry: Entry) -> None:
-        self.signals += 1
-        assert entry.alert_source is not None
-        self._wake(self._doctor.source_of_alerts(entry.alert_source))
-
-    def _apply(self, name: str, entry: Entry) -> None:
-        now, fleet = self.now, self._fleet
-        if entry.lifecycle == "created":
-            self.add_node(name, entry.look)
-            return
-        if name not in fleet.nodes:
-            return  # an informer would have heard nothing either
-        match entry.signal:
-            case "condition":
-                assert entry.condition is not None
-                fleet.condition(name, entry.condition, now)
-            case "label":
-                fleet.label(name, entry.label or {})
-            case "annotation":
-                fleet.annotate(name, entry.annotation or {})
-            case "taint":
-                assert entry.taint is not None
-                fleet.taint(name, entry.taint)
-            case "cordon":
-                fleet.cordon(name, bool(entry.cordon))
-            case "boot":
-                fleet.boot(name, entry.boot.id if entry.boot else "")
-                self._jobs.event_over(name)
-            case "system":
-                assert entry.system is not None
-                fleet.system(name, entry.system)
-            case "silent":
-                fleet.silence(name, entry.silent if entry.silent is not None else True, now)
-            case "heard":
-                fleet.hear(name, entry.heard if entry.heard is not None else True, now)
-            case "lifecycle":
-                fleet.delete(name)
-                self._state.pop(name, None)
-                self._hosts.forget(name)
-                self._jobs.wake_node(name)
-            case "event":
-                assert entry.event is not None
-                self._event(name, entry.event)
-            case "host_event":
-                assert entry.host_event is not None
-                uid = fleet.nodes[name].metadata.uid
-                self._wake(self._doctor.event(name, uid, entry.host_event))
-                if not entry.host_event.phase.open:
-                    self._jobs.event_over(name)
-                self._jobs.wake_node(name)
-            case "alert":
-                assert entry.alert is not None
-                uid = fleet.nodes[name].metadata.uid
-                self._wake(self._doctor.alert(name, uid, entry.alert))
-                self._jobs.wake_node(name)
-            case "probe":
-                self.answer(name, entry.probe or {})
-            case "pods":
-                fleet.reporters[name].pods = entry.pods or 0
-            case "person":
-                assert entry.person is not None
-                self._jobs.person(name, entry.person)
-            case _:
-                raise AssertionError(f"signal {entry.signal} has no meaning here")
-
-    def _event(self, name: str, signal: Event) -> None:
-        self._events += 1
-        now = self.now
-        last = instant(signal.last, self.start) if signal.last is not None else now
-        first = instant(signal.first, self.start) if signal.first is not None else last
-        uid = signal.uid or f"event-{self._events}"
-        heard = self._facts.event_changed(
-            None,
-            objects.Event(
-                ObjectMeta(name=uid, uid=uid, creation_timestamp=now),
-                objects.ObjectReference(kind="Node", name=name),
-                type=signal.severity,
-                reason=signal.reason,
-                message=signal.message,
-                source=objects.EventSource(component=signal.source),
-                count=signal.count,
-                first_timestamp=first,
-                last_timestamp=last,
-            ),
-        )
-        if heard is not None:
-            self._touch(heard)
-            self._jobs.wake_node(heard)
-
-    def _cure(self, node: str, rule: NodeRemedier) -> None:
-        """A repair has helped: what the rule reads as evidence is over."""
-        if node not in self._fleet.nodes:
-            return
-        for leaf in rule.spec.when.leaves():
-            if isinstance(leaf, ConditionLeaf):
-                self._end_condition(node, leaf)
-            elif isinstance(leaf, HostEventLeaf | AlertLeaf):
-                self._wake(self._doctor.end(node, leaf))
-
-    def _end_condition(self, node: str, leaf: ConditionLeaf) -> None:
-        found = self._fleet.nodes[node].status.conditions
-        if any(c.type == leaf.type and c.status == leaf.status for c in found):
-            well = "True" if leaf.status is not ConditionStatus.TRUE else "False"
-            signal = Condition(type=leaf.type, status=ConditionStatus(well))
-            self._fleet.condition(node, signal, self.now)
+    @property
+    def signals(self) -> int:
+        """Entries that happened, each once for each node it names."""
+        return self._happenings.signals
 
     def _wake(self, nodes: Iterable[str]) -> None:
         for node in nodes:
@@ -447,45 +342,26 @@ class World:
         return self._diagnoser.diagnose(factsets, self.now)
 
     def _reconcile(self, name: str, facts: FactSet, diagnosis: Diagnosis) -> None:
-        state = self._state.get(name)
-        if state is None:
-            state = self._state[name] = _NodeState()
         woken = self._facts.learned(name, diagnosis)
         self._wake(woken)
         if name in woken:
             return  # decided in the next round, on what was just learned
+        state = self._state.get(name)
+        if state is None:
+            state = self._state[name] = _NodeState()
         now, node = self.now, self._fleet.nodes[name]
-        names = {probe for match in diagnosis.matches for probe in match.probes}
-        asked_at = self._hosts.ask(name, agent_of(node), names)
-        matches = matching(diagnosis, self._active)
+        asked_at = self._hosts.ask(name, agent_of(node), wanted_probes(diagnosis))
+        booted_at, past = self._facts.booted_at(name), self._past(name)
+        choice = state.mind.choose(node, booted_at, facts, diagnosis, self._active, past, now)
+        decision = choice.decision
+        state.waits = dict(decision.waits)
+        self._waits.now(name, decision.waits, now)
         if self._inferring:
             self._infers.now(name, self._inferred_by(diagnosis), now)
-        state.matched.see(diagnosis.matches, now)
-        at = None
-        if matches:
-            state.first_match = state.first_match or now
-            candidates = [
-                candidate(m, rule, state.matched.since(m.rule_id, rule, facts, now))
-                for m, rule in matches
-            ]
-            subject = Subject(
-                name=name,
-                uid=node.metadata.uid,
-                created=node.metadata.creation_timestamp,
-                booted_at=self._facts.booted_at(name),
-                first_match=state.first_match,
-            )
-            decision = decide(subject, candidates, self._past(name), now)
-            state.waits, at = dict(decision.waits), decision.at
-            self._waits.now(name, decision.waits, now)
-            for order in decision.orders:
-                match = next(m for m, _ in matches if m.rule_id == order.candidate.rule_id)
-                self._make(order, match, node, facts)
-        else:
-            state.first_match, state.waits = None, {}
-            self._waits.now(name, (), now)
-        changes_at = self._facts.changes_at(name)
-        self._look_again(name, state, [at, asked_at, diagnosis.flips_at, changes_at])
+        for order in decision.orders:
+            self._make(order, choice.match(order.candidate.rule_id), node, facts)
+        times = (decision.at, asked_at, diagnosis.flips_at, self._facts.changes_at(name))
+        self._look_again(name, state, times)
 
     def _inferred_by(self, diagnosis: Diagnosis) -> list[tuple[str, str]]:
         return [
@@ -500,7 +376,7 @@ class World:
         if self._jobs.has(order.name):
             return
         rule, now = order.candidate.rule, self.now
-        text = explain(rule, facts, now)
+        text = explain(rule, facts, now, self._program)
         body = build(order, node, trigger(match), text, now)
         record = JobRecord(
             name=order.name,
@@ -518,8 +394,6 @@ class World:
 
     def _look_again(self, name: str, state: _NodeState, times: Iterable[datetime | None]) -> None:
         known = [t for t in times if t is not None]
-        if self._follows_time:
-            known.append(self.now + LOOK_AGAIN)
         if not known:
             state.wake = None
             return
@@ -527,7 +401,7 @@ class World:
         state.wake = max(min(min(known), self.now + LONGEST), soonest)
         heappush(self._wakes, (state.wake, name))
 
-    def _past(self, node: str) -> Sequence[Any]:
+    def _past(self, node: str) -> Sequence[Past]:
         return self._jobs.past(node)
 
     # -- ports of the judge -----------------------------------------------------------------------
@@ -546,12 +420,3 @@ class World:
     @property
     def one_engine_is_enough(self) -> bool:
         return self._alone
-
-
-@dataclass(frozen=True, slots=True)
-class _Happens:
-    world: World
-    entry: Entry
-
-    def __call__(self) -> None:
-        self.world.happen(self.entry)

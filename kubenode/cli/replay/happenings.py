@@ -1,0 +1,153 @@
+"""What each signal of a timeline does to a simulated fleet."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from kubenode.api.meta import ConditionStatus
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.leaves import AlertLeaf, ConditionLeaf, HostEventLeaf
+from kubenode.cli.replay.clock import SetClock
+from kubenode.cli.replay.fleet import Fleet
+from kubenode.cli.replay.jobs import Jobs
+from kubenode.cli.replay.moments import Moment, instant
+from kubenode.cli.replay.outside import HostDoctor, Hosts
+from kubenode.cli.replay.signals import Condition, Event, NodeLook
+from kubenode.cli.replay.timeline import Entry
+from kubenode.runtime.kube import objects
+from kubenode.runtime.kube.objects import ObjectMeta
+from remedy.remedier.facts import FactStore
+
+
+class Happenings:
+    """created  makes a node that is there from now on
+    woken    hears which nodes must be looked at again
+    """
+
+    def __init__(
+        self,
+        start: datetime,
+        clock: SetClock,
+        fleet: Fleet,
+        facts: FactStore,
+        doctor: HostDoctor,
+        hosts: Hosts,
+        jobs: Jobs,
+        created: Callable[[str, NodeLook | None], None],
+        woken: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._start, self._clock, self._fleet, self._facts = start, clock, fleet, facts
+        self._doctor, self._hosts, self._jobs = doctor, hosts, jobs
+        self._created, self._woken = created, woken
+        self._events = 0
+        self.signals = 0
+
+    def happen(self, entry: Entry) -> None:
+        """One entry, now. Of a node that is not there nothing is heard, but that it comes."""
+        if not entry.node:
+            self.signals += 1
+            assert entry.alert_source is not None
+            self._woken(self._doctor.source_of_alerts(entry.alert_source))
+            return
+        for pattern in entry.nodes:
+            for name in self._named(pattern):
+                self.signals += 1
+                if entry.lifecycle == "created":
+                    self._created(name, entry.look)
+                elif name in self._fleet.nodes:
+                    self._to_node(name, entry)
+
+    def cure(self, node: str, rule: NodeRemedier) -> None:
+        """A repair has helped: what the rule reads as evidence is over."""
+        if node not in self._fleet.nodes:
+            return
+        for leaf in rule.spec.when.leaves():
+            if isinstance(leaf, ConditionLeaf):
+                self._end_condition(node, leaf)
+            elif isinstance(leaf, HostEventLeaf | AlertLeaf):
+                self._woken(self._doctor.end(node, leaf))
+
+    def _named(self, pattern: str) -> list[str]:
+        if "*" not in pattern:
+            return [pattern]
+        return [name for name in self._fleet.nodes if fnmatchcase(name, pattern)]
+
+    def _to_node(self, name: str, entry: Entry) -> None:
+        now, fleet = self._clock.now(), self._fleet
+        if entry.condition is not None:
+            fleet.condition(name, entry.condition, now)
+        elif entry.event is not None:
+            self._event(name, entry.event)
+        elif entry.heard is not None:
+            fleet.hear(name, entry.heard, now)
+        elif entry.silent is not None:
+            fleet.silence(name, entry.silent, now)
+        elif entry.label is not None:
+            fleet.label(name, entry.label)
+        elif entry.annotation is not None:
+            fleet.annotate(name, entry.annotation)
+        elif entry.taint is not None:
+            fleet.taint(name, entry.taint)
+        elif entry.cordon is not None:
+            fleet.cordon(name, entry.cordon)
+        elif entry.boot is not None:
+            fleet.boot(name, entry.boot.id)
+            self._jobs.event_over(name)
+        elif entry.system is not None:
+            fleet.system(name, entry.system)
+        elif entry.lifecycle is not None:
+            fleet.delete(name)
+            self._hosts.forget(name)
+            self._jobs.wake_node(name)
+        else:
+            self._from_outside(name, entry)
+
+    def _from_outside(self, name: str, entry: Entry) -> None:
+        uid = self._fleet.nodes[name].metadata.uid
+        if entry.host_event is not None:
+            self._woken(self._doctor.event(name, uid, entry.host_event))
+            if not entry.host_event.phase.open:
+                self._jobs.event_over(name)
+            self._jobs.wake_node(name)
+        elif entry.alert is not None:
+            self._woken(self._doctor.alert(name, uid, entry.alert))
+            self._jobs.wake_node(name)
+        elif entry.probe is not None:
+            self._hosts.answer(name, entry.probe)
+        elif entry.pods is not None:
+            self._fleet.reporters[name].pods = entry.pods
+        elif entry.person is not None:
+            self._jobs.person(name, entry.person)
+        else:
+            raise AssertionError(f"signal {entry.signal} has no meaning here")
+
+    def _event(self, name: str, signal: Event) -> None:
+        self._events += 1
+        now = self._clock.now()
+        last = self._at(signal.last) or now
+        uid = signal.uid or f"event-{self._events}"
+        event = objects.Event(
+            ObjectMeta(name=uid, uid=uid, creation_timestamp=now),
+            objects.ObjectReference(kind="Node", name=name),
+            type=signal.severity,
+            reason=signal.reason,
+            message=signal.message,
+            source=objects.EventSource(component=signal.source),
+            count=signal.count,
+            first_timestamp=self._at(signal.first) or (last if signal.count == 1 else None),
+            last_timestamp=last,
+        )
+        if self._facts.event_changed(None, event) is not None:
+            self._woken((name,))
+            self._jobs.wake_node(name)
+
+    def _end_condition(self, node: str, leaf: ConditionLeaf) -> None:
+        found = self._fleet.nodes[node].status.conditions
+        if any(c.type == leaf.type and c.status == leaf.status for c in found):
+            well = leaf.status is not ConditionStatus.TRUE
+            status = ConditionStatus.TRUE if well else ConditionStatus.FALSE
+            signal = Condition(type=leaf.type, status=status)
+            self._fleet.condition(node, signal, self._clock.now())
+
+    def _at(self, moment: Moment | None) -> datetime | None:
+        return None if moment is None else instant(moment, self._start)
