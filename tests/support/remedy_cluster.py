@@ -12,6 +12,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
+from support.embedded import EmbeddedPlane
 from support.running import running, until
 
 from kubenode.api.crd import FOLDER, definition
@@ -198,7 +199,7 @@ def condition(type_: str, status: str, reason: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def connected(cp: ControlPlane) -> AsyncIterator[Cluster]:
+async def connected(cp: ControlPlane | EmbeddedPlane) -> AsyncIterator[Cluster]:
     kube = Kube(connect(str(cp.kubeconfig)), rate=2000, burst=4000)
     cluster = Cluster(kube)
     try:
