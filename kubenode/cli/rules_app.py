@@ -58,7 +58,7 @@ def lint(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Check rules: each finding as file:line:col: severity: field: problem, remedy [code]."""
+    """Check rules: each finding as file:line:col: severity: field: problem, remedy."""
     from kubenode.cli.exits import explained, run
     from kubenode.cli.library import rules_from
     from kubenode.cli.lint import Format, beside
@@ -211,3 +211,90 @@ def import_(files: Files) -> None:
 
     with explained():
         raise typer.Exit(command(files))
+
+
+@rules_app.command("explain")
+def explain(
+    node: Annotated[str, typer.Option("--node", help="Name of the node.")],
+    rule: Annotated[str, typer.Option("--rule", help="Name of the rule.")],
+    rules: Annotated[
+        list[Path] | None,
+        typer.Option("--rules", metavar="PATH", help="As if these were loaded; repeatable."),
+    ] = None,
+    recordings: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="RECORDING", help="Of a recording, not of a cluster."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="MOMENT", help="In the recording: 5m, or an instant."),
+    ] = None,
+    output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Why a rule matches a node or does not: each leaf with value, source and age."""
+    from kubenode.cli.exits import explained, run
+
+    paths = rules or ()
+    if recordings:
+        from kubenode.cli.rules_explain_recorded import of_recording
+
+        with explained():
+            raise typer.Exit(
+                of_recording(node, rule, recordings, rules=paths, at=at, output=output)
+            )
+    from kubenode.cli.rules_explain import of_cluster
+
+    raise typer.Exit(run(of_cluster(node, rule, kubeconfig, context, rules=paths, output=output)))
+
+
+@rules_app.command("replay")
+def replay(
+    recordings: Annotated[
+        list[str],
+        typer.Option("--from", metavar="RECORDING", help="JSON lines, .zst or .gz; - is stdin."),
+    ],
+    rules: Rules = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option("--against", metavar="PATH", help="Print what these would do otherwise."),
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", metavar="FILE", help="Limits of Kube Defender.")
+    ] = None,
+    output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
+) -> None:
+    """Replay recorded signals: what would rules have done, when, and what held them?"""
+    from kubenode.cli.exits import explained
+    from kubenode.cli.replay.replaying import command
+
+    form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
+    with explained():
+        code = command(
+            recordings, rules=rules or (), against=against or (), policy=policy, output=form
+        )
+        raise typer.Exit(code)
+
+
+def record(
+    out: Annotated[
+        str, typer.Option("--file", "-f", "-o", metavar="FILE", help="Packed if it ends in .zst.")
+    ] = "-",
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Default: until interrupted.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Write what happens to a cluster's nodes, for `kubenode rules replay`."""
+    from kubenode.api.duration import parse_duration
+    from kubenode.cli.exits import Exit, Refusal, explained, run
+    from kubenode.cli.recording import command
+
+    with explained():
+        try:
+            lasts = parse_duration(for_) if for_ is not None else None
+        except ValueError as error:
+            raise Refusal(f"--for: {error}", Exit.USAGE) from error
+    raise typer.Exit(run(command(kubeconfig, context, out=out, lasts=lasts)))

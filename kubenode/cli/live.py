@@ -1,0 +1,163 @@
+"""What a cluster says of one node, read once with the code that decides in production.
+
+What only a running operator knows (since when it has seen a condition, which Events it counted
+before now) is read from what the cluster says of itself.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubenode.api.v1alpha1 import (
+    HostEvent,
+    HostProbe,
+    Mode,
+    NodeRemedier,
+    RemedyOperationJob,
+    Resource,
+)
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Event, Node, structs
+from remedy.remedier.controller import past_of
+from remedy.remedier.facts import FactStore
+from remedy.remedier.judge import rule_id
+from rules.diagnose import Diagnoser
+from rules.facts import FactSet
+from rules.program import Program, Rule, compile_program, stored_facts
+
+LIST_SECONDS = 60.0
+NODES_OF = "node"
+BATCH = 256
+ROUNDS = 4
+"""A fact of a group may rest on another: so deep they are followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """`program` has the rules that are not Off and compile, `rules` all, by priority and name."""
+
+    facts: FactSet
+    jobs: Sequence[RemedyOperationJob]
+    rules: Sequence[NodeRemedier]
+    program: Program
+
+    def rule(self, name: str) -> NodeRemedier | None:
+        return next((rule for rule in self.rules if rule.metadata.name == name), None)
+
+
+async def read_node(
+    kube: Kube, name: str, clock: Clock, instead: Sequence[NodeRemedier] = ()
+) -> Live:
+    """All nodes are listed once: rules may ask for ratios of the zone or the cluster.
+
+    instead  rules that count as loaded, in place of the cluster's of the same names
+
+    Raises Refusal for a node that is not there.
+    """
+    reader = _Reader(kube, name, clock)
+    rules = await reader.list_rules(instead)
+    program = compile_program(list(rules.values()))
+    groups = any(r.same_fault for r in program.rules) or bool(stored_facts(rules.values()))
+    await reader.list_the_rest(everywhere=groups)
+    if groups:
+        reader.learn(rules)
+    facts = reader.store.facts(name)
+    if facts is None:
+        text = f"node {name} is not in the cluster; `kubectl get nodes` lists those that are"
+        raise Refusal(text)
+    everything = sorted(reader.all_rules, key=lambda r: (-r.spec.priority, r.metadata.name))
+    return Live(facts, list(reader.jobs.by(NODES_OF, name)), everything, program)
+
+
+class _Reader:
+    """The caches, filled once, and the store of facts that they feed."""
+
+    def __init__(self, kube: Kube, name: str, clock: Clock) -> None:
+        self._kube, self._name, self._clock = kube, name, clock
+        self._nodes = Informer(kube, paths.nodes(), structs(Node), clock=clock)
+        self._rules = Informer(kube, _path(NodeRemedier), NodeRemedier.from_server, clock=clock)
+        self.jobs = Informer(
+            kube, _path(RemedyOperationJob), RemedyOperationJob.from_server, clock=clock
+        )
+        self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
+        self._host_events = Informer(kube, _path(HostEvent), HostEvent.from_server, clock=clock)
+        self._probes = Informer(kube, _path(HostProbe), HostProbe.from_server, clock=clock)
+        self.all_rules: list[NodeRemedier] = []
+        self.store = FactStore(
+            self._nodes,
+            lambda node: past_of(self.jobs, node),
+            clock,
+            one_engine_is_enough=True,
+        )
+
+    async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, Rule]:
+        """By id those that are not Off."""
+        await once(self._rules)
+        known = {rule.metadata.name: rule for rule in self._rules.cache.values()}
+        known |= {rule.metadata.name: rule for rule in instead}
+        self.all_rules = list(known.values())
+        on = (rule for rule in known.values() if rule.spec.mode is not Mode.OFF)
+        ids = ((rule_id(rule.metadata.name, rule.metadata.generation), rule) for rule in on)
+        return {id_: Rule(id_, rule) for id_, rule in ids}
+
+    async def list_the_rest(self, *, everywhere: bool) -> None:
+        """`everywhere` lists the Events of all nodes: others are counted."""
+        store = self.store
+        self._nodes.add_handler(lambda key, old, new: _done(store.node_changed(key, old, new)))
+        await once(self._nodes, self.jobs)
+        about = "involvedObject.kind=Node"
+        about += "" if everywhere else f",involvedObject.name={self._name}"
+        events = Informer(
+            self._kube, paths.events(), structs(Event), field_selector=about, clock=self._clock
+        )
+        # An Event of a node that is not known yet is passed over: only now.
+        events.add_handler(lambda _, old, new: _done(store.event_changed(old, new)))
+        self._host_events.add_handler(lambda _, old, new: _done(store.host_event_changed(old, new)))
+        self._probes.add_handler(lambda _, old, new: _done(store.probe_changed(old, new)))
+        await once(events, self._host_events, self._probes)
+
+    def learn(self, rules: Mapping[str, Rule]) -> None:
+        """Ask the rules about every node: only so it is known how many have the same fault."""
+        self.store.rules_loaded({id_: rule.remedier for id_, rule in rules.items()})
+        diagnoser = Diagnoser()
+        diagnoser.load(list(rules.values()))
+        due = list(self._nodes.cache)
+        for _ in range(ROUNDS):
+            woken: set[str] = set()
+            for begin in range(0, len(due), BATCH):
+                found = (self.store.facts(name) for name in due[begin : begin + BATCH])
+                factsets = [facts for facts in found if facts is not None]
+                for said in diagnoser.diagnose(factsets, self._clock.now()):
+                    woken |= set(self.store.learned(said.node, said))
+            if not woken:
+                return
+            due = sorted(woken)
+
+
+def _path(kind: type[Resource]) -> str:
+    return paths.custom(kind.resource.plural)
+
+
+def _done(_: object) -> None:
+    """Handlers answer nothing: nobody is woken here."""
+
+
+async def once(*informers: Informer[Any]) -> None:
+    """Let each list once. Raises Refusal if one does not in time."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(informer.run()) for informer in informers]
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                for informer in informers:
+                    await informer.synced.wait()
+        except TimeoutError as error:
+            text = f"the cluster did not list {', '.join(i.path for i in informers)} in time"
+            raise Refusal(text, Exit.UNREACHABLE) from error
+        finally:
+            for task in running:
+                task.cancel()

@@ -1,0 +1,61 @@
+"""`kubenode rules explain`: one node, one rule: each leaf with its value, source and age.
+
+Here of a live cluster; kubenode.cli.rules_explain_recorded does it of a recording. The rule may be
+one of a file: so a person sees what a rule would find before it is loaded.
+"""
+
+import difflib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.library import rules_from
+from kubenode.cli.live import read_node
+from kubenode.cli.options import Plain
+from rules.explain import Explanation, explained
+from rules.rule import CompileError
+
+
+async def of_cluster(
+    node: str,
+    rule: str,
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    rules: Sequence[Path],
+    output: Plain,
+) -> Exit:
+    """`rules` are loaded in place of the cluster's of the same names."""
+    instead = rules_from(rules) if rules else []
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube)
+        live = await read_node(kube, node, kube.clock, instead)
+        found = live.rule(rule)
+        if found is None:
+            raise Refusal(unknown("rule", rule, [r.metadata.name for r in live.rules]))
+        require_compiled(rule, {e.rule.partition("@")[0]: e for e in live.program.rejected})
+        show(explained(found, live.facts, kube.clock.now(), live.program), output)
+    return Exit.FINE
+
+
+def show(explanation: Explanation, output: Plain) -> None:
+    if output is Plain.JSON:
+        typer.echo(json.dumps(explanation.to_json(), indent=2, ensure_ascii=False))
+    else:
+        typer.echo(explanation.text())
+
+
+def require_compiled(rule: str, rejected: Mapping[str, CompileError]) -> None:
+    """Raises Refusal with why the rule was rejected, if it was."""
+    if (error := rejected.get(rule)) is not None:
+        raise Refusal(f"the rule does not compile: {error}; see `kubenode rules lint`")
+
+
+def unknown(what: str, name: str, there: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, list(there), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {len(there)}"
+    return f"{what} {name} is not there: {hint}"
