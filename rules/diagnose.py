@@ -20,9 +20,9 @@ from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import REFUSALS, DurableEngine, Spawn
 from rules.engines.port import EngineError, Vector, byte_of, vector_of
 from rules.facts import FactSet
-from rules.loading import Sieve
+from rules.loading import Limited, Sieve
 from rules.match import Agreement, Match
-from rules.program import CompiledRule, Program, Rule, compile_program, slots_of
+from rules.program import CompiledRule, Program, Rule, slots_of
 from rules.selection import Selection, Selections
 from rules.touched import Touched
 from rules.truth import Truth
@@ -101,8 +101,8 @@ class Diagnoser:
 
         Never raises for the second engine: without it all stays unchecked, `check.trouble` why.
         """
-        program = compile_program(rules)
-        rejected = {error.rule: f"{error.path}: {error.message}" for error in program.rejected}
+        limited = Limited(rules, {rule.id for rule in self._program.rules})
+        program, rejected = limited.program, limited.refused
         try:
             self.check.load(program)
         except EngineError as error:
@@ -140,15 +140,21 @@ class Diagnoser:
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
         """One Diagnosis for each FactSet, in order."""
         self.check.tend()
-        if self._said_under != self.check.quarantined:  # what was remembered was said before it
-            self.forget()
-            self._said_under = dict(self.check.quarantined)
+        self._heed_quarantines()
         looks = [self._look(facts, now) for facts in factsets]
         asked = [look for look in looks if look.said is None]
         cases = [self._case(look) for look in asked]
         for look, answers in zip(asked, self.check.evaluate(cases, now), strict=True):
             look.said = self._shared(look, answers)
-        return [self._told(look, now) for look in looks]
+        found = [self._told(look, now) for look in looks]
+        self._heed_quarantines()
+        return found
+
+    def _heed_quarantines(self) -> None:
+        """What is remembered was said under others."""
+        if self._said_under != self.check.quarantined:
+            self.forget()
+            self._said_under = dict(self.check.quarantined)
 
     def forget(self) -> None:
         """What is said next of each node is said from the start."""

@@ -1,14 +1,63 @@
-"""Which rules the second engine takes, when it does not take all of them.
+"""Which rules are loaded, when not all of them can be.
 
-Rules are offered in the order of their strata, in halves, and always together with all that was
-taken before: so a rule is tried with the facts that it reads, rules that fail only together cost
-the later of them, and what is left at the end has been loaded as a whole.
+There may be too many: then those stay that were loaded before, and what is new waits for room. Or
+the second engine does not take some. To that one rules are offered in the order of their strata, in
+halves, and always together with all that was taken before: so a rule is tried with the facts that
+it reads, rules that fail only together cost the later of them, and what is left at the end has been
+loaded as a whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rules.engines.port import Engine, EngineError
-from rules.program import Program, Rule, compile_program, facts_of
+from rules.program import CompiledRule, Program, Rule, compile_program, facts_of
+
+MOST_RULES = 1_000
+"""In one program. Measured: each costs the second engine 2 ms at load and some 150 KB."""
+MOST_TERMS = 16_000
+"""Alternatives of all rules together, as the second engine has them; some 25 KB each."""
+_WAY_OUT = "delete rules that are not needed, or join some into one"
+
+
+class Limited:
+    """A program of as many of `rules` as there is room for.
+
+    loaded   ids of the rules that were loaded before
+    refused  rule id to why, also for what does not compile
+    """
+
+    def __init__(self, rules: Sequence[Rule], loaded: Collection[str]) -> None:
+        self._loaded = loaded
+        self._rules = list(rules)
+        self.refused: dict[str, str] = {}
+        kept = sorted(rules, key=lambda rule: rule.id not in loaded)[:MOST_RULES]
+        self._refuse(rules, {r.id for r in kept}, f"more than {MOST_RULES} rules")
+        self.program = self._compiled()
+        kept_ids = {rule.id for rule in self._within(MOST_TERMS)}
+        if len(kept_ids) < len(self.program.rules):
+            why = f"more than {MOST_TERMS} alternatives in all rules together"
+            self._refuse([rule.rule for rule in self.program.rules], kept_ids, why)
+            self.program = self._compiled()
+        for error in self.program.rejected:
+            self.refused.setdefault(error.rule, f"{error.path}: {error.message}")
+
+    def _compiled(self) -> Program:
+        lost = facts_of(rule for rule in self._rules if rule.id in self.refused)
+        return compile_program([r for r in self._rules if r.id not in self.refused], lost)
+
+    def _refuse(self, rules: Sequence[Rule], kept: Collection[str], why: str) -> None:
+        gone = [rule.id for rule in rules if rule.id not in kept]
+        self.refused |= dict.fromkeys(gone, f"spec: {why} cannot be loaded: {_WAY_OUT}")
+
+    def _within(self, most: int) -> list[CompiledRule]:
+        """The first rules with so many terms together, those loaded before in front."""
+        kept, terms = [], 0
+        for rule in sorted(self.program.rules, key=lambda rule: rule.id not in self._loaded):
+            terms += sum(map(len, rule.given.values()))
+            if terms > most:
+                break
+            kept.append(rule)
+        return kept
 
 
 class Sieve:

@@ -60,6 +60,8 @@ class Touched:
         self._whole = [(attrgetter(field), slots[field][""]) for field in _WHOLE if field in slots]
         self._conditions = slots.get("conditions", {})
         self._any_condition = self._conditions.pop("", [])
+        for members in self._conditions.values():
+            members += self._any_condition
         self._events = slots.get("events", {})
         self._any_event = self._events.pop("", [])
         self._alerts = slots.get("alerts", {}).get("", [])
@@ -100,19 +102,15 @@ class Touched:
         slots = self._conditions
         for name, fact in new.items():
             before = old.get(name)
-            members = slots.get(name, ())
-            if before is fact or not (members or self._any_condition):
+            readers = slots.get(name, self._any_condition)
+            if before is fact or not readers:
                 continue
-            if (
+            heard_later = (
                 before is not None
                 and before.heard <= fact.heard
                 and _FINDING(before) == _FINDING(fact)
-            ):
-                found.update(_unknown(members, vector))
-                found.update(_unknown(self._any_condition, vector))
-            else:
-                found.update(members)
-                found.update(self._any_condition)
+            )
+            found.update(_unknown(readers, vector) if heard_later else readers)
         if not old.keys() <= new.keys():
             found.update(self._any_condition)
             for name in old.keys() - new.keys():

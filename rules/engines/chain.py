@@ -149,10 +149,8 @@ class Chain:
                 elif label is not Agreement.AGREED:
                     tainted.update(rule.infers)
                 matches[number] = self._verdicts.match(number, verdict, label, self.vector)
-        none = frozenset[int]()
-        return Answers(
-            self.vector, tuple(matches), self.acting, frozenset(unchecked) if second else none
-        )
+        unanswered = frozenset(unchecked) if second else frozenset[int]()
+        return Answers(self.vector, tuple(matches), self.acting - quarantined, unanswered)
 
     def _silent(self, number: int, verdict: Verdict, answered: bool) -> bool:
         """Whether the second engine did not speak of the rule, now or before."""

@@ -41,7 +41,7 @@ def dispute(
     at: datetime,
 ) -> DisputeRecord:
     fact = tuple(_fact(program, rule, question))
-    digest = hashlib.sha256("\n".join((rule.id, *fact)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\n".join((rule.id, *fact)).encode(errors="replace")).hexdigest()[:16]
     said = [tuple(sorted(names_of(rule, fired))) for fired in (reference, second)]
     return DisputeRecord(rule.id, at, digest, fact, *said)
 

@@ -66,19 +66,18 @@ def status_facts(statuses: Sequence[str]) -> FactSet:
     return a_node(*(a_condition(letter, status) for letter, status in pairs))
 
 
-def _leaf(names: Sequence[str]) -> st.SearchStrategy[dict[str, Any]]:
-    conditions = st.sampled_from(LETTERS).map(lambda t: {"condition": {"type": t}})
-    if not names:
-        return conditions
-    return st.one_of(conditions, st.sampled_from(names).map(lambda n: {"fact": {"name": n}}))
+CONDITIONS = st.sampled_from(LETTERS).map(lambda t: {"condition": {"type": t}})
+Leaves = st.SearchStrategy[dict[str, Any]]
 
 
-def expressions(names: Sequence[str] = (), depth: int = 2) -> st.SearchStrategy[dict[str, Any]]:
-    """Random `when`s over the conditions and the derived facts `names`."""
-    leaf = _leaf(names)
+def expressions(names: Sequence[str] = (), depth: int = 2, leaves: Leaves = CONDITIONS) -> Leaves:
+    """Random `when`s over `leaves` and the derived facts `names`."""
+    leaf = leaves
+    if names:
+        leaf = st.one_of(leaves, st.sampled_from(names).map(lambda n: {"fact": {"name": n}}))
     if depth == 0:
         return leaf
-    below = expressions(names, depth - 1)
+    below = expressions(names, depth - 1, leaves)
     several = st.lists(below, min_size=1, max_size=3)
     return st.one_of(
         leaf,
@@ -89,17 +88,18 @@ def expressions(names: Sequence[str] = (), depth: int = 2) -> st.SearchStrategy[
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> list[Rule]:
+def programs(draw: st.DrawFn, leaves: Leaves = CONDITIONS) -> list[Rule]:
     """Rules that chain: some infer d.f0, d.f1 ..., later ones read what earlier ones infer."""
     rules: list[Rule] = []
     names: list[str] = []
     for n in range(draw(st.integers(0, 2))):
-        when = draw(expressions(names))
+        when = draw(expressions(names, 2, leaves))
         rules.append(a_rule(f"infer{n}", when=when, infer={"fact": f"d.f{n}"}))
         names.append(f"d.f{n}")
     for n in range(draw(st.integers(1, 3))):
-        unless = draw(st.one_of(st.none(), expressions(names)))
-        rules.append(a_rule(f"rule{n}", when=draw(expressions(names)), unless=unless))
+        unless = draw(st.one_of(st.none(), expressions(names, 2, leaves)))
+        when = draw(expressions(names, 2, leaves))
+        rules.append(a_rule(f"rule{n}", when=when, unless=unless))
     return rules
 
 

@@ -1,43 +1,110 @@
 """What a program should say of a node, by looking at one rule at a time from the top.
 
-No rounds, no slots, no disjuncts: a derived fact is asked for by evaluating the rules that infer
-it. It shares nothing with the engines but the meaning of a condition.
+No rounds, no slots, no disjuncts, nothing remembered: a derived fact is asked for by evaluating the
+rules that infer it, and a leaf is read in the plainest way. It shares nothing with the engines.
 """
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from support.clock import T0
 
 from kubenode.api.v1alpha1 import Expression
-from kubenode.api.v1alpha1.leaves import ConditionLeaf, FactLeaf
+from kubenode.api.v1alpha1.leaves import (
+    AlertLeaf,
+    AnnotationLeaf,
+    ConditionLeaf,
+    EventLeaf,
+    FactLeaf,
+    HostEventLeaf,
+    LabelLeaf,
+    ProbeLeaf,
+    TaintLeaf,
+)
 from rules.facts import FactSet
 from rules.program import Rule
 
 Three = bool | None
 
 
-def evidence(rule: Rule, rules: Sequence[Rule], facts: FactSet) -> Three:
-    return _value(rule.remedier.spec.when, rules, facts)
+class Oracle:
+    def __init__(self, rules: Sequence[Rule], facts: FactSet, now: datetime = T0) -> None:
+        self._rules, self._facts, self._now = rules, facts, now
+
+    def evidence(self, rule: Rule) -> Three:
+        return self._value(rule.remedier.spec.when)
+
+    def guards(self, rule: Rule) -> Three:
+        unless = rule.remedier.spec.unless
+        return False if unless is None else self._value(unless)
+
+    def _value(self, expression: Expression) -> Three:
+        if (leaf := expression.leaf) is not None:
+            return self._leaf(leaf) if self._facts.fresh or self._derived(leaf) else None
+        members = [self._value(member) for member in expression.members]
+        if expression.not_ is not None:
+            return _not(members[0])
+        if expression.any is not None:
+            return _or(members)
+        return _not(_or([_not(member) for member in members]))
+
+    def _derived(self, leaf: object) -> list[Rule]:
+        """The rules that infer what the leaf asks."""
+        name = leaf.name if isinstance(leaf, FactLeaf) else None
+        inferring = [(r, r.remedier.spec.infer) for r in self._rules]
+        return [rule for rule, infer in inferring if infer is not None and infer.fact == name]
+
+    def _leaf(self, leaf: object) -> Three:
+        facts, now = self._facts, self._now
+        if inferring := self._derived(leaf):
+            return _or([self.evidence(rule) for rule in inferring])
+        match leaf:
+            case ConditionLeaf():
+                return self._condition(leaf)
+            case EventLeaf():
+                near = [e for e in facts.events if timedelta(0) <= now - e.at < leaf.within]
+                sure = sum(e.count for e in near if not e.forgotten and e.reason == leaf.reason)
+                perhaps = sure + sum(e.count for e in near if e.forgotten)
+                return True if sure >= leaf.count else None if perhaps >= leaf.count else False
+            case HostEventLeaf():
+                open_ = [e for e in facts.host_events if e.phase in ("Active", "Scheduled")]
+                starts = [now if e.phase == "Active" else e.not_before or now for e in open_]
+                return any(at - now <= leaf.starts_within for at in starts)
+            case AlertLeaf():
+                heard = facts.alerts_heard
+                if heard is None or now - heard >= timedelta(minutes=10):
+                    return None
+                return any(a.firing and now - a.since >= leaf.for_ for a in facts.alerts)
+            case LabelLeaf():
+                return facts.labels.get(leaf.key) == leaf.value
+            case AnnotationLeaf():
+                return leaf.key in facts.annotations
+            case TaintLeaf():
+                return (leaf.key in facts.taints) == (leaf.exists is not False)
+            case FactLeaf():
+                return _above(leaf.above, facts.values.get(leaf.name))
+            case ProbeLeaf():
+                answer = facts.probes.get(leaf.name)
+                if answer is None or now - answer.answered_at >= leaf.max_age:
+                    return None
+                return _above(leaf.above, answer.value)
+        raise AssertionError(f"the oracle cannot read {leaf!r}")
+
+    def _condition(self, leaf: ConditionLeaf) -> Three:
+        fact = self._facts.conditions.get(leaf.type)
+        if fact is None or self._now - fact.heard >= leaf.max_age:
+            return None
+        if fact.settles is not None and self._now < fact.settles:
+            return None
+        if fact.status != leaf.status:
+            return None if fact.status == "Unknown" else False
+        return self._now - fact.since >= leaf.for_
 
 
-def guards(rule: Rule, rules: Sequence[Rule], facts: FactSet) -> Three:
-    unless = rule.remedier.spec.unless
-    return False if unless is None else _value(unless, rules, facts)
-
-
-def _value(expression: Expression, rules: Sequence[Rule], facts: FactSet) -> Three:
-    leaf = expression.leaf
-    if isinstance(leaf, ConditionLeaf):
-        return {"True": True, "False": False}.get(facts.conditions[leaf.type].status)
-    if isinstance(leaf, FactLeaf):
-        inferring = [
-            r for r in rules if r.remedier.spec.infer and r.remedier.spec.infer.fact == leaf.name
-        ]
-        return _or([evidence(r, rules, facts) for r in inferring])
-    members = [_value(member, rules, facts) for member in expression.members]
-    if expression.not_ is not None:
-        return _not(members[0])
-    if expression.any is not None:
-        return _or(members)
-    return _not(_or([_not(member) for member in members]))
+def _above(bound: float | None, value: object) -> Three:
+    if not isinstance(value, int | float) or bound is None:
+        return None
+    return value > bound
 
 
 def _not(value: Three) -> Three:

@@ -1,6 +1,5 @@
 """What is said again without being looked at: it is what looking would give."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,29 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
 from support.rules_builders import a_condition, a_node, a_rule, seconds
+from support.rules_engines import Second, diagnoser_with
 
 from rules.diagnose import Diagnoser, Diagnosis
-from rules.engines.crosscheck import CrossCheck
-from rules.engines.durable import DurableEngine
-from rules.engines.port import Outputs, Question
-from rules.engines.reference import ReferenceEngine
 from rules.facts import EventFact, FactSet
-from rules.program import Program
-
-
-class Agreeing(DurableEngine):
-    """A second engine that says what the first does."""
-
-    def __init__(self) -> None:
-        self._reference = ReferenceEngine()
-        self.restarts = {}
-
-    def load(self, program: Program) -> None:
-        self._reference.load(program)
-
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
-        return self._reference.matches(questions)
-
 
 RULES: list[dict[str, Any]] = [
     {"condition": {"type": "Fault", "for": "30s", "maxAge": "60s"}},
@@ -45,8 +25,7 @@ RULES: list[dict[str, Any]] = [
 
 
 def a_diagnoser() -> Diagnoser:
-    diagnoser = Diagnoser()
-    diagnoser.check = CrossCheck(Agreeing())
+    diagnoser = diagnoser_with(Second())
     rules = [a_rule(f"r{n}", when=when) for n, when in enumerate(RULES)]
     chosen = {"selector": {"matchLabels": {"pool": "gpu"}}}
     assert not diagnoser.load([*rules, a_rule("gpu", nodes=chosen)]).rejected

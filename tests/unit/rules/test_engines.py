@@ -5,16 +5,13 @@ from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support import rules_oracle as oracle
 from support.clock import T0
 from support.rules_builders import STATUSES, a_condition, a_node, a_rule, programs, status_facts
+from support.rules_engines import Second, Silent, diagnoser_with
+from support.rules_oracle import Oracle
 
 from rules.diagnose import Agreement, Diagnoser, Match
-from rules.engines.crosscheck import CrossCheck
-from rules.engines.durable import DurableEngine
-from rules.engines.port import EngineError, Outputs, Question
-from rules.engines.reference import ReferenceEngine
-from rules.program import Program, Rule
+from rules.program import Rule
 from rules.truth import Truth
 
 
@@ -31,9 +28,9 @@ def test_reference_says_what_looking_from_the_top_gives(
     refused = diagnoser.load(rules).rejected
     found = matches(diagnoser, statuses)
     for rule in (r for r in rules if r.id not in refused):
-        facts = status_facts(statuses)
-        assert found[rule.id].evidence is Truth.of(oracle.evidence(rule, rules, facts))
-        assert found[rule.id].guards is Truth.of(oracle.guards(rule, rules, facts))
+        oracle = Oracle(rules, status_facts(statuses))
+        assert found[rule.id].evidence is Truth.of(oracle.evidence(rule))
+        assert found[rule.id].guards is Truth.of(oracle.guards(rule))
 
 
 @given(programs(), STATUSES, st.data())
@@ -52,50 +49,19 @@ def test_learning_an_unknown_never_withdraws_what_was_known(
             assert after[id_].evidence is match.evidence
 
 
-class Liar(DurableEngine):
-    """The reference, but it turns one output round; a new child lies as well."""
-
-    def __init__(self, lies_about: int | None) -> None:
-        self._reference = ReferenceEngine()
-        self._lies_about = lies_about
-        self.loaded = Program()
-        self.restarts = {}
-
-    def load(self, program: Program) -> None:
-        self.loaded = program
-        self._reference.load(program)
-
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
-        answers = self._reference.matches(questions)
-        return [a ^ self._lie(q) for a, q in zip(answers, questions, strict=True)]
-
-    def _lie(self, question: Question) -> Outputs:
-        rules = self.loaded.strata[question.stratum]
-        asked = {r.number for r in rules} if question.rules is None else question.rules
-        wrong = (r for r in rules if r.number == self._lies_about and r.number in asked)
-        return frozenset(rule.output("e", True) for rule in wrong)
-
-    def replace(self, reason: str) -> None:
-        pass
-
-    def revived(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        pass
-
-
-def diagnoser_with(second: DurableEngine) -> Diagnoser:
-    diagnoser = Diagnoser()
-    diagnoser.check = CrossCheck(second)
-    return diagnoser
+def liar(number: int | None) -> Second:
+    """It turns the evidence of one rule round; a new child lies as well."""
+    second = Second()
+    if number is not None:
+        second.lie = lambda question: second.about(number, question)
+    return second
 
 
 @given(programs(), STATUSES, st.integers(0, 4))
 def test_agreed_is_what_both_say_and_no_lie_reaches(
     rules: list[Rule], statuses: list[str], lie: int
 ) -> None:
-    diagnoser = diagnoser_with(Liar(lie))
+    diagnoser = diagnoser_with(liar(lie))
     refused = diagnoser.load(rules).rejected
     good = [r for r in rules if r.id not in refused]
     disputed = good[lie].id if lie < len(good) else ""
@@ -104,7 +70,7 @@ def test_agreed_is_what_both_say_and_no_lie_reaches(
         if match.agreement is Agreement.AGREED:
             assert match.rule_id not in _reached_by(disputed, good)
             rule = next(r for r in good if r.id == match.rule_id)
-            assert match.evidence is Truth.of(oracle.evidence(rule, good, facts))
+            assert match.evidence is Truth.of(Oracle(good, facts).evidence(rule))
 
 
 def _reached_by(id_: str, rules: Sequence[Rule]) -> set[str]:
@@ -130,25 +96,20 @@ def _reached_by(id_: str, rules: Sequence[Rule]) -> set[str]:
 
 
 def test_disputed_rule_stays_quarantined_until_its_version_changes() -> None:
-    liar = Liar(0)
-    diagnoser = diagnoser_with(liar)
+    second = liar(0)
+    diagnoser = diagnoser_with(second)
     diagnoser.load([a_rule("a@1"), a_rule("b@1")])
     node = a_node(a_condition())
     assert diagnoser.diagnose([node], T0)[0].matches[0].agreement is Agreement.DISPUTED
-    liar._lies_about = None
+    second.lie = None
     assert diagnoser.diagnose([node], T0)[0].matches[0].agreement is Agreement.DISPUTED
     assert set(diagnoser.load([a_rule("a@1"), a_rule("b@1")]).quarantined) == {"a@1"}
     assert not diagnoser.load([a_rule("a@2"), a_rule("b@1")]).quarantined
     assert diagnoser.diagnose([node], T0)[0].matches[0].agreement is Agreement.AGREED
 
 
-class Silent(Liar):
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
-        raise EngineError("timeout", "it hangs")
-
-
 def test_without_the_second_engine_everything_is_unchecked_and_says_why() -> None:
-    diagnoser = diagnoser_with(Silent(None))
+    diagnoser = diagnoser_with(Silent())
     diagnoser.load([a_rule("a")])
     match = diagnoser.diagnose([a_node(a_condition())], T0)[0].matches[0]
     assert (match.evidence, match.agreement) == (Truth.TRUE, Agreement.UNCHECKED)
@@ -182,26 +143,20 @@ def test_rule_speaks_only_of_nodes_that_it_selects() -> None:
 
 
 def test_quiet_nodes_cost_no_question_and_matching_ones_always_do() -> None:
-    asked: list[int] = []
-
-    class Counting(Liar):
-        def matches(self, questions: Sequence[Question]) -> list[Outputs]:
-            asked.append(len(questions))
-            return super().matches(questions)
-
-    diagnoser = diagnoser_with(Counting(None))
+    second = Second()
+    diagnoser = diagnoser_with(second)
     diagnoser.load([a_rule("a")])
     well, ill = a_node(a_condition(status="False")), a_node(a_condition())
     for _ in range(3):
         diagnoser.diagnose([well], T0)
     for _ in range(3):
         diagnoser.diagnose([ill], T0)
-    assert sum(asked) == 1 + 3
+    assert len(second.asked) == 1 + 3
 
 
 def test_quarantine_reaches_those_who_read_what_the_rule_infers() -> None:
-    liar = Liar(0)
-    diagnoser = diagnoser_with(liar)
+    second = liar(0)
+    diagnoser = diagnoser_with(second)
     diagnoser.load(
         [
             a_rule("source", infer={"fact": "d.a"}),
@@ -222,12 +177,12 @@ def test_quarantine_reaches_those_who_read_what_the_rule_infers() -> None:
         "apart": Agreement.AGREED,
     }
     assert said() == expected
-    liar._lies_about = None  # it agrees again: that heals no quarantine
+    second.lie = None  # it agrees again: that heals no quarantine
     assert said() == expected
 
 
 def test_quarantine_reaches_what_was_remembered_before_it() -> None:
-    diagnoser = diagnoser_with(Liar(None))
+    diagnoser = diagnoser_with(Second())
     diagnoser.load([a_rule("a")])
     well = a_node(a_condition(status="False"))
     assert diagnoser.diagnose([well], T0)[0].matches[0].agreement is Agreement.AGREED
@@ -236,7 +191,7 @@ def test_quarantine_reaches_what_was_remembered_before_it() -> None:
 
 
 def test_unchecked_source_leaves_its_readers_unchecked() -> None:
-    diagnoser = diagnoser_with(Silent(None))
+    diagnoser = diagnoser_with(Silent())
     diagnoser.load(
         [a_rule("i", infer={"fact": "d.a"}), a_rule("r", when={"fact": {"name": "d.a"}})]
     )
