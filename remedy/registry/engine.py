@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.clock import Clock
 from rules.diagnose import Diagnoser, Diagnosis, LoadReport
+from rules.engines.disputes import DisputeRecord
 from rules.facts import FactSet
 from rules.lint import Severity, lint
 from rules.program import Rule
@@ -49,7 +50,7 @@ class Engine:
 
         def work() -> None:
             for id_ in rules:
-                self._diagnoser.check.quarantined.pop(id_, None)
+                self._diagnoser.check.release(id_)
 
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
@@ -58,10 +59,9 @@ class Engine:
         """Rule id to why its matches may not act. Grows between loads, when the engines differ."""
         return dict(self._diagnoser.check.quarantined)
 
-    def disputed_fact(self, rule: str) -> str:
-        """Hash of the fact on which the engines differed about the rule of this id, "" if none."""
-        disputes: Mapping[str, str] = getattr(self._diagnoser.check, "disputes", {})
-        return str(disputes.get(rule, ""))
+    def dispute(self, rule: str) -> DisputeRecord | None:
+        """What the engines last differed about, of the rule of this id; None for nothing."""
+        return self._diagnoser.check.disputes.get(rule)
 
     @property
     def trouble(self) -> str:

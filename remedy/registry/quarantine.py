@@ -41,10 +41,9 @@ ENGINES = f"{_version('kubenode')}, {_version('durable-rules')}"
 """What disagreed. Of another image nothing is known yet."""
 
 
-def sentence(why: str, fact: str, engines: str = ENGINES) -> str:
-    """fact  hash of the fact that was disputed, "" if it is not known"""
-    about = f"; fact {fact}" if fact else ""
-    return f"{why}{about}; engines: {engines}"
+def sentence(why: str, engines: str = ENGINES) -> str:
+    """why  what the engines' side says; it names the fact by its hash"""
+    return f"{why}; engines: {engines}"
 
 
 def cleared(rule: NodeRemedier, dispute: Dispute, now: datetime) -> bool:
@@ -73,10 +72,6 @@ def restored(
     return None if cleared(rule, dispute, now) else dispute
 
 
-def changed(
-    known: Mapping[str, Dispute], found: Mapping[str, str], now: datetime
-) -> dict[str, Dispute]:
-    """Disputes by name, of which the engines say `found`; one that goes on keeps its beginning."""
-    return {
-        name: known[name] if name in known else Dispute(why, now) for name, why in found.items()
-    }
+def changed(known: Mapping[str, Dispute], found: Mapping[str, Dispute]) -> dict[str, Dispute]:
+    """Disputes by name, of which the engines say `found`; one that goes on keeps its words."""
+    return {name: known.get(name, dispute) for name, dispute in found.items()}

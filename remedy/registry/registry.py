@@ -29,6 +29,7 @@ from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
 from rules.diagnose import LoadReport
+from rules.engines.disputes import DisputeRecord
 from rules.program import Rule
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Loads(Protocol):
     def quarantined(self) -> Mapping[str, str]: ...
     @property
     def trouble(self) -> str: ...
-    def disputed_fact(self, rule: str) -> str: ...
+    def dispute(self, rule: str) -> DisputeRecord | None: ...
     async def faults(self, rules: Sequence[NodeRemedier]) -> dict[str, str]: ...
     async def load(self, rules: list[Rule]) -> LoadReport: ...
     async def quarantine(self, rules: Mapping[str, str]) -> None: ...
@@ -248,13 +249,10 @@ class Registry:
 
     async def look_for_disputes(self) -> None:
         """A rule that the engines have come to differ about may not act: say so, until cleared."""
-        held, ids, now = self._engine.quarantined, {}, self._clock.now()
-        found: dict[str, str] = {}
-        for name, rule in self._now.running.items():
-            if (why := held.get(id_of(rule))) is not None:
-                ids[name] = id_of(rule)
-                found[name] = quarantine.sentence(why, self._engine.disputed_fact(id_of(rule)))
-        disputes = quarantine.changed(self._disputes, found, now)
+        now, held = self._clock.now(), self._engine.quarantined
+        ids = {n: id_of(r) for n, r in self._now.running.items() if id_of(r) in held}
+        found = {name: self._dispute(held[id_], id_, now) for name, id_ in ids.items()}
+        disputes = quarantine.changed(self._disputes, found)
         cleared = {n for n in disputes if quarantine.cleared(self._person(n), disputes[n], now)}
         await self._engine.release([ids[name] for name in cleared])
         disputes = {n: dispute for n, dispute in disputes.items() if n not in cleared}
@@ -265,9 +263,14 @@ class Registry:
         for name in sorted(cleared):
             log.warning("quarantine cleared by a person", extra={"rule": name})
         for name in sorted(new):
-            why = disputes[name].why
-            log.error("rule engines disagree", extra={"rule": name, "why": why})
+            why, seen = disputes[name].why, self._engine.dispute(ids[name])
+            fact = seen.fact if seen is not None else ()
+            log.error("rule engines disagree", extra={"rule": name, "why": why, "fact": fact})
             await self._warn(self._now.running[name], "EngineDisagreement", why)
+
+    def _dispute(self, why: str, id_: str, now: datetime) -> Dispute:
+        seen = self._engine.dispute(id_)
+        return Dispute(quarantine.sentence(why), seen.at if seen is not None else now)
 
     def _person(self, name: str) -> NodeRemedier:
         """The rule as people annotate it: the newest, whatever version runs."""
