@@ -231,6 +231,7 @@ def rule(name: str, mode: str, condition: str) -> dict[str, Any]:
             "startupGrace": "0s",
             "cooldown": "0s",
             "attempts": {"max": 100, "within": "1h"},
+            "onGiveUp": "Release",
             "ladder": [
                 {
                     "name": "mark",
