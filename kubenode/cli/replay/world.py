@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
 from kubenode.api.v1alpha1 import DefenderPolicy, Mode, NodeRemedier, RemedyOperationJob, Rung
 from kubenode.cli.replay.budget import Budget
@@ -41,7 +41,8 @@ from remedy.remedier.decide import Order, Why
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge, rule_id
 from remedy.remedier.past import Past
-from rules.diagnose import Diagnoser, Diagnosis, Match
+from rules.diagnose import Diagnoser, Diagnosis, LoadReport, Match
+from rules.engines.crosscheck import CrossCheck
 from rules.explain import explain
 from rules.facts import FactSet, Value
 from rules.program import Program, Rule, compile_program
@@ -53,6 +54,15 @@ LONGEST = timedelta(hours=1)
 ROUNDS = 100
 """More rounds at one instant than any sequence of acts takes: a loop would be our own mistake."""
 Heals = Callable[[JobRecord, Rung], bool]
+
+
+class Engine(Protocol):
+    """What a world asks of a rules.diagnose.Diagnoser."""
+
+    @property
+    def check(self) -> CrossCheck: ...
+    def load(self, rules: Sequence[Rule]) -> LoadReport: ...
+    def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]: ...
 
 
 def stays(job: JobRecord, rung: Rung) -> bool:
@@ -87,7 +97,7 @@ class World:
         *,
         policies: Sequence[DefenderPolicy] = (),
         unlimited: bool = False,
-        diagnoser: Diagnoser | None = None,
+        diagnoser: Engine | None = None,
         start: datetime = START,
         heals: Heals = stays,
         fails: Collection[str] = (),
@@ -99,7 +109,8 @@ class World:
         self._facts = FactStore(
             self._fleet, self._past, self._clock, one_engine_is_enough=diagnoser is None
         )
-        self._diagnoser, self._alone = diagnoser or Diagnoser(), diagnoser is None
+        self._alone = diagnoser is None
+        self._diagnoser: Engine = diagnoser or Diagnoser()
         self._doctor = HostDoctor(self._clock, self._facts, start)
         self._hosts = Hosts(self._clock, self._facts, self._later, self._touch)
         self._judged = Judge(self, self, self._facts, self._clock)
@@ -146,6 +157,7 @@ class World:
         self._active = {id_: rule for id_, rule in versions.items() if id_ not in bad}
         self._inferring = {i: r for i, r in self._active.items() if r.spec.infer is not None}
         self._facts.rules_loaded(versions)
+        self._happenings.rules_loaded(self._active.values())
         self._facts.shortest_max_age = shortest_max_age(self._active.values())
 
     # -- building and running ---------------------------------------------------------------------
