@@ -1,0 +1,122 @@
+"""`kubenode rules coverage`: which rule of the library serves which row of the vendor tables.
+
+python -m kubenode.cli.coverage            write docs/reference/rule-coverage.md
+python -m kubenode.cli.coverage --check    exit 1 when it differs, or a row is neither served nor
+                                           answered, or an answer is for a row that is served
+
+The tables are data beside the project, not of it. Without them there is nothing to compute, which
+is said; the page in the repository stays as it is.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+import rules
+from kubenode.api.generated import ROOT, run
+from kubenode.cli.coverage.page import page
+from kubenode.cli.coverage.rows import NoData, Row, rows
+from kubenode.cli.coverage.serving import Served, serve
+from kubenode.cli.documents import Unreadable, read
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.library import library
+
+FILE = ROOT / "docs" / "reference" / "rule-coverage.md"
+ANSWERS = Path(rules.__file__).parent / "not-by-a-rule.yaml"
+VARIABLE = "KUBENODE_SHARED_DATA"
+BESIDE = ROOT.parent / "shared" / "data"
+
+
+def command(*, data: Path | None, output: Literal["table", "json", "markdown"]) -> Exit:
+    """FINDING: a row is open, or an answer is out of date. Refusal: the tables are not there."""
+    folder = folder_of(data)
+    try:
+        given = rows(folder)
+        answers = answered(given)
+    except (NoData, Unreadable) as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    found = served(given, answers)
+    if output == "json":
+        typer.echo(json.dumps([_item(s) for s in found], indent=2))
+    elif output == "markdown":
+        typer.echo(page(found), nl=False)
+    else:
+        for s in found:
+            names = ", ".join((*s.rules, *(f"({name})" for name in s.confirmed)))
+            typer.echo(f"{s.row.table}\t{s.row.name}\t{names or s.because or 'OPEN'}")
+    problems = wrong(found, answers)
+    for line in problems:
+        typer.echo(line, err=True)
+    return Exit.FINDING if problems else Exit.FINE
+
+
+def folder_of(data: Path | None) -> Path:
+    """The folder of the tables: as given, as the environment says, or beside the repository."""
+    return data or Path(os.environ.get(VARIABLE) or BESIDE)
+
+
+def answered(given: Sequence[Row]) -> dict[tuple[str, str], str]:
+    """Table and row to the reason why no rule serves it. Raises Unreadable for what is no row."""
+    known = {(row.table, row.name) for row in given}
+    found: dict[tuple[str, str], str] = {}
+    for document in read(ANSWERS):
+        for number, entry in enumerate(document.data):
+            for name in entry["rows"]:
+                key = entry["table"], str(name)
+                if key not in known:
+                    place = document.where((number, "rows"))
+                    raise Unreadable(f"{place}: no row {name!r} in table {entry['table']!r}")
+                found[key] = " ".join(str(entry["because"]).split())
+    return found
+
+
+def served(given: Sequence[Row], answers: Mapping[tuple[str, str], str]) -> list[Served]:
+    chosen = sorted(library(), key=lambda rule: (-rule.spec.priority, rule.metadata.name))
+    return [serve(row, chosen, answers.get((row.table, row.name), "")) for row in given]
+
+
+def wrong(found: Sequence[Served], answers: Mapping[tuple[str, str], str]) -> list[str]:
+    """Rows that nobody answers, and answers that a rule has overtaken."""
+    lines = [
+        f"{s.row.table}: {s.row.name}: no rule serves it: write one, or say why not in"
+        f" {ANSWERS.name}"
+        for s in found
+        if s.open
+    ]
+    lines += [
+        f"{s.row.table}: {s.row.name}: {', '.join(s.rules or s.confirmed)} serves it: take it out"
+        f" of {ANSWERS.name}"
+        for s in found
+        if (s.rules or s.confirmed) and (s.row.table, s.row.name) in answers
+    ]
+    return lines
+
+
+def _item(s: Served) -> dict[str, object]:
+    return {
+        "table": s.row.table,
+        "row": s.row.name,
+        "rules": list(s.rules),
+        "confirmed": list(s.confirmed),
+        "because": s.because,
+    }
+
+
+def main(arguments: list[str]) -> int:
+    folder = folder_of(None)
+    try:
+        given = rows(folder)
+        answers = answered(given)
+    except NoData as error:
+        sys.stderr.write(f"rule coverage is not checked: {error}\n")
+        return 0
+    found = served(given, answers)
+    problems = wrong(found, answers)
+    for line in problems:
+        sys.stderr.write(f"{line}\n")
+    return max(run({FILE: page(found)}, arguments), int(bool(problems)))
