@@ -43,6 +43,10 @@ class FakeClock:
             if at <= self._seconds:
                 due.set()
 
+    def set_wall(self, delta: timedelta) -> None:
+        """As NTP or a person: the wall clock jumps, and no time has passed."""
+        self._now += delta
+
     async def advance(self, delta: timedelta) -> None:
         await settle()
         self.step(delta)

@@ -228,7 +228,7 @@ class Hands:
 
     def alert(self, name: str, node: str = "n1", phase: str = "Active", **labels: str) -> None:
         self.host_event(
-            f"alert-{name.lower()}-{node}",
+            f"alert-{name.lower()}-{node or 'nobody'}",
             "Alert",
             node,
             source="Alertmanager",
