@@ -14,15 +14,14 @@ A rule that cannot be compiled is refused with the path to what is wrong; the ot
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
+from dataclasses import dataclass, field, replace
 
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, ProbeLeaf
-from kubenode.api.v1alpha1.noderemedier import Scope
-from rules.atoms import AnyLeaf, Atom, CountedFact, compares
-from rules.builtin import BUILTIN, SAME_FAULT, near
+from rules.atoms import AnyLeaf, Atom, CountedFact
+from rules.builtin import SAME_FAULT
 from rules.checks import check
+from rules.derived import facts_of, faults, fits, inferring, levels, stored_facts
 from rules.disjuncts import (
     Disjunct,
     Literal,
@@ -34,7 +33,6 @@ from rules.disjuncts import (
     slots_of,
 )
 from rules.rule import CompileError, Rule
-from rules.truth import Truth
 
 __all__ = [
     "CompileError",
@@ -118,178 +116,85 @@ def compile_program(rules: Sequence[Rule], spoiled: Iterable[str] = ()) -> Progr
     rejected: list[CompileError] = []
     good, lost = list(rules), set(spoiled)
     while True:
+        found, program = _first_faults(good, lost), Program()
+        if not found:
+            program, found = _Compiler(good).program()
+        if not found:
+            return replace(program, rejected=tuple(rejected))
+        rejected += found.values()
+        lost |= facts_of(rule for rule in good if rule.id in found)
+        good = [rule for rule in good if rule.id not in found]
+
+
+def _first_faults(rules: Sequence[Rule], spoiled: Iterable[str]) -> dict[str, CompileError]:
+    """By rule id, those that show before anything is compiled."""
+    found: dict[str, CompileError] = {}
+    for rule in rules:
         try:
-            program = _Compiler(good, frozenset(lost)).program()
+            check(rule)
         except CompileError as error:
-            rejected.append(error)
-            lost |= facts_of(rule for rule in good if rule.id == error.rule)
-            good = [rule for rule in good if rule.id != error.rule]
-            continue
-        return Program(
-            program.rules, program.atoms, program.derived, tuple(rejected), program.strata
-        )
-
-
-def facts_of(rules: Iterable[Rule]) -> set[str]:
-    """The derived facts that `rules` infer."""
-    inferring = (rule.remedier.spec.infer for rule in rules)
-    return {infer.fact for infer in inferring if infer is not None}
-
-
-def stored_facts(rules: Iterable[Rule]) -> frozenset[str]:
-    """The derived facts that outlive one evaluation of one node: read from FactSet.inferred.
-
-    Those of a scope wider than Node, and those that some rule keeps after its evidence.
-    """
-    inferring = (rule.remedier.spec.infer for rule in rules)
-    return frozenset(
-        infer.fact
-        for infer in inferring
-        if infer is not None and (infer.scope is not Scope.NODE or infer.for_)
-    )
+            found[rule.id] = error
+    return found or faults(rules, spoiled)
 
 
 class _Compiler:
-    """Numbers the leaves of all rules and builds their trees. Raises CompileError at the first."""
+    """Numbers the leaves of rules without faults, and builds their trees."""
 
-    def __init__(self, rules: Sequence[Rule], spoiled: frozenset[str]) -> None:
-        self._rules, self._spoiled = rules, spoiled
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules, self._inferring = rules, inferring(rules)
+        self._stored = stored_facts(rules)
         self._atoms: dict[str, int] = {}
         self._leaves: list[Atom] = []
         self._derived: dict[str, int] = {}
         """Canonical text of a leaf that asks a derived fact, to its place among the derived."""
-        self._asks: list[FactLeaf] = []
-        self._inferring: dict[str, list[Rule]] = {}
-        for rule in rules:
-            if (infer := rule.remedier.spec.infer) is not None:
-                self._inferring.setdefault(infer.fact, []).append(rule)
-        self._stored = stored_facts(rules)
+        self._asks: dict[str, list[tuple[int, FactLeaf]]] = {}
+        """Derived fact to the leaves that ask it, with their places."""
 
-    def program(self) -> Program:
-        for rule in self._rules:
-            check(rule)
-        for rule in self._rules:
-            self._agrees(rule)
-        levels = self._levels()
+    def program(self) -> tuple[Program, dict[str, CompileError]]:
+        """The program, or by rule id why the second engine could not be given a rule."""
+        level = levels(self._rules)
         trees = {rule.id: self._trees(rule) for rule in self._rules}
         atoms = len(self._leaves)
-        compiled = [
-            self._compiled(rule, number, levels[rule.id], trees[rule.id], atoms)
-            for number, rule in enumerate(self._rules)
-        ]
-        depth = max(levels.values(), default=-1) + 1
-        strata = tuple(tuple(c for c in compiled if c.stratum == level) for level in range(depth))
-        return Program(tuple(compiled), tuple(self._leaves), tuple(self._derived), (), strata)
-
-    def _agrees(self, rule: Rule) -> None:
-        """One fact has one scope, and one value if it is stored: it has one place to be."""
-        infer = rule.remedier.spec.infer
-        if infer is None:
-            return
-        for other in self._inferring[infer.fact]:
-            theirs = other.remedier.spec.infer
-            if other is rule or theirs is None:
-                return
-            if infer.scope is not theirs.scope:
-                why = f"{infer.fact} has scope {theirs.scope} in rule {other.id}: use another name"
-                raise CompileError(rule.id, "spec.infer.scope", why)
-            if infer.fact in self._stored and infer.value != theirs.value:
-                why = f"{infer.fact} is {theirs.value} in rule {other.id}: name another fact"
-                raise CompileError(rule.id, "spec.infer.value", why)
-
-    # -- strata
-
-    def _levels(self) -> dict[str, int]:
-        """Stratum of each rule: one above the highest derived fact that it reads.
-
-        All rules that infer one fact share a stratum: the fact is finished after it. Stored facts
-        count for cycles only.
-        """
-        reads = {rule.id: sorted(self._facts_read(rule)) for rule in self._rules}
-        below = {
-            fact: [name for rule in inferring for name in reads[rule.id]]
-            for fact, inferring in self._inferring.items()
-        }
-        level: dict[str, int] = {}
-        try:
-            order = list(TopologicalSorter(below).static_order())
-        except CycleError as error:
-            raise self._cycle(error.args[1], reads) from error
-        here = {name for name in below if name not in self._stored}
-        for fact in order:
-            level[fact] = max((level[name] for name in below[fact] if name in here), default=-1) + 1
-
-        def of_rule(rule: Rule) -> int:
-            infer = rule.remedier.spec.infer
-            if infer is not None and infer.fact in here:
-                return level[infer.fact]
-            return max((level[name] for name in reads[rule.id] if name in here), default=-1) + 1
-
-        return {rule.id: of_rule(rule) for rule in self._rules}
-
-    def _cycle(self, facts: Sequence[str], reads: Mapping[str, Sequence[str]]) -> CompileError:
-        """Names the first rule on the cycle; each fact of `facts` is evidence for the next."""
-        steps = set(zip(facts[1:], facts, strict=False))
-        for rule in self._rules:
-            infer = rule.remedier.spec.infer
-            if infer is not None and any((infer.fact, name) in steps for name in reads[rule.id]):
-                break
-        cycle = " -> ".join(reversed(facts))
-        why = f"derived facts form a cycle: {cycle}; a fact cannot be evidence for itself"
-        return CompileError(rule.id, "spec.when", why)
-
-    def _facts_read(self, rule: Rule) -> set[str]:
-        spec = rule.remedier.spec
-        both = [spec.when] + ([spec.unless] if spec.unless is not None else [])
-        leaves = (leaf for root in both for leaf in root.leaves())
-        return {x.name for x in leaves if isinstance(x, FactLeaf) and x.name in self._inferring}
+        compiled, found = [], dict[str, CompileError]()
+        for number, rule in enumerate(self._rules):
+            try:
+                compiled.append(self._compiled(rule, number, level[rule.id], trees[rule.id], atoms))
+            except CompileError as error:
+                found[rule.id] = error
+        strata: list[list[CompiledRule]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+        for rule_ in compiled:
+            strata[rule_.stratum].append(rule_)
+        program = Program(
+            tuple(compiled),
+            tuple(self._leaves),
+            tuple(self._derived),
+            (),
+            tuple(tuple(stratum) for stratum in strata),
+        )
+        return program, found
 
     # -- trees
 
     def _trees(self, rule: Rule) -> tuple[Root, Root | None]:
         spec = rule.remedier.spec
-        guards = None
-        if spec.unless is not None:
-            guards = self._tree(rule, spec.unless, "spec.unless")
-        return self._tree(rule, spec.when, "spec.when"), guards
+        guards = self._tree(rule, spec.unless) if spec.unless is not None else None
+        return self._tree(rule, spec.when), guards
 
-    def _tree(self, rule: Rule, expression: Expression, path: str) -> Root:
+    def _tree(self, rule: Rule, expression: Expression) -> Root:
         if (leaf := expression.leaf) is not None:
-            return Slot(self._slot(rule, leaf, path))
+            return Slot(self._slot(rule, leaf))
         op = "all" if expression.all is not None else "any" if expression.any is not None else "not"
-        members = tuple(
-            self._tree(rule, member, f"{path}.{op}" + ("" if op == "not" else f"[{i}]"))
-            for i, member in enumerate(expression.members)
-        )
-        return Tree(op, members)
+        return Tree(op, tuple(self._tree(rule, member) for member in expression.members))
 
-    def _slot(self, rule: Rule, leaf: AnyLeaf, path: str) -> int:
+    def _slot(self, rule: Rule, leaf: AnyLeaf) -> int:
         """Atoms count up from 0; derived facts down from -1 until the atoms are all known."""
-        inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
-        if not isinstance(inner, FactLeaf):
+        if not isinstance(leaf, FactLeaf):
             return self._atom_slot(leaf)
-        if inner.name in self._spoiled:
-            why = f"a rule that infers {inner.name} was refused: it would read too little"
-            raise CompileError(rule.id, f"{path}.fact.name", why)
-        if inner.name in SAME_FAULT:
-            return self._atom_slot(CountedFact(rule.id, inner))
-        if inner.name in BUILTIN:
-            return self._atom_slot(leaf)
-        if inner.name not in self._inferring:
-            known = (*BUILTIN, *self._inferring)
-            why = (
-                f"{inner.name!r} is no built-in fact and no rule infers it{near(inner.name, known)}"
-            )
-            raise CompileError(rule.id, f"{path}.fact.name", why)
-        if isinstance(leaf, AbsentLeaf):
-            why = f"derived fact {inner.name} cannot be asked with absent: use not"
-            raise CompileError(rule.id, f"{path}.absent", why)
-        if not self._able(inner):
-            why = f"no rule infers {inner.name} with a value that fits this comparison"
-            raise CompileError(rule.id, f"{path}.fact", why)
-        if inner.name in self._stored:
-            return self._atom_slot(leaf)
-        return -1 - self._derived_slot(inner)
+        if leaf.name in SAME_FAULT:
+            return self._atom_slot(CountedFact(rule.id, leaf))
+        if leaf.name in self._inferring and leaf.name not in self._stored:
+            return -1 - self._derived_slot(leaf)
+        return self._atom_slot(leaf)
 
     def _atom_slot(self, atom: Atom) -> int:
         leaf = atom.leaf if isinstance(atom, CountedFact) else atom
@@ -303,18 +208,9 @@ class _Compiler:
     def _derived_slot(self, leaf: FactLeaf) -> int:
         key = leaf.model_dump_json(by_alias=True)
         if key not in self._derived:
-            self._derived[key] = len(self._asks)
-            self._asks.append(leaf)
+            self._derived[key] = len(self._derived)
+            self._asks.setdefault(leaf.name, []).append((self._derived[key], leaf))
         return self._derived[key]
-
-    def _able(self, leaf: FactLeaf) -> list[Rule]:
-        """The rules whose inferred value fulfils the leaf."""
-        found = []
-        for rule in self._inferring[leaf.name]:
-            infer = rule.remedier.spec.infer
-            if infer is not None and compares(leaf, infer.value) is Truth.TRUE:
-                found.append(rule)
-        return found
 
     def _compiled(
         self,
@@ -346,13 +242,8 @@ class _Compiler:
 
     def _infers(self, rule: Rule, atoms: int) -> tuple[int, ...]:
         infer = rule.remedier.spec.infer
-        if infer is None:
-            return ()
-        return tuple(
-            atoms + n
-            for n, leaf in enumerate(self._asks)
-            if leaf.name == infer.fact and compares(leaf, infer.value) is Truth.TRUE
-        )
+        asked = self._asks.get(infer.fact, ()) if infer is not None else ()
+        return tuple(atoms + n for n, leaf in asked if fits(leaf, rule))
 
 
 def _is_probe(atom: Atom) -> bool:

@@ -329,3 +329,42 @@ def test_one_fact_has_one_scope_and_stored_one_value() -> None:
     values = [a_rule("a", infer={**WIDE, "value": 1}), a_rule("b", infer={**WIDE, "value": 2})]
     assert refused(*values)["b"][0] == "spec.infer.value"
     assert refused(a_rule("a", infer={**WIDE, "value": False}))["a"][0] == "spec.infer.value"
+
+
+def test_reader_of_a_refused_rule_is_told_so_wherever_the_rule_was_refused() -> None:
+    """By its own leaves, by its neighbours, or because it is too wide to be compiled."""
+    wide = [{"any": [{"condition": {"type": f"T{n}{m}"}} for m in range(3)]} for n in range(4)]
+    for bad in ({"probe": {"name": "no.such", "above": 1}}, reads("no.such"), {"all": wide}):
+        rules = [
+            a_rule("bad", when=bad, infer={"fact": "d.a"}),
+            a_rule("middle", when=reads("d.a"), infer={"fact": "d.b"}),
+            a_rule("reader", when=reads("d.b")),
+            a_rule("good"),
+        ]
+        found = refused(*rules)
+        assert set(found) == {"bad", "middle", "reader"}
+        assert "a rule that infers d.b was refused" in found["reader"][1]
+
+
+def test_every_cycle_is_found_at_once_and_what_does_not_turn_stays() -> None:
+    rules = [
+        a_rule("a", when=reads("d.b"), infer={"fact": "d.a"}),
+        a_rule("b", when=reads("d.a"), infer={"fact": "d.b"}),
+        a_rule("c", when={"all": [reads("d.c"), reads("d.straight")]}, infer={"fact": "d.c"}),
+        a_rule("straight", infer={"fact": "d.straight"}),
+        a_rule("reader", when=reads("d.straight")),
+    ]
+    program = compile_program(rules)
+    assert {rule.id for rule in program.rules} == {"straight", "reader"}
+    assert sum("cycle" in error.message for error in program.rejected) == 2
+
+
+def test_thousands_of_bad_rules_cost_little_more_than_one() -> None:
+    """Each pass finds the faults of all rules: passes do not grow with the faults."""
+    bad = [
+        a_rule(f"bad{n}", when=reads(f"no.such{n}"), infer={"fact": f"d.f{n}"}) for n in range(300)
+    ]
+    readers = [a_rule(f"reader{n}", when=reads(f"d.f{n}")) for n in range(300)]
+    program = compile_program([*readers, *bad, a_rule("good")])
+    assert [rule.id for rule in program.rules] == ["good"]
+    assert len(program.rejected) == 600

@@ -1,0 +1,232 @@
+"""Derived facts: who infers them, who reads them, and which rules that makes unfit. Pure.
+
+A fact lives in one evaluation of one node (its rules stand in strata), or it is stored outside:
+when its scope is wider than the node, or when a rule keeps it after its evidence (`for`). Faults
+are found for all rules in one go, so that ten thousand bad rules cost little more than one.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
+from itertools import pairwise
+
+from kubenode.api.v1alpha1 import Expression
+from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, Leaf
+from kubenode.api.v1alpha1.noderemedier import Scope
+from rules.builtin import BUILTIN, near
+from rules.leaves.compare import compares
+from rules.rule import CompileError, Rule
+from rules.truth import Truth
+
+MOST_NEIGHBOURS = 50
+"""Derived facts that a misspelt name is compared with: it takes a while."""
+Inferring = Mapping[str, Sequence[Rule]]
+"""Derived fact to the rules that infer it."""
+
+
+def facts_of(rules: Iterable[Rule]) -> set[str]:
+    """The derived facts that `rules` infer."""
+    inferring = (rule.remedier.spec.infer for rule in rules)
+    return {infer.fact for infer in inferring if infer is not None}
+
+
+def stored_facts(rules: Iterable[Rule]) -> frozenset[str]:
+    """The derived facts that outlive one evaluation of one node: read from FactSet.inferred.
+
+    Those of a scope wider than Node, and those that some rule keeps after its evidence.
+    """
+    inferring = (rule.remedier.spec.infer for rule in rules)
+    return frozenset(
+        infer.fact
+        for infer in inferring
+        if infer is not None and (infer.scope is not Scope.NODE or infer.for_)
+    )
+
+
+def inferring(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
+    found: dict[str, list[Rule]] = {}
+    for rule in rules:
+        if (infer := rule.remedier.spec.infer) is not None:
+            found.setdefault(infer.fact, []).append(rule)
+    return found
+
+
+def leaves(rule: Rule) -> Iterator[tuple[str, Leaf | AbsentLeaf]]:
+    """Every leaf of evidence and guards, with its path."""
+    spec = rule.remedier.spec
+    yield from _walk(spec.when, "spec.when")
+    if spec.unless is not None:
+        yield from _walk(spec.unless, "spec.unless")
+
+
+def _walk(expression: Expression, path: str) -> Iterator[tuple[str, Leaf | AbsentLeaf]]:
+    if (leaf := expression.leaf) is not None:
+        yield path, leaf
+    op = "all" if expression.all is not None else "any" if expression.any is not None else "not"
+    for n, member in enumerate(expression.members):
+        yield from _walk(member, f"{path}.{op}" + ("" if op == "not" else f"[{n}]"))
+
+
+def faults(rules: Sequence[Rule], spoiled: Iterable[str]) -> dict[str, CompileError]:
+    """The first fault of each rule that its neighbours make, by rule id.
+
+    spoiled  facts of rules that were refused before
+    """
+    by_fact, stored, lost = inferring(rules), stored_facts(rules), set(spoiled)
+    neighbours: dict[str, list[str]] = {}
+    for fact in by_fact:
+        neighbours.setdefault(_group(fact), []).append(fact)
+    found: dict[str, CompileError] = {}
+    for rule in rules:
+        for path, why in (*_alone(rule, by_fact, stored), *_reads(rule, by_fact, neighbours, lost)):
+            found.setdefault(rule.id, CompileError(rule.id, path, why))
+    found |= _of_cycles([rule for rule in rules if rule.id not in found])
+    return _spread(rules, found, lost)
+
+
+def _alone(rule: Rule, by_fact: Inferring, stored: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """One fact has one scope, and one value if it is stored: it has one place to be."""
+    infer = rule.remedier.spec.infer
+    first = by_fact[infer.fact][0] if infer is not None else rule
+    theirs = first.remedier.spec.infer
+    if infer is None or theirs is None or first is rule:
+        return
+    if infer.scope is not theirs.scope:
+        why = f"{infer.fact} has scope {theirs.scope} in rule {first.id}: use another name"
+        yield "spec.infer.scope", why
+    if infer.fact in stored and infer.value != theirs.value:
+        why = f"{infer.fact} is {theirs.value} in rule {first.id}: name another fact"
+        yield "spec.infer.value", why
+
+
+def _group(fact: str) -> str:
+    return fact.partition(".")[0]
+
+
+def _reads(
+    rule: Rule, by_fact: Inferring, neighbours: Mapping[str, Sequence[str]], lost: Container[str]
+) -> Iterator[tuple[str, str]]:
+    """neighbours  derived facts by their group, the word before the dot"""
+    for path, leaf in leaves(rule):
+        inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
+        if not isinstance(inner, FactLeaf) or inner.name in BUILTIN or inner.name in lost:
+            continue
+        if inner.name not in by_fact:
+            beside = neighbours.get(_group(inner.name), ())[:MOST_NEIGHBOURS]
+            alike = near(inner.name, (*BUILTIN, *beside))
+            why = f"{inner.name!r} is no built-in fact and no rule infers it{alike}"
+            yield f"{path}.fact.name", why
+        elif isinstance(leaf, AbsentLeaf):
+            why = f"derived fact {inner.name} cannot be asked with absent: use not"
+            yield f"{path}.absent", why
+        elif not any(fits(inner, other) for other in by_fact[inner.name]):
+            why = f"no rule infers {inner.name} with a value that fits this comparison"
+            yield f"{path}.fact", why
+
+
+def fits(leaf: FactLeaf, rule: Rule) -> bool:
+    """Whether `leaf` holds of the value that `rule` infers."""
+    infer = rule.remedier.spec.infer
+    return infer is not None and compares(leaf, infer.value) is Truth.TRUE
+
+
+def _spread(
+    rules: Sequence[Rule], found: dict[str, CompileError], lost: set[str]
+) -> dict[str, CompileError]:
+    """With the readers of what is lost: `not fact` must not come true because a rule is gone."""
+    readers: dict[str, list[tuple[Rule, str]]] = {}
+    for rule in rules:
+        for path, leaf in leaves(rule):
+            inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
+            if isinstance(inner, FactLeaf):
+                readers.setdefault(inner.name, []).append((rule, path))
+    queue = sorted(lost | facts_of(rule for rule in rules if rule.id in found))
+    while queue:
+        fact = queue.pop()
+        for rule, path in readers.pop(fact, ()):
+            if rule.id not in found:
+                why = f"a rule that infers {fact} was refused: it would read too little"
+                found[rule.id] = CompileError(rule.id, f"{path}.fact.name", why)
+                queue += facts_of([rule])
+    return found
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+def _facts_read(rule: Rule, known: Iterable[str]) -> list[str]:
+    inner = (x.leaf if isinstance(x, AbsentLeaf) else x for _, x in leaves(rule))
+    names = {x.name for x in inner if isinstance(x, FactLeaf)}
+    return sorted(names.intersection(known))
+
+
+def _below(rules: Sequence[Rule]) -> dict[str, list[str]]:
+    """Each fact to the facts that the rules which infer it read."""
+    by_fact = inferring(rules)
+    return {
+        fact: [name for rule in those for name in _facts_read(rule, by_fact)]
+        for fact, those in by_fact.items()
+    }
+
+
+def _of_cycles(rules: Sequence[Rule]) -> dict[str, CompileError]:
+    """For each cycle an error of the first rule on it."""
+    found: dict[str, CompileError] = {}
+    by_fact, place = inferring(rules), {rule.id: n for n, rule in enumerate(rules)}
+    for facts in cycles(_below(rules)):
+        why = f"derived facts form a cycle: {' -> '.join(facts)}; a fact cannot prove itself"
+        on_it = [
+            rule
+            for fact, below in pairwise(facts)
+            for rule in by_fact[fact]
+            if _facts_read(rule, (below,))
+        ]
+        first = min(on_it, key=lambda rule: place[rule.id])
+        found.setdefault(first.id, CompileError(first.id, "spec.when", why))
+    return found
+
+
+def cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Cycles that a walk through the graph meets, each from a fact back to itself.
+
+    Without one edge of each of them there is none left.
+    """
+    found: list[list[str]] = []
+    done: set[str] = set()
+    for root in below:
+        if root in done:
+            continue
+        path, place = [root], {root: 0}
+        todo = [iter(below[root])]
+        while todo:
+            name = next(todo[-1], None)
+            if name is None:
+                todo.pop()
+                last = path.pop()
+                del place[last]
+                done.add(last)
+            elif name in place:
+                found.append([*path[place[name] :], name])
+            elif name not in done:
+                place[name] = len(path)
+                path.append(name)
+                todo.append(iter(below[name]))
+    return found
+
+
+def levels(rules: Sequence[Rule]) -> dict[str, int]:
+    """Stratum of each rule by id: one above the highest fact that it reads in its own evaluation.
+
+    All rules that infer one fact share a stratum: the fact is finished after it. There is no cycle.
+    """
+    here = inferring(rules).keys() - stored_facts(rules)
+    below, level = _below(rules), dict[str, int]()
+    for fact in TopologicalSorter(below).static_order():
+        level[fact] = max((level[name] for name in below[fact] if name in here), default=-1) + 1
+
+    def of_rule(rule: Rule) -> int:
+        infer = rule.remedier.spec.infer
+        if infer is not None and infer.fact in here:
+            return level[infer.fact]
+        return max((level[name] for name in _facts_read(rule, here)), default=-1) + 1
+
+    return {rule.id: of_rule(rule) for rule in rules}
