@@ -1,16 +1,19 @@
 """YAML files of people, with the place of every field: `file:line:col`.
 
-A file is read twice: plainly for the data, and with marks for the places. Lines and columns count
-from 1, as editors do.
+A file is read plainly for the data, and again with marks when somebody asks for a place, or when it
+cannot be read. Lines and columns count from 1, as editors do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from kubenode.cli import plain_yaml
 
 SUFFIXES = (".yaml", ".yml")
 TESTS = (".test.yaml", ".test.yml")
@@ -23,13 +26,25 @@ class Unreadable(Exception):
     """A file that is no YAML, or is not there: `place: what, remedy`."""
 
 
+class Marks:
+    """The documents of a text as nodes that know their lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def all(self) -> list[Any]:
+        return list(YAML(typ="rt", pure=True).load_all(self._text))
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One YAML document. `data` is plain, `marked` knows the lines of the same nodes."""
+    """One YAML document, the `number`th of those that `marks` knows. `data` is plain."""
 
     path: Path
     data: Any
-    marked: Any
+    marks: Marks
+    number: int
 
     def where(self, field: Field) -> str:
         """The place of `field`; of one that is missing, the place of what should contain it."""
@@ -38,7 +53,7 @@ class Document:
 
     def place(self, field: Field) -> tuple[int, int]:
         """Line and column of what `where` names."""
-        line, column = _place(self.marked, field)
+        line, column = _place(self.marks.all[self.number], field)
         return line + 1, column + 1
 
 
@@ -70,8 +85,7 @@ def read(path: Path) -> Iterator[Document]:
     """Every document of the file that is not empty. Raises Unreadable."""
     try:
         text = path.read_text(encoding="utf-8")
-        plain = list(YAML(typ="safe", pure=True).load_all(text))
-        marked = list(YAML(typ="rt", pure=True).load_all(text))
+        plain = _plain(text)
     except (OSError, UnicodeDecodeError) as error:
         raise Unreadable(
             f"{path}: cannot be read: {error}; it must be a text file in UTF-8"
@@ -80,9 +94,18 @@ def read(path: Path) -> Iterator[Document]:
         raise Unreadable(_broken(path, error)) from error
     except YAMLError as error:
         raise Unreadable(f"{path}: no YAML: {error}") from error
-    for data, marks in zip(plain, marked, strict=True):
+    marks = Marks(text)
+    for number, data in enumerate(plain):
         if data is not None:
-            yield Document(path, data, marks)
+            yield Document(path, data, marks, number)
+
+
+def _plain(text: str) -> list[Any]:
+    """Every document, None for an empty one. Raises YAMLError of ruamel."""
+    try:
+        return plain_yaml.load_all(text)
+    except plain_yaml.Otherwise:
+        return list(YAML(typ="safe", pure=True).load_all(text))
 
 
 def _broken(path: Path, error: MarkedYAMLError) -> str:
