@@ -39,7 +39,6 @@ from remedy.registry.engine import Engine
 from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import Registry
 from remedy.registry.reporter import Reporter
-from remedy.registry.select import wanted
 from remedy.remedier.choice import shortest_max_age
 from remedy.remedier.controller import Remedier, past_of
 from remedy.remedier.evaluator import Evaluator
@@ -295,9 +294,7 @@ class RemedyOperator:
         return self._jobs_of(new.spec.node_name, None, None)
 
     def _rules_loaded(self) -> None:
-        frozen = wanted(self.remediers.cache.values(), self.jobs.cache.values()).frozen
-        loaded = {i: rule for i, rule in frozen.items() if self.rules.is_loaded(i)}
-        self.facts.rules_loaded({**loaded, **self.rules.active()})
+        self.facts.rules_loaded(self.rules.loaded_rules())
         self.facts.shortest_max_age = shortest_max_age(self.rules.active().values())
         for node in self.nodes.cache:
             self.remedier.queue.add(node)

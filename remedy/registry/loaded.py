@@ -15,14 +15,14 @@ class Loaded:
     """good     the last good version of every rule that is there, loaded now or not (Off)
     running  by name, the versions that may make jobs
     why      by name, why the newest version is not among them
-    ids      of everything that is loaded, versions of open jobs too
+    taken    by id, everything that is loaded, versions that open jobs follow too
     seen     by name, the generation that this speaks of
     """
 
     good: Good = field(default_factory=dict)
     running: Good = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
-    ids: frozenset[str] = frozenset()
+    taken: Mapping[str, NodeRemedier] = field(default_factory=dict)
     seen: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -82,6 +82,6 @@ def outcome(
         good={n: r for n, r in {**good, **newest}.items() if n in seen},
         running=running,
         why=why,
-        ids=frozenset(taken),
+        taken=taken,
         seen=seen,
     )

@@ -68,12 +68,15 @@ class _Index:
         self._keys = keys
         self._of: dict[str, Class] = {}
         self.counts: Counter[Class] = Counter()
+        self.version = 0
+        """Another one whenever some count is."""
 
     def put(self, name: str, node: Node | None) -> None:
         new = self._class(node) if node is not None else None
         old = self._of.get(name)
         if new == old:
             return
+        self.version += 1
         if old is not None:
             del self._of[name]
             self.counts[old] -= 1
@@ -92,13 +95,21 @@ class _Index:
         return {key: value for key, value in pairs if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """version  of the rule, and of the index that was counted from"""
+
+    version: tuple[str, int, _Index, int]
+    size: Size
+
+
 class Reach:
     """`size` of a rule is known after `follow` has been given it."""
 
     def __init__(self, nodes: Informer[Node], clock: Clock) -> None:
         self._nodes, self._clock = nodes, clock
         self._indexes: dict[tuple[str, ...], _Index] = {}
-        self._sizes: dict[str, Size] = {}
+        self._counted: dict[str, _Counted] = {}
         nodes.add_handler(self._changed)
 
     @property
@@ -107,7 +118,8 @@ class Reach:
 
     def size(self, name: str) -> Size:
         """Of the rule called so, as it was when it was last followed."""
-        return self._sizes.get(name, Size())
+        known = self._counted.get(name)
+        return known.size if known is not None else Size()
 
     async def follow(self, rules: Iterable[NodeRemedier]) -> None:
         """Count `rules`, and no others from now on; the loop has its turns meanwhile."""
@@ -117,10 +129,14 @@ class Reach:
             del self._indexes[keys]
         for keys in used - self._indexes.keys():
             await self._build(keys)
-        sizes = {}
+        found = {}
         for name, (rule, keys) in wanted.items():
-            sizes[name] = await self._counted(rule, self._indexes[keys])
-        self._sizes = sizes
+            index, known = self._indexes[keys], self._counted.get(name)
+            version = (rule.metadata.uid, rule.metadata.generation, index, index.version)
+            if known is None or known.version != version:
+                known = _Counted(version, await self._count(rule, index))
+            found[name] = known
+        self._counted = found
 
     async def _build(self, keys: tuple[str, ...]) -> None:
         index = self._indexes[keys] = _Index(keys)  # changes of nodes reach it from now on
@@ -129,7 +145,7 @@ class Reach:
             if n % TURN == TURN - 1:
                 await self._clock.sleep(0)
 
-    async def _counted(self, rule: NodeRemedier, index: _Index) -> Size:
+    async def _count(self, rule: NodeRemedier, index: _Index) -> Size:
         via = _via(rule)
         nodes = replaceable = 0
         for n, ((values, paths), count) in enumerate(list(index.counts.items())):

@@ -18,13 +18,13 @@ from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder
-from remedy.job.model import Job
 from remedy.registry import quarantine
+from remedy.registry.jobs import JobLedger
 from remedy.registry.loaded import Loaded, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
 from remedy.registry.quarantine import Dispute
 from remedy.registry.reach import Reach
-from remedy.registry.select import Digests, id_of, needs_its_rule, wanted
+from remedy.registry.select import Digests, id_of, wanted
 from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
@@ -86,7 +86,7 @@ class Registry:
         self._active: dict[str, NodeRemedier] = {}
         self._disputes: dict[str, Dispute] = {}
         self._matches, self._reach = Matches(), Reach(nodes, clock)
-        self._digests = Digests()
+        self._digests, self._ledger = Digests(), JobLedger()
         self._first = True
         self._dirty = asyncio.Event()
         self._told: dict[str, tuple[int, str]] = {}
@@ -99,6 +99,10 @@ class Registry:
         """Rules that may make jobs, by rule id; frozen rules of open jobs are not among them."""
         return self._active
 
+    def loaded_rules(self) -> Mapping[str, NodeRemedier]:
+        """Everything that is loaded, by rule id: active rules and those that open jobs follow."""
+        return self._now.taken
+
     def good(self, name: str) -> NodeRemedier | None:
         """The last good version of a rule, to be kept over a restart."""
         return self._now.good.get(name)
@@ -109,7 +113,7 @@ class Registry:
         return self._engine.trouble
 
     def is_loaded(self, version: str) -> bool:
-        return version in self._now.ids
+        return version in self._now.taken
 
     def shortest_max_age(self) -> timedelta:
         ages = [
@@ -141,6 +145,7 @@ class Registry:
             would_reach=size.nodes,
             with_replace_path=size.with_replace_path,
             fleet=self._reach.fleet,
+            jobs=self._ledger.counts(name),
         )
 
     def knows(self, rule: NodeRemedier) -> bool:
@@ -164,7 +169,7 @@ class Registry:
             self._now = Loaded(good=await self._remembered())
         rules = list(self._remediers.cache.values())
         good = still_there(self._now.good, rules)
-        want = wanted(rules, self._jobs.cache.values())
+        want = wanted(rules, self._ledger.following())
         faults = await self._engine.faults(list(want.newest.values()))
         refused = {**faults, **want.refused}
         asked = to_load(want, good, refused)
@@ -203,7 +208,7 @@ class Registry:
             "rules loaded",
             extra={
                 "active": len(self._active),
-                "frozen": len(now.ids - self._active.keys()),
+                "frozen": len(now.taken) - len(self._active),
                 "refused": sorted(now.why),
             },
         )
@@ -298,6 +303,7 @@ class Registry:
     def _job_changed(
         self, name: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
     ) -> None:
+        self._ledger.changed(old, new)
         job = new or old
         reference = job.spec.remedier if job is not None else None
         if reference is None:
@@ -306,7 +312,7 @@ class Registry:
             self._changed(reference.name)
         # A job of a version that is not loaded could not be judged.
         version = rule_id(reference.name, reference.generation)
-        if new is not None and not self.is_loaded(version) and needs_its_rule(Job.of(new)):
+        if new is not None and not self.is_loaded(version) and self._ledger.follows(name):
             self._dirty.set()
 
     def _changed(self, name: str) -> None:

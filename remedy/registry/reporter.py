@@ -35,9 +35,7 @@ class Reporter:
         rule = self.remediers.get(name)
         if rule is None or not self.registry.knows(rule):
             return DONE  # the load that is on its way calls again
-        status = status_of(
-            rule, self.registry.standing(rule), self.jobs.by("remedier", name), self.clock.now()
-        )
+        status = status_of(rule, self.registry.standing(rule), self.clock.now())
         patch = merge_patch(rule.status.to_dict(), status.to_dict())
         if not patch:
             return DONE

@@ -3,13 +3,12 @@
 No value in it ticks: it is written when something happened, not because time passed.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.share import share_of
-from kubenode.api.v1alpha1 import JobPhase, Mode, NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import (
     JobCounts,
     NodeRemedierStatus,
@@ -30,6 +29,7 @@ class Standing:
     loaded_hash  of the version that is loaded, the last good one; None for none
     would_reach  nodes that it selects, and how many of them could be replaced
     fleet        all nodes
+    jobs         its jobs by how they ended
     """
 
     phase: RemedierPhase
@@ -41,6 +41,7 @@ class Standing:
     would_reach: int = 0
     with_replace_path: int = 0
     fleet: int = 0
+    jobs: JobCounts = field(default_factory=JobCounts)
 
 
 def phase_of(rule: NodeRemedier, why: str, quarantined: str) -> RemedierPhase:
@@ -51,9 +52,7 @@ def phase_of(rule: NodeRemedier, why: str, quarantined: str) -> RemedierPhase:
     return RemedierPhase.QUARANTINED if quarantined else RemedierPhase.ACTIVE
 
 
-def status_of(
-    rule: NodeRemedier, standing: Standing, jobs: Iterable[RemedyOperationJob], now: datetime
-) -> NodeRemedierStatus:
+def status_of(rule: NodeRemedier, standing: Standing, now: datetime) -> NodeRemedierStatus:
     old = rule.status
     conditions = [c for c in old.conditions if c.type not in OURS]
     if rule.spec.mode is not Mode.OFF:
@@ -83,7 +82,7 @@ def status_of(
             "phase": standing.phase,
             "matching": standing.matching,
             "would_reach": _would_reach(rule, standing),
-            "jobs": counts(jobs),
+            "jobs": standing.jobs,
             "last_match_time": standing.last_match or old.last_match_time,
             "compiled_hash": standing.loaded_hash,
             "conditions": conditions,
@@ -117,28 +116,6 @@ def _safe_size(rule: NodeRemedier, standing: Standing) -> tuple[bool, str, str]:
 
 COMPILED, ENGINES_AGREE, SAFE_SIZE = "Compiled", "EnginesAgree", "SafeSize"
 OURS = frozenset({COMPILED, ENGINES_AGREE, SAFE_SIZE})
-
-
-def counts(jobs: Iterable[RemedyOperationJob]) -> JobCounts:
-    found = JobCounts()
-    for job in jobs:
-        if job.spec.mode in (Mode.DRY_RUN, Mode.OFF):
-            continue
-        match job.status.phase:
-            case JobPhase.SUCCEEDED:
-                found.succeeded += 1
-            case JobPhase.FAILED:
-                found.failed += 1
-            case JobPhase.CANCELLED:
-                found.cancelled += 1
-            case JobPhase.NEEDS_HUMAN:
-                found.needs_human += 1
-            case JobPhase.SHADOWED:
-                pass
-            case _:
-                found.running += 1
-        found.relapsed += bool(job.spec.previous)
-    return found
 
 
 def _condition(
