@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import durable_rules_engine
 
@@ -64,10 +65,10 @@ class Between:
     def __init__(self) -> None:
         self.real = ChildProcess(CHILD)
 
-    def asks(self, request: dict[str, object]) -> dict[str, object]:
+    def asks(self, request: dict[str, Any]) -> dict[str, Any]:
         return request
 
-    def says(self, answer: dict[str, object]) -> dict[str, object]:
+    def says(self, answer: dict[str, Any]) -> dict[str, Any]:
         return answer
 
     def send(self, data: bytes, seconds: float) -> None:

@@ -88,7 +88,8 @@ class Oracle:
                 if answer is None or now - answer.answered_at >= leaf.max_age:
                     return None
                 return _above(leaf.above, answer.value)
-        raise AssertionError(f"the oracle cannot read {leaf!r}")
+            case _:
+                raise AssertionError(f"the oracle cannot read {leaf!r}")
 
     def _condition(self, leaf: ConditionLeaf) -> Three:
         fact = self._facts.conditions.get(leaf.type)

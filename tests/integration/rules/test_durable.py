@@ -13,34 +13,18 @@ import pytest
 from hypothesis import given, settings
 from support.clock import T0
 from support.rules_builders import STATUSES, a_condition, a_node, a_rule, programs, status_facts
+from support.rules_engines import CHILD, Between, Children
 
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Agreement, Diagnoser
 from rules.engines.durable import EVALUATE_SECONDS
-from rules.engines.talk import HEAD, Child
+from rules.engines.talk import HEAD
 from rules.program import Rule
 from rules.truth import Truth
 
 pytestmark = pytest.mark.integration
-CHILD = "rules.engines.child"
 PROGRAMS = int(os.environ.get("KUBENODE_FUZZ_PROGRAMS", "60"))
 """Random programs per run; more for a longer fuzz."""
-
-
-class Children:
-    """Starts children and remembers them, to be killed and frozen."""
-
-    def __init__(self) -> None:
-        self.all: list[ChildProcess] = []
-
-    def __call__(self) -> Child:
-        child = ChildProcess(CHILD)
-        self.all.append(child)
-        return child
-
-    @property
-    def pid(self) -> int:
-        return self.all[-1].pid
 
 
 @pytest.fixture
@@ -195,29 +179,16 @@ def test_child_ends_with_its_parent_and_dumps_no_core(bare: ChildProcess) -> Non
     assert bare._process.wait(5) == 0
 
 
-class Altered:
+class Altered(Between):
     """A child whose program lost one term on its way."""
 
-    def __init__(self) -> None:
-        self._real = ChildProcess(CHILD)
-
-    def send(self, data: bytes, seconds: float) -> None:
-        request = json.loads(data[HEAD.size :])
+    def asks(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["op"] == "load":
             rules = request["rulesets"][0]["rules"]
-            name = next(iter(rules))
-            pattern = rules[name]["all"][0]["m"]["$and"]
+            pattern = rules[next(iter(rules))]["all"][0]["m"]["$and"]
             if len(pattern) > 2:
                 pattern.pop()
-            body = json.dumps(request).encode()
-            data = HEAD.pack(len(body)) + body
-        self._real.send(data, seconds)
-
-    def receive(self, length: int, seconds: float) -> bytes:
-        return self._real.receive(length, seconds)
-
-    def kill(self) -> None:
-        self._real.kill()
+        return request
 
 
 def test_canary_refuses_an_altered_program_and_names_the_rule() -> None:
