@@ -23,6 +23,12 @@ class Findings(StrEnum):
     SARIF = "sarif"
 
 
+class Page(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 class Engines(StrEnum):
     BOTH = "both"
     REFERENCE = "reference"
@@ -298,3 +304,24 @@ def record(
         except ValueError as error:
             raise Refusal(f"--for: {error}", Exit.USAGE) from error
     raise typer.Exit(run(command(kubeconfig, context, out=out, lasts=lasts)))
+
+
+@rules_app.command("coverage")
+def coverage(
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="FOLDER", help="The vendors' tables.")
+    ] = None,
+    output: Annotated[Page, typer.Option("--output", "-o")] = Page.TABLE,
+) -> None:
+    """Say which row of the vendors' tables is served by which rule."""
+    from kubenode.cli.coverage import command
+    from kubenode.cli.exits import explained
+
+    with explained():
+        match output:
+            case Page.TABLE:
+                raise typer.Exit(command(data=data, output="table"))
+            case Page.JSON:
+                raise typer.Exit(command(data=data, output="json"))
+            case Page.MARKDOWN:
+                raise typer.Exit(command(data=data, output="markdown"))

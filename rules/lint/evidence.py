@@ -50,6 +50,37 @@ def remarks(rule: NodeRemedier, inferred: Inferred, conditions: frozenset[str]) 
     if acts:
         for place in evidence:
             yield from _acting_on(place)
+    for number, rung in enumerate(spec.ladder or []):
+        if rung.verify.cleared is not None:
+            path = f"spec.ladder[{number}].verify.cleared"
+            yield from _proof(list(places(rung.verify.cleared, path)), conditions)
+
+
+def _proof(cleared: list[Place], conditions: frozenset[str]) -> Iterator[Remark]:
+    """What is asked in place of the evidence's end: health, and no guard."""
+    for place in cleared:
+        leaf = place.leaf
+        if name := _guard(leaf):
+            yield (
+                place.path,
+                "guard-in-evidence",
+                f"{name} is a guard and no proof: when it changes, the node would count as healed:"
+                " ask for what is so when the fault is gone",
+            )
+        elif isinstance(leaf, ConditionLeaf):
+            ill = leaf.type in KNOWN and leaf.status != _healthy(leaf)
+            if ill and not place.negated:
+                yield (
+                    f"{place.path}.status",
+                    "polarity",
+                    f"{leaf.type} is healthy when {_healthy(leaf)}: the repair would be proven by"
+                    " the fault: check the status",
+                )
+            yield from _known(place, leaf, conditions)
+
+
+def _healthy(leaf: ConditionLeaf) -> str:
+    return "True" if leaf.type in HEALTHY_WHEN_TRUE else "False"
 
 
 def _guards_taken_for_evidence(evidence: list[Place], inferred: Inferred) -> Iterator[Remark]:
@@ -123,17 +154,13 @@ def _text(expression: Expression) -> str:
 
 
 def _condition(place: Place, leaf: ConditionLeaf, conditions: frozenset[str]) -> Iterator[Remark]:
-    healthy = "True" if leaf.type in HEALTHY_WHEN_TRUE else "False"
-    if leaf.type not in KNOWN and leaf.type not in conditions:
-        meant = near(leaf.type, conditions)
-        hint = f"did you mean {meant}?" if meant else "check the spelling, or is it your own?"
-        yield f"{place.path}.type", "unknown-condition", f"{leaf.type} is not known: {hint}"
-    elif leaf.type in KNOWN and leaf.status == healthy and not place.negated and place.alone:
+    yield from _known(place, leaf, conditions)
+    if leaf.type in KNOWN and leaf.status == _healthy(leaf) and not place.negated and place.alone:
         yield (
             f"{place.path}.status",
             "polarity",
-            f"{leaf.type} is healthy when {healthy}: the rule would match healthy nodes: check the"
-            " status",
+            f"{leaf.type} is healthy when {leaf.status}: the rule would match healthy nodes: check"
+            " the status",
         )
     if leaf.max_age.total_seconds() > LONGEST_AGE_S:
         yield (
@@ -142,6 +169,13 @@ def _condition(place: Place, leaf: ConditionLeaf, conditions: frozenset[str]) ->
             f"a report of {leaf.type} counts for {format_duration(leaf.max_age)} after its detector"
             " died: write a few heartbeats, such as 15m",
         )
+
+
+def _known(place: Place, leaf: ConditionLeaf, conditions: frozenset[str]) -> Iterator[Remark]:
+    if leaf.type not in KNOWN and leaf.type not in conditions:
+        meant = near(leaf.type, conditions)
+        hint = f"did you mean {meant}?" if meant else "check the spelling, or is it your own?"
+        yield f"{place.path}.type", "unknown-condition", f"{leaf.type} is not known: {hint}"
 
 
 def _acting_on(place: Place) -> Iterator[Remark]:

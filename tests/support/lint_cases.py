@@ -186,6 +186,32 @@ CASES = (
         ({"when": {"all": [LIVE, leaf("fact", name="zone.sameFault", below=3.0)]}},),
     ),
     Case(
+        "guard-in-evidence",
+        "spec.ladder[0].verify.cleared.not.fact",
+        {"ladder": ladder(RESTART, cleared={"not": leaf("fact", name="node.foreignOwner")})},
+        ({"ladder": ladder(RESTART, cleared=leaf("fact", name="node.ready"))},),
+    ),
+    Case(
+        "polarity",
+        "spec.ladder[0].verify.cleared.condition.status",
+        {"ladder": ladder(RESTART, cleared=leaf("condition", type="KubeletUnhealthy"))},
+        (
+            {"ladder": ladder(RESTART, cleared=leaf("condition", type="Ready"))},
+            {"ladder": ladder(RESTART, cleared={"not": LIVE})},
+            {
+                "ladder": ladder(
+                    RESTART, cleared=leaf("condition", type="DiskPressure", status="False")
+                )
+            },
+        ),
+    ),
+    Case(
+        "unknown-condition",
+        "spec.ladder[0].verify.cleared.condition.type",
+        {"ladder": ladder(RESTART, cleared=leaf("condition", type="Redy"))},
+        (),
+    ),
+    Case(
         "evidence-in-guards",
         "spec.unless.any[0].condition",
         {"when": {"all": [LIVE, OOPS]}, "unless": {"any": [LIVE]}},
