@@ -168,11 +168,11 @@ def _no_host_event(
     closed = [e for e in facts.host_events if hostevent.fits(in_any_phase, e)]
     closed = [e for e in closed if e.phase in hostevent.CLOSED]
     last = max((e.last_seen for e in closed), default=DAWN)
-    if last + wanted > now:
-        return _lasted(reading, last + wanted, wanted, now)
     flips_at = earliest(reading.flips_at, silent_at)
+    if last + wanted > now:
+        return _lasted(replace(reading, flips_at=flips_at), last + wanted, wanted, now)
     # An Expired one ended some time after it was last seen: when, nobody wrote down.
     if wanted and any(e.phase == "Expired" for e in closed):
         evidence = f"{reading.evidence}, but since when one is expired is not known"
-        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence, flips_at=None)
+        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence)
     return replace(reading, truth=Truth.TRUE, flips_at=flips_at)

@@ -63,9 +63,10 @@ def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> Reading:
     if answer.value is None:
         failed = f"probe {leaf.name} failed, or its answer does not have it"
         return Reading(Truth.UNKNOWN, failed, None, source, answer.answered_at)
-    truth = compares(leaf, answer.value)
-    known = "" if truth is not Truth.UNKNOWN else f": {answer.value!r} cannot be compared so"
-    says = f"{describe(leaf)}{known}"
+    truth, says = compares(leaf, answer.value), describe(leaf)
+    if truth is Truth.UNKNOWN:
+        says = f"{says}: {answer.value!r} cannot be compared so"
+        return Reading(truth, says, answer.value, source, answer.answered_at)
     return Reading(truth, says, answer.value, source, answer.answered_at, old_at)
 
 

@@ -23,12 +23,13 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
         return Reading(Truth.UNKNOWN, silent, fact.status, SOURCE, fact.heard)
     if fact.settles is not None and now < fact.settles:
         reset = f"{says}, but only since its reporter started anew"
-        flips_at = min(fact.settles, silent_at)
-        return Reading(Truth.UNKNOWN, reset, fact.status, SOURCE, fact.heard, flips_at)
+        settles_at = fact.settles if fact.settles < silent_at else None
+        return Reading(Truth.UNKNOWN, reset, fact.status, SOURCE, fact.heard, settles_at)
     truth, held_at = Truth.TRUE, fact.since + leaf.for_
+    if fact.status != leaf.status and fact.status not in ("True", "False"):
+        return Reading(Truth.UNKNOWN, says, fact.status, SOURCE, fact.heard)
     if fact.status != leaf.status:
-        undecided = fact.status not in ("True", "False")
-        truth = Truth.UNKNOWN if undecided else Truth.FALSE
+        truth = Truth.FALSE
     elif not says_so(leaf, fact):
         truth, says = Truth.FALSE, f"{says}: another reason or message"
     elif now < held_at:
