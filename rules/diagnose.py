@@ -199,10 +199,9 @@ class Diagnoser:
             until, read_now = self._read(slots, facts, now, until, vector)
             vector = vector if read_now == vector else read_now
         look = _Node(facts, now, until, vector, selection)
-        if vector == known.vector and known.said is not None:
-            look.said = known.said if known.said.quiet else None
-        else:
-            look.said = self._shares.get((vector, selection))
+        same = known.said if vector == known.vector else None
+        said = same or self._shares.get((vector, selection))
+        look.said = said if said is not None and said.quiet else None
         return look
 
     def _read(
@@ -231,15 +230,18 @@ class Diagnoser:
         return Case(look.vector, look.selection.numbers, before)
 
     def _shared(self, look: _Node, answers: Answers) -> _Said:
+        """One object for all nodes of which the same is said, also where it has to be asked."""
+        key = look.vector, look.selection
+        shared = self._shares.get(key)
+        if shared is not None and shared.answers == answers:
+            return shared
         matches = look.selection.ordered(answers.matches)
         true = tuple(n for n, match in enumerate(matches) if match.evidence is Truth.TRUE)
-        quiet = not answers.acting and not answers.unchecked
-        said = _Said(answers, matches, quiet, true)
+        said = _Said(answers, matches, not answers.acting and not answers.unchecked, true)
         self._first.setdefault(look.selection, answers)
-        if quiet:
-            self._shares[look.vector, look.selection] = said
-            while len(self._shares) > MOST_SHARED:
-                self._shares.popitem(last=False)
+        self._shares[key] = said
+        while len(self._shares) > MOST_SHARED:
+            self._shares.popitem(last=False)
         return said
 
     def _told(self, look: _Node, now: datetime) -> Diagnosis:

@@ -119,6 +119,8 @@ class Chain:
         before = self._case.before
         even = not quarantined and (answered or not second)
         if before is not None and not before.unchecked and even:
+            if not self._known:
+                return before
             label = Agreement.AGREED if second else Agreement.UNCHECKED
             matches = list(before.matches)
             for number, verdict in self._known.items():

@@ -184,10 +184,9 @@ def test_successor_that_does_not_start_leaves_the_old_child_at_work(children: Ch
 
 
 def test_child_may_not_take_the_machine_s_memory(children: Children) -> None:
-    child = children()
-    child.receive(4, 20)
-    limits = Path(f"/proc/{child.pid}/limits").read_text()
-    child.kill()
+    children().receive(4, 20)
+    limits = Path(f"/proc/{children.pid}/limits").read_text()
+    children.all[0].kill()
     space = next(line for line in limits.splitlines() if line.startswith("Max address space"))
     assert int(space.split()[3]) <= 2 * 1024**3
 

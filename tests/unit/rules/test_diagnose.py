@@ -5,14 +5,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import T0
 from support.rules_builders import a_condition, a_node, a_rule, seconds
 from support.rules_engines import Second, diagnoser_with
 
-from rules.diagnose import Diagnoser, Diagnosis
+from rules.diagnose import Agreement, Diagnoser, Diagnosis
 from rules.facts import EventFact, FactSet
+from rules.truth import Truth
 
 RULES: list[dict[str, Any]] = [
     {"condition": {"type": "Fault", "for": "30s", "maxAge": "60s"}},
@@ -48,6 +49,32 @@ def test_heartbeat_is_not_looked_at_again() -> None:
     assert again.matches is first.matches
 
 
+def test_heartbeat_is_not_looked_at_again_without_a_second_engine_either() -> None:
+    diagnoser = Diagnoser()
+    diagnoser.load([a_rule(f"r{n}", when=when) for n, when in enumerate(RULES)])
+    first = diagnoser.diagnose([heartbeat(0)], T0)[0]
+    assert {match.agreement for match in first.matches} == {Agreement.UNCHECKED}
+    evaluated = diagnoser.check.stats.unchecked
+    again = diagnoser.diagnose([heartbeat(10)], T0 + seconds(10))[0]
+    assert again.matches is first.matches
+    assert diagnoser.check.stats.unchecked == evaluated
+
+
+def test_nodes_that_say_the_same_share_one_answer_and_match_with_readings_of_their_own() -> None:
+    diagnoser = a_diagnoser()
+    well = [replace(heartbeat(0), node=f"n{n}") for n in range(2)]
+    one, other = diagnoser.diagnose(well, T0)
+    assert one.matches is other.matches
+    ill = [
+        replace(a_node(a_condition(since=T0 - seconds(60), message=f"of {n}")), node=f"n{n}")
+        for n in range(2)
+    ]
+    one, other = diagnoser.diagnose(ill, T0)
+    assert one.matches[0].evidence is Truth.TRUE
+    assert one.matches[0] == other.matches[0]
+    assert one.matches[0].readings
+
+
 CHANGES: dict[str, dict[str, Any]] = {
     "label": {"labels": {"pool": "gpu"}},
     "taint": {"taints": {"t": ""}},
@@ -69,6 +96,7 @@ def test_change_is_looked_at(what: str) -> None:
     assert said(diagnoser.diagnose([changed], now)[0]) == said(expected)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -82,7 +110,7 @@ def test_change_is_looked_at(what: str) -> None:
 )
 def test_answer_is_always_that_of_looking_anew(history: list[tuple[int, str, int, bool]]) -> None:
     """Each: seconds that pass, the status, how long ago it was heard, whether an Event came."""
-    diagnoser, now, since, status = a_diagnoser(), T0, T0, "False"
+    diagnoser, anew, now, since, status = a_diagnoser(), a_diagnoser(), T0, T0, "False"
     events: tuple[EventFact, ...] = ()
     for pause, new_status, ago, occurred in history:
         now += timedelta(seconds=pause)
@@ -91,5 +119,6 @@ def test_answer_is_always_that_of_looking_anew(history: list[tuple[int, str, int
             events = (*events, EventFact("Oops", "", "", "", 1, now))
         heard = now - seconds(ago)
         node = a_node(a_condition(status=status, since=since, heard=heard), events=events)
-        expected = a_diagnoser().diagnose([node], now)[0]
+        anew.forget()
+        expected = anew.diagnose([node], now)[0]
         assert said(diagnoser.diagnose([node], now)[0]) == said(expected)

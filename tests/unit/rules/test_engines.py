@@ -3,12 +3,13 @@
 import random
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import T0
 from support.rules_builders import STATUSES, a_condition, a_node, a_rule, programs, status_facts
 from support.rules_engines import Second, Silent, diagnoser_with
 from support.rules_oracle import Oracle
+from support.rules_timelines import LEAVES, LIVES, Life, Step
 
 from rules.diagnose import Agreement, Diagnoser, Match
 from rules.program import Rule
@@ -20,6 +21,7 @@ def matches(diagnoser: Diagnoser, statuses: Sequence[str]) -> dict[str, Match]:
     return {match.rule_id: match for match in found.matches}
 
 
+@settings(deadline=None)
 @given(programs(), STATUSES)
 def test_reference_says_what_looking_from_the_top_gives(
     rules: list[Rule], statuses: list[str]
@@ -33,6 +35,7 @@ def test_reference_says_what_looking_from_the_top_gives(
         assert found[rule.id].guards is Truth.of(oracle.guards(rule))
 
 
+@settings(deadline=None)
 @given(programs(), STATUSES, st.data())
 def test_learning_an_unknown_never_withdraws_what_was_known(
     rules: list[Rule], statuses: list[str], data: st.DataObject
@@ -57,6 +60,7 @@ def liar(number: int | None) -> Second:
     return second
 
 
+@settings(deadline=None)
 @given(programs(), STATUSES, st.integers(0, 4))
 def test_agreed_is_what_both_say_and_no_lie_reaches(
     rules: list[Rule], statuses: list[str], lie: int
@@ -71,6 +75,30 @@ def test_agreed_is_what_both_say_and_no_lie_reaches(
             assert match.rule_id not in _reached_by(disputed, good)
             rule = next(r for r in good if r.id == match.rule_id)
             assert match.evidence is Truth.of(Oracle(good, facts).evidence(rule))
+
+
+@settings(deadline=None)
+@given(programs(st.sampled_from(LEAVES[:3])), LIVES, st.integers(0, 4), st.integers(0, 9))
+def test_lie_at_any_moment_reaches_nothing_that_is_agreed(
+    rules: list[Rule], life: list[Step], lie: int, begins: int
+) -> None:
+    second, node = Second(), Life()
+    diagnoser = diagnoser_with(second)
+    refused = diagnoser.load(rules).rejected
+    good = [r for r in rules if r.id not in refused]
+    for n, step in enumerate(life):
+        if n == begins and lie < len(good):
+            second.lie = lambda question: second.about(lie, question)
+        facts = node.take(step)
+        oracle = Oracle(good, facts, node.now)
+        found = {m.rule_id: m for m in diagnoser.diagnose([facts], node.now)[0].matches}
+        for rule in good:
+            if found[rule.id].agreement is Agreement.AGREED:
+                assert found[rule.id].evidence is Truth.of(oracle.evidence(rule))
+        if second.lie is not None and oracle.evidence(good[lie]):
+            told = found[good[lie].id].agreement
+            infers = good[lie].remedier.spec.infer is not None
+            assert infers or told in (Agreement.DISPUTED, Agreement.TAINTED)
 
 
 def _reached_by(id_: str, rules: Sequence[Rule]) -> set[str]:

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from support.rules_builders import a_rule
 from support.rules_timelines import LEAVES, LIVES, Life, Step
 
@@ -63,6 +63,7 @@ def _plain(match: Match) -> tuple[Any, ...]:
     return tuple(getattr(match, name) for name in names)
 
 
+@settings(deadline=None)
 @given(LIVES)
 def test_incremental_is_from_scratch(life: list[Step]) -> None:
     node = Life(*IDS)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import T0
 from support.rules_builders import a_condition, a_node, a_rule
@@ -79,6 +79,7 @@ def test_readers_go_with_a_refused_source() -> None:
     assert sifted(rules, lambda ids: "i" in ids) == ({"other", "good"}, {"i", "reader"})
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 12),
     st.lists(st.sets(st.integers(0, 11), min_size=1, max_size=2), max_size=4),
