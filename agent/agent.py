@@ -1,4 +1,4 @@
-"""The agent at work: a watch on its jobs, one worker, a heartbeat.
+"""The agent at work: a watch on its jobs and questions, a worker for each, a heartbeat.
 
 The demo runs hundreds of these in one process and feeds them from one shared informer: it uses
 `Worker` with its own watch. A real host runs `Agent`, which brings the watch along.
@@ -13,7 +13,10 @@ from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.journal import Journal
 from agent.kubejobs import PLURAL, KubeJobs
-from agent.wire import Job, decode_job
+from agent.prober import PLURAL as PROBES
+from agent.prober import Prober
+from agent.probes import Probes
+from agent.wire import Job, Probe, decode_job, decode_probe
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.kube.client import Kube
@@ -77,6 +80,7 @@ class Agent:
     kube     the API server under the agent's own identity
     node     the node's name, as jobs give it in spec.nodeName
     agent    the agent's name, spec.agent of jobs and the name of its Lease
+    probes   who answers questions about the host
     settle   seconds that a unit must stay up to count as started
     """
 
@@ -90,6 +94,7 @@ class Agent:
         agent: str,
         journal: Journal,
         clock: Clock,
+        probes: Probes,
         *,
         settle: float = SETTLE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
@@ -108,6 +113,16 @@ class Agent:
             watch_seconds=watch_seconds,
         )
         self.informer.add_handler(lambda key, old, new: self.worker.seen(key, new))
+        self.prober = Prober(kube, probes, agent, clock)
+        self.questions: Informer[Probe] = Informer(
+            kube,
+            custom(PROBES),
+            decode_probe,
+            field_selector=f"spec.agent={agent}",
+            clock=clock,
+            watch_seconds=watch_seconds,
+        )
+        self.questions.add_handler(lambda key, old, new: self.prober.seen(key, new))
 
     async def run(self) -> None:
         """Work until cancelled. Raises an ExceptionGroup when a part of it fails."""
@@ -115,3 +130,5 @@ class Agent:
             tasks.create_task(self.heartbeat.run(), name="heartbeat")
             tasks.create_task(self.informer.run(), name="informer")
             tasks.create_task(self.worker.run(), name="worker")
+            tasks.create_task(self.questions.run(), name="questions")
+            tasks.create_task(self.prober.run(), name="prober")

@@ -11,6 +11,7 @@ from agent import logs, settings
 from agent.agent import Agent
 from agent.host.systemd import SystemdHost
 from agent.journal import FileJournal, JournalError
+from agent.probes.host import HostProbes
 from agent.settings import Settings
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
@@ -81,7 +82,8 @@ async def run(loaded: Settings) -> None:
     kube = Kube(transport, clock=clock)
     try:
         await _greet(transport, loaded)
-        agent = Agent(kube, host, loaded.node, loaded.agent_name, journal, clock)
+        probes = HostProbes(host, loaded.state_dir)
+        agent = Agent(kube, host, loaded.node, loaded.agent_name, journal, clock, probes)
         await run_until_signal([agent])
     finally:
         await kube.close()

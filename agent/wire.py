@@ -1,4 +1,4 @@
-"""RemedyOperationJob as the agent reads it: the few fields it needs, decoded by msgspec.
+"""RemedyOperationJob and HostProbe as the agent reads them: the few fields it needs, by msgspec.
 
 The models of kubenode.api are pydantic and say what may be written; an agent only reads, so a
 field that a newer operator adds is skipped here, and one that is null or missing has its default.
@@ -100,7 +100,26 @@ class Job(Wire, frozen=True):
         return (self.status.agent.requests or {}).get(request_id)
 
 
+class ProbeSpec(Wire, frozen=True):
+    name: str
+    expires_at: datetime
+    agent: str = ""
+
+
+class ProbeStatus(Wire, frozen=True):
+    answered_at: datetime | None = None
+
+
+class Probe(Wire, frozen=True):
+    """A HostProbe."""
+
+    metadata: Metadata
+    spec: ProbeSpec
+    status: ProbeStatus | None = None
+
+
 decode_job = msgspec.json.Decoder(Job).decode
+decode_probe = msgspec.json.Decoder(Probe).decode
 
 
 def format_time(at: datetime) -> str:

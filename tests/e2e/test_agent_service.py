@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from support.agent_jobs import Operator, an_agent_job, asked
+from support.agent_jobs import Operator, a_probe, an_agent_job, asked
 from support.agent_service import AGENT, AgentHost, CountedUnit, boot_with_agent
 from support.control_plane import ControlPlane
 from support.hosts import Hosts
@@ -230,3 +230,34 @@ def test_it_is_small_and_quiet(
     print(f"agent: RSS {rss / 1024:.1f} MB, idle CPU {share:.2%}")  # noqa: T201
     assert rss < RSS_LIMIT_KB
     assert share < IDLE_CPU_LIMIT
+
+
+def test_a_host_answers_what_it_can_see_from_its_sandbox(
+    operator: Operator, healer: AgentHost
+) -> None:
+    """The service may write nothing but its own folder, and holds no capability."""
+    about = ("host", "clock", "disk", "write")
+    names = [operator.ask(a_probe(f"e2e-{what}", healer.name, what)) for what in about]
+    host, clock, disk, write = (operator.wait_status(name) for name in names)
+    assert [status["error"] for status in (host, disk, write)] == ["", "", ""]
+    assert host["answer"]["agent"] == "alive"
+    assert host["answer"]["pid_max"] > 0 and host["answer"]["cgroup_count"] > 0
+    assert "kubelet_state" not in host["answer"], "there is no kubelet on this host"
+    # systemd-nspawn lets nobody inside ask about the clock, which is then told and not guessed.
+    assert "Operation not permitted" in clock["error"] or "synchronized" in clock["answer"]
+    assert 0 < disk["answer"]["used_pct"] < 100
+    assert write["answer"] == {"write_test": "ok", "write_test_path": "/var/lib/kubenode-agent"}
+
+
+def test_a_kubelet_that_runs_and_says_nothing_is_told(
+    operator: Operator, healer: AgentHost
+) -> None:
+    unit = "[Service]\nExecStart=/bin/sleep infinity\n"
+    healer.host.write("/etc/systemd/system/kubelet.service", unit)
+    healer.host.run("systemctl", "daemon-reload")
+    healer.host.run("systemctl", "start", "kubelet")
+    hung = operator.wait_status(operator.ask(a_probe("e2e-hung", healer.name, "host")))
+    healer.host.run("systemctl", "stop", "kubelet")
+    stopped = operator.wait_status(operator.ask(a_probe("e2e-stopped", healer.name, "host")))
+    assert hung["answer"]["kubelet_state"] == "hung"
+    assert stopped["answer"]["kubelet_state"] == "stopped"

@@ -17,6 +17,7 @@ from kubenode.runtime.clock import SystemClock
 
 CHART = Path(__file__).parents[2] / "charts" / "kubenode" / "agent"
 JOBS = "/apis/kubenode.io/v1alpha1/remedyoperationjobs"
+PROBES = "/apis/kubenode.io/v1alpha1/hostprobes"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kubenode-agents/leases"
 GROUP = "kubenode:agents"
 POLICY_SECONDS = 30.0
@@ -43,6 +44,18 @@ def an_agent_job(name: str, node: str, unit: str, agent: str | None = None) -> d
             "trigger": {"firstTrue": stamp()},
             "ladder": [{"name": "restart", "steps": [step]}],
         },
+    }
+
+
+def a_probe(
+    name: str, agent: str, about: str, valid: timedelta = timedelta(seconds=30)
+) -> dict[str, Any]:
+    """A question as the operator asks it."""
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "HostProbe",
+        "metadata": {"name": name},
+        "spec": {"agent": agent, "nodeName": agent, "name": about, "expiresAt": stamp(valid)},
     }
 
 
@@ -97,6 +110,20 @@ class Operator:
         found: dict[str, Any] | None = agent.get("requests", {}).get(request_id)
         return found
 
+    def ask(self, probe: dict[str, Any]) -> str:
+        """A HostProbe; its name."""
+        return self.make(probe)
+
+    def wait_status(self, probe: str, seconds: float = 40) -> dict[str, Any]:
+        """The status of a HostProbe once it is answered."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            status: dict[str, Any] = self._cp.get(f"{PROBES}/{probe}").get("status", {})
+            if "answeredAt" in status:
+                return status
+            time.sleep(0.05)
+        raise AssertionError(f"no answer to {probe} within {seconds} s")
+
     def wait_answer(
         self, name: str, seconds: float = 60, request_id: str = "r0s0a1"
     ) -> dict[str, Any]:
@@ -127,7 +154,12 @@ def _wait_enforced(cp: ControlPlane) -> None:
     both = Caller(cp, user("probe"), [GROUP, "system:masters"])
     lease = {"metadata": {"name": "other"}, "spec": {"holderIdentity": "other"}}
     end = time.monotonic() + POLICY_SECONDS
-    for path, body in ((JOBS, an_agent_job("probe", "probe", "a.service")), (LEASES, lease)):
+    tried = (
+        (JOBS, an_agent_job("probe", "probe", "a.service")),
+        (PROBES, a_probe("probe", "probe", "host")),
+        (LEASES, lease),
+    )
+    for path, body in tried:
         while both.ask("POST", f"{path}?dryRun=All", body)[0] < 400:
             if time.monotonic() > end:
                 raise AssertionError("the agents' admission policies are not enforced")

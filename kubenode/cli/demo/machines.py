@@ -4,7 +4,8 @@ import random
 import uuid
 
 from agent.host import HostError, NoSuchUnit, Unit, UnitVerb
-from kubenode.cli.demo.hosts import UNITS, Host
+from agent.probes import Answer, CannotAnswer, Value
+from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, UNITS, Host, Mark
 from kubenode.runtime.clock import Clock
 
 RESTART = (1.0, 8.0)
@@ -12,7 +13,10 @@ RESTART = (1.0, 8.0)
 
 
 class Machine:
-    """Implements agent.host.Host. A unit that hangs is `active` for systemd, ill as it may be."""
+    """Implements agent.host.Host and agent.probes.Probes.
+
+    A unit that hangs is `active` for systemd, ill as it may be.
+    """
 
     def __init__(self, host: Host, clock: Clock, speed: float, rng: random.Random) -> None:
         self._host = host
@@ -48,6 +52,26 @@ class Machine:
         if verb is UnitVerb.RESTART:
             self._invocations[name] = f"{self._rng.getrandbits(128):032x}"
             self._host.restart(name, self._clock.monotonic())
+
+    async def answer(self, name: str) -> Answer:
+        host = self._host
+        match name:
+            case "host":
+                told: dict[str, Value] = {"agent": "alive", "platform": "vm"}
+                told["kubelet_state"] = "hung" if KUBELET in host.ill else "running"
+                told["runtime_state"] = "hung" if CONTAINERD in host.ill else "ok"
+                told["time_unit"] = "active"
+                told["d_state_process"] = Mark.KERNEL_DEADLOCK in host.marks
+                return told
+            case "clock":
+                return {"synchronized": CHRONY not in host.ill}
+            case "disk":
+                return {"used_pct": 40.0, "inodes_used_pct": 5.0, "space_ok": True}
+            case "write":
+                ill = Mark.READONLY_FILESYSTEM in host.marks
+                return {"write_test": "erofs" if ill else "ok", "write_test_path": "/var/lib"}
+            case _:
+                raise CannotAnswer(f"{name}: not simulated")
 
     def _known(self, name: str) -> None:
         if name not in UNITS:

@@ -1,5 +1,6 @@
 """The agent's own code and identity on a real API server; only the host is simulated."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -7,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agent_jobs import GROUP, Operator, an_agent_job, asked, install, user
+from support.agent_jobs import (
+    GROUP,
+    PROBES,
+    Operator,
+    a_probe,
+    an_agent_job,
+    asked,
+    install,
+    user,
+)
 from support.agent_world import World
 from support.control_plane import ControlPlane
 from support.running import running, until
@@ -15,6 +25,7 @@ from support.running import running, until
 from agent.agent import Agent
 from agent.host import UnitVerb
 from agent.journal import FileJournal
+from agent.probes.host import HostProbes
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
@@ -37,7 +48,8 @@ async def an_agent(cp: ControlPlane, name: str, world: World) -> AsyncIterator[A
     kube = Kube(PlainTransport(cp.server, *files))
     try:
         journal = FileJournal(world.folder / name)
-        agent = Agent(kube, world, name, name, journal, SystemClock(), settle=0.1)
+        probes = HostProbes(world, str(world.folder))
+        agent = Agent(kube, world, name, name, journal, SystemClock(), probes, settle=0.1)
         async with running(agent.run()):
             yield agent
     finally:
@@ -93,3 +105,26 @@ async def test_what_was_asked_while_it_was_away_is_done_if_it_is_still_valid(
     assert operator.answer(foreign) is None
     assert len(world.acts) == 1
     cluster.kubectl("delete", "knj", fresh, late, old, foreign)
+
+
+async def test_it_answers_its_questions_while_somebody_wants_to_know(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    operator, world = Operator(cluster), World(tmp_path)
+    early = operator.ask(a_probe("int-3-early", "int-3", "disk"))
+    late = operator.ask(a_probe("int-3-late", "int-3", "disk", timedelta(seconds=-1)))
+    other = operator.ask(a_probe("int-3-other", "int-4", "disk"))
+    async with an_agent(cluster, "int-3", world) as agent:
+        said = await asyncio.to_thread(operator.wait_status, early)
+        strange = operator.ask(a_probe("int-3-power", "int-3", "power"))
+        refused = await asyncio.to_thread(operator.wait_status, strange)
+        await until(agent.questions.synced.is_set, 20)
+    assert 0 < said["answer"]["used_pct"] < 100 and not said["error"]
+    assert said["answer"]["space_ok"] in (True, False)
+    assert refused["error"] == (
+        "an agent of this version answers clock, disk, host, write, not power"
+    )
+    assert not refused["answer"]
+    for unanswered in (late, other):
+        assert "answeredAt" not in cluster.get(f"{PROBES}/{unanswered}").get("status", {})
+    cluster.kubectl("delete", "knhp", "--all")

@@ -253,7 +253,7 @@ def test_the_operator_is_not_held_by_it(cluster: ControlPlane) -> None:
 def test_the_policies_raise_no_warning_of_types(cluster: ControlPlane) -> None:
     listed = cluster.get("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies")
     ours = [p for p in listed["items"] if p["metadata"]["name"].startswith("kubenode-agent")]
-    assert len(ours) == 2
+    assert len(ours) == 3
     for policy in ours:
         warnings = policy.get("status", {}).get("typeChecking", {}).get("expressionWarnings", [])
         assert warnings == []

@@ -1,0 +1,102 @@
+"""Answers HostProbes of this agent, each once, while somebody may still want the answer.
+
+Apart from the worker that repairs: a question must not wait for a restart of two minutes, and its
+answer may be what a repair waits for.
+"""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from agent.probes import Answer, CannotAnswer, Probes
+from agent.wire import Probe, format_time
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError, NotFound
+from kubenode.runtime.kube.paths import custom
+
+log = logging.getLogger(__name__)
+
+PLURAL = "hostprobes"
+AT_ONCE = 4
+"""The operator keeps no more questions about one node open."""
+ANSWER_SECONDS = 20.0
+RETRY_HIGH = 10.0
+LONGEST_ERROR = 1024
+
+
+class Prober:
+    """A Part. `seen` takes the newest state of each HostProbe that names the agent."""
+
+    name = "prober"
+
+    def __init__(self, kube: Kube, probes: Probes, agent: str, clock: Clock) -> None:
+        self._kube, self._probes, self._agent, self._clock = kube, probes, agent, clock
+        self._asked: dict[str, Probe] = {}
+        self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
+
+    def seen(self, name: str, probe: Probe | None) -> None:
+        """None when it is gone. Never blocks."""
+        if probe is None or not self._open(probe):
+            self._asked.pop(name, None)
+            return
+        self._asked[name] = probe
+        self._queue.add(name)
+
+    def _open(self, probe: Probe) -> bool:
+        answered = probe.status is not None and probe.status.answered_at is not None
+        mine = probe.spec.agent == self._agent
+        return mine and not answered and self._clock.now() < probe.spec.expires_at
+
+    async def run(self) -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._queue.run())
+            while True:
+                await slots.acquire()
+                name = await self._queue.get()
+                tasks.create_task(self._one(name)).add_done_callback(lambda _: slots.release())
+
+    async def _one(self, name: str) -> None:
+        try:
+            probe = self._asked.get(name)
+            if probe is not None and self._open(probe):
+                await self._answer(probe)
+            self._asked.pop(name, None)
+            self._queue.forget(name)
+        except KubeError as error:
+            self._queue.retry(name, at_least=error.retry_after or 0.0)
+            log.info("an answer waits for the API server", extra={"probe": name})
+        finally:
+            self._queue.done(name)
+
+    async def _answer(self, probe: Probe) -> None:
+        """Raises KubeError: then it is asked and answered again."""
+        answer, error = await self._found(probe)
+        status = {
+            "answer": dict(answer),
+            "answeredAt": format_time(self._clock.now()),
+            "error": error[:LONGEST_ERROR],
+        }
+        try:
+            await self._kube.patch(
+                custom(PLURAL, probe.metadata.name, "status"), {"status": status}
+            )
+        except NotFound:
+            return  # nobody wants to know any more
+        log.info(
+            "answered a question",
+            extra={"probe": probe.metadata.name, "about": probe.spec.name, "error": error},
+        )
+
+    async def _found(self, probe: Probe) -> tuple[Answer, str]:
+        left = probe.spec.expires_at - self._clock.now()
+        seconds = min(left, timedelta(seconds=ANSWER_SECONDS)).total_seconds()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._probes.answer(probe.spec.name), ""
+        except CannotAnswer as error:
+            return {}, str(error)
+        except TimeoutError:
+            return {}, f"{probe.spec.name}: no answer within {seconds:.0f} s"

@@ -1,0 +1,50 @@
+"""The answers of a real host. Probes that only a provider or other nodes can answer are refused."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from agent.host import Host
+from agent.probes import Answer, CannotAnswer, Value, readings, services
+from agent.probes.patience import Patience
+
+READ_SECONDS = 10.0
+
+
+class HostProbes:
+    """Implements Probes.
+
+    state_dir  a folder of ours on the disk that is asked about; also where writing is tried
+    root       where the host's files are seen
+    """
+
+    def __init__(self, host: Host, state_dir: str, root: str = "/") -> None:
+        self._host, self._state_dir, self._root = host, state_dir, root
+        self._patience = Patience()
+        self._known: Mapping[str, Callable[[], Awaitable[Answer]]] = {
+            "host": self._about,
+            "clock": lambda: self._read(readings.clock, "clock"),
+            "disk": lambda: self._read(lambda: readings.disk(root), "disk"),
+            "write": lambda: self._read(lambda: readings.write(state_dir), "write test"),
+        }
+
+    async def answer(self, name: str) -> Answer:
+        probe = self._known.get(name)
+        if probe is None:
+            known = ", ".join(sorted(self._known))
+            raise CannotAnswer(f"an agent of this version answers {known}, not {name}")
+        return await probe()
+
+    async def _read(self, reading: Callable[[], Answer], what: str) -> Answer:
+        return await self._patience.wait_for(reading, READ_SECONDS, what)
+
+    async def _about(self) -> Answer:
+        answer: dict[str, Value] = {"agent": "alive"}
+        answer.update(await self._read(lambda: readings.kernel(self._root), "kernel"))
+        answer["d_state_process"] = await self._patience.wait_for(
+            lambda: readings.hangs_in_kernel(self._root), READ_SECONDS, "tasks"
+        )
+        found = {
+            "kubelet_state": await services.kubelet(self._host),
+            "runtime_state": await services.runtime(self._host),
+            "time_unit": await services.time_daemon(self._host),
+        }
+        return answer | {name: state for name, state in found.items() if state is not None}

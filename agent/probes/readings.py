@@ -1,0 +1,147 @@
+"""What the kernel of this host says of itself. Blocking; each raises OSError.
+
+`root` is prefixed to every path, for hosts that are looked at from outside and for tests.
+"""
+
+import ctypes
+import errno
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from agent.probes import Answer, Value
+
+IMAGE_FOLDERS = ("var/lib/containerd", "var/lib/containers", "var/lib/docker", "")
+"""Where images lie; the first that exists is looked at, else the root."""
+USED_LIMIT_PCT, INODES_LIMIT_PCT = 85.0, 95.0
+"""The kubelet's own eviction defaults: imagefs.available<15%, nodefs.inodesFree<5%."""
+UNINTERRUPTIBLE_SECONDS = 1.0
+"""A task that is in state D at both ends of this time does not merely read a file."""
+MANY_NAMESPACES = 1024
+"""Network namespaces: kubelets run 110 pods by default, and few sites go above 500."""
+
+_TIME_ERROR, _UNSYNCHRONISED, _NANOSECONDS = 5, 0x0040, 0x2000
+
+
+class _Timex(ctypes.Structure):
+    """struct timex of adjtimex(2), up to the fields that are read, and room for the rest."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_byte * 256),
+    )
+
+
+def clock() -> Answer:
+    """Whether somebody disciplines the clock, and how far off it is; unknown if nobody does."""
+    state = _Timex()
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc.adjtimex(ctypes.byref(state))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"adjtimex: {os.strerror(number)}")
+    synchronised = result != _TIME_ERROR and not state.status & _UNSYNCHRONISED
+    if not synchronised:
+        return {"synchronized": False}
+    unit = 1e-9 if state.status & _NANOSECONDS else 1e-6
+    return {"synchronized": True, "offset_s": abs(state.offset) * unit}
+
+
+def disk(root: str = "/") -> Answer:
+    """How full the filesystem of the images is, as df(1) counts: of what users may use."""
+    folder = next(p for f in IMAGE_FOLDERS if (p := Path(root, f)).is_dir())
+    have = os.statvfs(folder)
+    usable = have.f_blocks - have.f_bfree + have.f_bavail
+    used = 100.0 * (1 - have.f_bavail / usable) if usable else 100.0
+    answer: dict[str, Value] = {"used_pct": round(used, 1)}
+    inodes = 0.0
+    if have.f_files:
+        inodes = 100.0 * (1 - have.f_favail / have.f_files)
+        answer["inodes_used_pct"] = round(inodes, 1)
+    answer["space_ok"] = used < USED_LIMIT_PCT and inodes < INODES_LIMIT_PCT
+    return answer
+
+
+def write(folder: str) -> Answer:
+    """Whether a small file can be written and synchronised; `folder` must be ours to write."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".kubenode-write-test-") as file:
+            file.write(b"kubenode")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return {"write_test": "erofs", "write_test_path": folder}
+    return {"write_test": "ok", "write_test_path": folder}
+
+
+def kernel(root: str = "/") -> Answer:
+    """Limits and counts of the kernel; what this kernel does not tell is left out."""
+    answer: dict[str, Value] = {"platform": _platform(root)}
+    for name, path in (
+        ("pid_max", "proc/sys/kernel/pid_max"),
+        ("inotify_watches_max", "proc/sys/fs/inotify/max_user_watches"),
+    ):
+        text = _read(root, path).strip()
+        if text.isdecimal():
+            answer[name] = int(text)
+    if (groups := _cgroups(root)) is not None:
+        answer["cgroup_count"] = groups
+    namespaces = Path(root, "run/netns")
+    if namespaces.is_dir():
+        answer["netns_count_high"] = len(os.listdir(namespaces)) > MANY_NAMESPACES
+    return answer
+
+
+def hangs_in_kernel(root: str = "/", seconds: float = UNINTERRUPTIBLE_SECONDS) -> bool:
+    """Whether a task stays in uninterruptible sleep."""
+    before = _in_state_d(root)
+    if not before:
+        return False
+    time.sleep(seconds)
+    return bool(before & _in_state_d(root))
+
+
+def _in_state_d(root: str) -> frozenset[tuple[str, str]]:
+    """(pid, start time) of the tasks in state D."""
+    found = set()
+    for entry in os.listdir(Path(root, "proc")):
+        if not entry.isdecimal():
+            continue
+        # The name stands in brackets and may hold anything, brackets and blanks too.
+        fields = _read(root, f"proc/{entry}/stat").rpartition(")")[2].split()
+        if len(fields) > 19 and fields[0] == "D":
+            found.add((entry, fields[19]))
+    return frozenset(found)
+
+
+def _platform(root: str) -> str:
+    flags = _read(root, "proc/cpuinfo")
+    return "vm" if "hypervisor" in flags else "bare_metal"
+
+
+def _cgroups(root: str) -> int | None:
+    for line in _read(root, "sys/fs/cgroup/cgroup.stat").splitlines():
+        name, _, count = line.partition(" ")
+        if name == "nr_descendants" and count.isdecimal():
+            return int(count)
+    for line in _read(root, "proc/cgroups").splitlines():
+        fields = line.split()
+        if len(fields) == 4 and fields[0] == "memory" and fields[2].isdecimal():
+            return int(fields[2])
+    return None
+
+
+def _read(root: str, path: str) -> str:
+    """ "" for what cannot be read: a process that ended, a file that this kernel has not."""
+    try:
+        return Path(root, path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

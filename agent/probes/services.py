@@ -1,0 +1,90 @@
+"""Whether the services that make a host a node do their work: asked of systemd, and of them."""
+
+import asyncio
+import contextlib
+
+from agent.host import Host, HostError, NoSuchUnit, Unit
+from agent.probes import CannotAnswer
+
+KUBELET = "kubelet.service"
+KUBELET_HEALTH = ("127.0.0.1", 10248)
+"""The kubelet's healthzPort, on the loopback by default."""
+RUNTIMES = (
+    ("containerd.service", "/run/containerd/containerd.sock"),
+    ("crio.service", "/run/crio/crio.sock"),
+    ("cri-docker.service", "/run/cri-dockerd.sock"),
+)
+TIME_UNITS = (
+    "chronyd.service",
+    "chrony.service",
+    "ntpd.service",
+    "ntp.service",
+    "systemd-timesyncd.service",
+)
+ANSWER_SECONDS = 3.0
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""A client's first words with an empty SETTINGS frame (RFC 9113, 3.4); a server answers with its
+own."""
+
+
+async def kubelet(host: Host) -> str | None:
+    """running, stopped or hung; None where there is no kubelet service."""
+    unit = await _unit(host, KUBELET)
+    if unit is None:
+        return None
+    if unit.active != "active":
+        return "stopped"
+    address, port = KUBELET_HEALTH
+    request = f"GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            said = await _talk(await asyncio.open_connection(address, port), request)
+            return "running" if said.startswith(b"HTTP/1.1 200") else "hung"
+    return "hung"
+
+
+async def runtime(host: Host) -> str | None:
+    """ok, hung or error; None where no runtime is known. `ok` says that its API answers, not that
+    it can start a container.
+    """
+    for name, socket in RUNTIMES:
+        unit = await _unit(host, name)
+        if unit is None:
+            continue
+        if unit.active != "active":
+            return "error"
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                said = await _talk(await asyncio.open_unix_connection(socket), _HTTP2_PREFACE)
+                return "ok" if said else "hung"
+        return "hung"
+    return None
+
+
+async def time_daemon(host: Host) -> str | None:
+    """active, inactive or failed: the best state of those installed; None without any."""
+    states = [unit.active for name in TIME_UNITS if (unit := await _unit(host, name)) is not None]
+    known = [state if state in ("active", "failed") else "inactive" for state in states]
+    return min(known, key=("active", "failed", "inactive").index, default=None)
+
+
+async def _unit(host: Host, name: str) -> Unit | None:
+    try:
+        return await host.unit(name)
+    except NoSuchUnit:
+        return None
+    except HostError as error:
+        raise CannotAnswer(str(error)) from error
+
+
+async def _talk(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], words: bytes) -> bytes:
+    """The beginning of what is answered; b"" when the other side hangs up without a word."""
+    reader, writer = streams
+    try:
+        writer.write(words)
+        await writer.drain()
+        return await reader.read(64)
+    finally:
+        writer.transport.abort()  # whoever hangs would let a polite end hang too
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
