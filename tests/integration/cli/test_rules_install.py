@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +15,24 @@ from kubenode.cli.rules_packs import DIGEST, digest
 
 pytestmark = pytest.mark.integration
 PACKS = packs()
-PACK = max(PACKS, key=lambda name: sum(r.spec.ladder is not None for r in PACKS[name]))
+LADDERS = {name: sum(r.spec.ladder is not None for r in some) for name, some in PACKS.items()}
+PACK = min((name for name in PACKS if name and LADDERS[name] > 1), key=lambda n: len(PACKS[n]))
 RULES = sorted(rule.metadata.name for rule in PACKS[PACK])
 FIRST = next(rule.metadata.name for rule in PACKS[PACK] if rule.spec.ladder is not None)
 
 
-@pytest.fixture
-def plane() -> Iterator[EmbeddedPlane]:
+@pytest.fixture(scope="module")
+def installed() -> Iterator[EmbeddedPlane]:
     with EmbeddedPlane() as plane:
         assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
         yield plane
+
+
+@pytest.fixture
+def plane(installed: EmbeddedPlane) -> Iterator[EmbeddedPlane]:
+    """Without rules."""
+    yield installed
+    installed.kubectl("delete", "knrm", "--all")
 
 
 def rules(plane: EmbeddedPlane) -> dict[str, Any]:
@@ -131,3 +140,37 @@ def test_the_library_is_listed_without_a_cluster() -> None:
     assert table.stdout.splitlines()[0].split() == ["NAME", "PACK", "MODE", "PRIORITY"]
     items = json.loads(kubenode("rules", "list", "-o", "json").stdout)
     assert {item["name"] for item in items if item["pack"] == PACK} == set(RULES)
+
+
+def test_lint_with_a_cluster_knows_its_rules_and_conditions(
+    plane: EmbeddedPlane, tmp_path: Path
+) -> None:
+    spec = {"mode": "Off", "faultClass": "own", "nodes": {"all": True}, "priority": 1}
+    ladder = [{"name": "tell", "steps": [{"notify": {}}]}]
+    rule = {"apiVersion": "kubenode.io/v1alpha1", "kind": "NodeRemedier"}
+    inferring = rule | {
+        "metadata": {"name": "infers"},
+        "spec": {
+            "nodes": {"all": True},
+            "when": {"condition": {"type": "KernelDeadlock"}},
+            "infer": {"fact": "my.fact"},
+        },
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {"conditions": [{"type": "OurOwnFault", "status": "False"}]},
+    }
+    for obj in (inferring, node):
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(obj))
+    plane.kubectl("replace", "--raw", "/api/v1/nodes/n1/status", "-f", "-", stdin=json.dumps(node))
+    when = {"all": [{"fact": {"name": "my.fact"}}, {"condition": {"type": "OurOwnFault"}}]}
+    file = tmp_path / "mine.yaml"
+    mine = rule | {"metadata": {"name": "mine"}, "spec": spec | {"when": when, "ladder": ladder}}
+    file.write_text(json.dumps(mine))
+    assert kubenode("rules", "lint", file).returncode == 1
+    result = kubenode(
+        "rules", "lint", "--strict", "--cluster", "--kubeconfig", plane.kubeconfig, file
+    )
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
