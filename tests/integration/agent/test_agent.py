@@ -114,17 +114,18 @@ async def test_it_answers_its_questions_while_somebody_wants_to_know(
     early = operator.ask(a_probe("int-3-early", "int-3", "disk"))
     late = operator.ask(a_probe("int-3-late", "int-3", "disk", timedelta(seconds=-1)))
     other = operator.ask(a_probe("int-3-other", "int-4", "disk"))
+    outside = operator.ask(a_probe("int-3-power", "int-3", "power"))
     async with an_agent(cluster, "int-3", world) as agent:
         said = await asyncio.to_thread(operator.wait_status, early)
-        strange = operator.ask(a_probe("int-3-power", "int-3", "power"))
+        strange = operator.ask(a_probe("int-3-mount", "int-3", "mount"))
         refused = await asyncio.to_thread(operator.wait_status, strange)
         await until(agent.questions.synced.is_set, 20)
     assert 0 < said["answer"]["used_pct"] < 100 and not said["error"]
     assert said["answer"]["space_ok"] in (True, False)
     assert refused["error"] == (
-        "an agent of this version answers clock, disk, host, write, not power"
+        "an agent of this version answers clock, disk, host, write, not mount"
     )
     assert not refused["answer"]
-    for unanswered in (late, other):
+    for unanswered in (late, other, outside):
         assert "answeredAt" not in cluster.get(f"{PROBES}/{unanswered}").get("status", {})
     cluster.kubectl("delete", "knhp", "--all")
