@@ -1,6 +1,6 @@
 """The file of rule tests, as people write it: rules, nodes, a timeline, what is expected when."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -229,20 +229,11 @@ class Test(Settings):
         return [name for nodes in self.nodes for name in nodes.names()]
 
     @model_validator(mode="after")
-    def _nodes_exist(self) -> "Test":
+    def _each_node_once(self) -> "Test":
         known = self.names()
         if len(set(known)) < len(known):
             twice = next(name for name in known if known.count(name) > 1)
             raise refusal(f"two nodes are named {twice!r}: rename one", "nodes")
-        named = {"timeline": [e.nodes if e.node else () for e in self.timeline]}
-        named["expect"] = [e.nodes if e.node else () for e in self.expect]
-        for field, lists in named.items():
-            for place, names in enumerate(lists):
-                for name in names:
-                    if not any(fnmatchcase(n, name) for n in known):
-                        at = f"{field}.{place}.node"
-                        few = ", ".join(known[:8])
-                        raise refusal(f"{name!r} is no node of this test: there are {few}", at)
         return self
 
 
@@ -252,12 +243,9 @@ class TestFile(Settings):
     tests: Annotated[list[Test], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _rules_and_names(self) -> "TestFile":
-        for place, test in enumerate(self.tests):
-            if self.rules is None and test.rules is None:
-                raise refusal("required and missing: name the files of the rules", "rules")
-            if test.name in (other.name for other in self.tests[:place]):
-                raise refusal(f"{test.name!r} is taken: choose another", f"tests.{place}.name")
+    def _has_rules(self) -> "TestFile":
+        if self.rules is None and any(test.rules is None for test in self.tests):
+            raise refusal("required and missing: name the files of the rules", "rules")
         return self
 
 
@@ -300,7 +288,27 @@ def cases(path: Path) -> list[Case]:
     except ValidationError as error:
         lines = problems(error, TestFile, lambda field: document.where(_keys(field)))
         raise Wrong("\n".join(lines)) from error
+    if strays := [line for n, test in enumerate(file.tests) for line in _strays(file, n, test)]:
+        raise Wrong("\n".join(f"{document.where(field)}: {told}" for field, told in strays))
     return [Case(path, n, t, _settings(file, t), document) for n, t in enumerate(file.tests)]
+
+
+def _strays(file: TestFile, place: int, test: Test) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Where something is named that is not there, or two have one name."""
+    if test.name in (other.name for other in file.tests[:place]):
+        yield ("tests", place, "name"), f"tests[{place}].name: {test.name!r} is taken"
+    known = test.names()
+    parts: dict[str, Sequence[Entry | Expect]]
+    parts = {"timeline": test.timeline, "expect": test.expect}
+    for part, several in parts.items():
+        for n, one in enumerate(several):
+            for name in one.nodes if one.node else ():
+                if not any(fnmatchcase(k, name) for k in known):
+                    told = f"{name!r} is no node of this test: there are {', '.join(known[:8])}"
+                    yield (
+                        ("tests", place, part, n, "node"),
+                        f"tests[{place}].{part}[{n}].node: {told}",
+                    )
 
 
 def _keys(field: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -133,7 +133,7 @@ class World:
             self._doctor,
             self._hosts,
             self._jobs,
-            self.add_node,
+            self._come,
             self._wake,
         )
         self.happen = self._happenings.happen
@@ -184,6 +184,10 @@ class World:
             "created": look.created or self.now - age,
         }
         self._fleet.create(name, look.model_copy(update=update), self.now, pods=pods)
+
+    def _come(self, name: str, look: NodeLook | None) -> None:
+        """A node that is new now, unless its look says when it was made."""
+        self.add_node(name, look, age=timedelta(0))
 
     def feed(self, *entries: Entry) -> None:
         """Let these happen at their times; what lies in the past happens now."""
