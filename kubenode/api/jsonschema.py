@@ -97,8 +97,10 @@ def _value(given: Schema) -> Schema:
                 made[key] = plain(value)
             case "default", None:
                 continue
-            case "default", str() if given.get("pattern") == DURATION:
+            case "default", str() if _is_span(given):
                 made[key] = format_duration(_SPAN.validate_python(value))
+            case "format", "duration":
+                continue  # of ISO 8601, as nobody writes them here
             case (("properties" | "$defs"), dict()):
                 made[key] = {name: _value(one) for name, one in value.items()}
             case (("items" | "additionalProperties"), dict()):
@@ -114,13 +116,17 @@ def _value(given: Schema) -> Schema:
     return made
 
 
-def text(kind: type[Resource]) -> str:
-    return json.dumps(schema(kind), indent=2, ensure_ascii=False) + "\n"
+def _is_span(given: Schema) -> bool:
+    return given.get("pattern") == DURATION or given.get("format") == "duration"
+
+
+def text(made: Schema) -> str:
+    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
 
 
 def files() -> dict[str, str]:
     """File name to content, one file a kind."""
-    return {f"{kind.resource.kind.lower()}.json": text(kind) for kind in KINDS}
+    return {f"{kind.resource.kind.lower()}.json": text(schema(kind)) for kind in KINDS}
 
 
 def main(arguments: list[str]) -> int:
