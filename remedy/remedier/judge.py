@@ -31,7 +31,14 @@ class Loaded(Protocol):
         ...
 
 
-class Boots(Protocol):
+class Known(Protocol):
+    """What the judge asks the store of facts."""
+
+    @property
+    def unjudged(self) -> int:
+        """Rules whose counts and facts of groups are unknown: they have not judged every node."""
+        ...
+
     def boot(self, node: str) -> tuple[str, datetime | None]:
         """The boot ID of a node's host and when it booted; "" and None are unknown."""
         ...
@@ -54,8 +61,8 @@ class Evaluates(Protocol):
 
 
 class Judge:
-    def __init__(self, evaluator: Evaluates, loaded: Loaded, boots: Boots, clock: Clock) -> None:
-        self._evaluator, self._loaded, self._boots = evaluator, loaded, boots
+    def __init__(self, evaluator: Evaluates, loaded: Loaded, known: Known, clock: Clock) -> None:
+        self._evaluator, self._loaded, self._known = evaluator, loaded, known
         self._clock = clock
 
     async def fault(self, job: Job) -> Fault:
@@ -76,13 +83,13 @@ class Judge:
         guards, asking = guards_of(match, job.spec.unless, facts, now)
         return Fault(
             evidence=match.evidence,
-            guards=Truth.TRUE if asking else guards,
+            guards=Truth.TRUE if asking else _standing(guards, match, facts),
             agreed=agreed,
             gone=self._gone(job, facts),
             why=_unknown(match, job, facts, now)
             or ("" if agreed else _disagree(match, self._loaded.trouble))
             or ("a guard waits for the host's answer" if asking else "")
-            or _guard(job, match.guards, facts, now),
+            or _guard(job, _standing(guards, match, facts), facts, now),
         )
 
     def _agreed(self, match: Match) -> bool:
@@ -96,10 +103,18 @@ class Judge:
         verify = job.rung.verify
         since = acted_at(job) or job.status.timeline.acted or job.created
         now, asked_of = self._clock.now(), job.status.owned.boot_id
-        boot_id, booted = self._boots.boot(job.spec.node_name)
+        boot_id, booted = self._known.boot(job.spec.node_name)
         if asked_of and boot_id != asked_of:
             since = max(since, (booted or now) + verify.settle)
         return gone(job.spec.when, verify.cleared, facts, now, since)
+
+
+def _standing(guards: Truth, match: Match, facts: FactSet) -> Truth:
+    """Guards stand in the way when they are true. One that nobody can answer (a host that is silent
+    too, a group that the node has no label for) does not, while the evidence is plainly true.
+    """
+    plain = facts.fresh and match.evidence is Truth.TRUE
+    return Truth.FALSE if guards is Truth.UNKNOWN and plain else guards
 
 
 def _unknown(match: Match, job: Job, facts: FactSet, now: datetime) -> str:

@@ -74,6 +74,12 @@ async def test_a_guard_and_an_unknown_are_named() -> None:
     assert silent.evidence is Truth.UNKNOWN and "not heard from" in silent.why
 
 
+async def test_a_guard_that_nobody_can_answer_does_not_hold_a_plain_fault_for_ever() -> None:
+    guard = {"condition": {"type": "NeverReported"}}
+    fault = await judged(await a_cluster(unless=guard), the_job(unless=guard))
+    assert (fault.evidence, fault.guards, fault.why) == (Truth.TRUE, Truth.FALSE, "")
+
+
 async def test_after_a_boot_a_report_counts_only_once_things_have_settled() -> None:
     hands = await a_cluster()
     done = a_record(0, "agent", "Done")
