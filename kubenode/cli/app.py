@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.options import Context, Kubeconfig
-from kubenode.cli.rules_app import record, rules_app
+from kubenode.cli.rules_app import rules_app
+from kubenode.cli.rules_running import record
 
 app = typer.Typer(
     name="kubenode",

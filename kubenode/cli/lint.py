@@ -7,7 +7,6 @@ of rules.lint, on the same lines of text; here each begins with the place in the
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from kubenode.cli.cluster import connected
 from kubenode.cli.documents import Document, Field, Unreadable, files, is_test, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.fleet_rules import FleetRules, fleet_rules
+from kubenode.cli.options import Findings
 from kubenode.cli.sarif import Told, sarif
 from rules.lint import Severity
 
@@ -28,12 +28,6 @@ LINTED: Mapping[str, type[NodeRemedier] | type[DefenderPolicy]] = {
     "NodeRemedier": NodeRemedier,
     "DefenderPolicy": DefenderPolicy,
 }
-
-
-class Format(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
 
 
 @dataclass(slots=True)
@@ -55,7 +49,7 @@ class Report:
 def lint(
     given: Sequence[Path],
     *,
-    output: Format = Format.TEXT,
+    output: Findings = Findings.TEXT,
     strict: bool = False,
     known: Sequence[NodeRemedier] = (),
     conditions: Sequence[str] = (),
@@ -203,14 +197,14 @@ def parts(path: str) -> Field:
 # -- telling ---------------------------------------------------------------------------------------
 
 
-def _print(report: Report, output: Format) -> None:
+def _print(report: Report, output: Findings) -> None:
     match output:
-        case Format.TEXT:
+        case Findings.TEXT:
             for line in lines(report.findings):
                 typer.echo(line)
-        case Format.JSON:
+        case Findings.JSON:
             typer.echo(json.dumps(_as_json(report), indent=2, ensure_ascii=False))
-        case Format.SARIF:
+        case Findings.SARIF:
             typer.echo(json.dumps(sarif(report.findings, version("kubenode")), indent=2))
 
 

@@ -1,6 +1,7 @@
-"""Flags that several commands share."""
+"""Flags that several commands share, and the words that flags may have."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,10 @@ Kubeconfig = Annotated[
 Context = Annotated[
     str | None,
     typer.Option("--context", envvar="KUBENODE_CONTEXT", help="Context of the kubeconfig."),
+]
+Rules = Annotated[
+    list[Path] | None,
+    typer.Option("--rules", metavar="PATH", help="Rules; repeatable. Default: those that ship."),
 ]
 
 
@@ -29,4 +34,44 @@ class Plain(StrEnum):
     """A table for people, or JSON for programs."""
 
     TABLE = "table"
+    JSON = "json"
+
+
+class Findings(StrEnum):
+    """How findings are printed; SARIF is for code hosts and editors."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+class InstallMode(StrEnum):
+    """The modes of a NodeRemedier."""
+
+    ENFORCE = "Enforce"
+    APPROVE = "Approve"
+    DRY_RUN = "DryRun"
+    OFF = "Off"
+
+
+class Page(StrEnum):
+    """A table, JSON, or a page of documentation."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class Engines(StrEnum):
+    """Which rule engines are asked."""
+
+    BOTH = "both"
+    REFERENCE = "reference"
+
+
+class Drawing(StrEnum):
+    """How a graph is written."""
+
+    MERMAID = "mermaid"
+    SVG = "svg"
     JSON = "json"

@@ -3,7 +3,6 @@
 import difflib
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 
 import typer
@@ -13,12 +12,7 @@ from kubenode.cli.graph.mermaid import MOST_EDGES, mermaid
 from kubenode.cli.graph.model import Graph, Kind, around, graph_of, without_guards
 from kubenode.cli.graph.svg import svg
 from kubenode.cli.library import rules_from
-
-
-class Drawing(StrEnum):
-    MERMAID = "mermaid"
-    SVG = "svg"
-    JSON = "json"
+from kubenode.cli.options import Drawing
 
 
 def command(files: Sequence[Path], *, only: Sequence[str], guards: bool, output: Drawing) -> Exit:

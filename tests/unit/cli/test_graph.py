@@ -9,11 +9,12 @@ import pytest
 from support.lint_cases import LIVE, OOPS, inferring, named
 
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.graph.command import Drawing, command
+from kubenode.cli.graph.command import command
 from kubenode.cli.graph.layout import HEIGHT, Box, layout
 from kubenode.cli.graph.mermaid import mermaid
 from kubenode.cli.graph.model import Edge, Graph, Role, around, graph_of, without_guards
 from kubenode.cli.graph.svg import svg
+from kubenode.cli.options import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
 CHAIN = [

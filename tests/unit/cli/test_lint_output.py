@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.lint import Format, judged, lint
+from kubenode.cli.lint import judged, lint
+from kubenode.cli.options import Findings
 from rules.lint import CODES
 
 BAD = """\
@@ -35,7 +36,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def printed(file: Path, output: Format, capsys: pytest.CaptureFixture[str]) -> Any:
+def printed(file: Path, output: Findings, capsys: pytest.CaptureFixture[str]) -> Any:
     assert lint([file], output=output) is Exit.FINDING
     return json.loads(capsys.readouterr().out)
 
@@ -43,7 +44,7 @@ def printed(file: Path, output: Format, capsys: pytest.CaptureFixture[str]) -> A
 def test_json_has_every_finding_with_its_place(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = printed(file, Format.JSON, capsys)
+    log = printed(file, Findings.JSON, capsys)
     assert (log["errors"], log["fine"]) == (2, 0)
     first = next(f for f in log["findings"] if f["code"] == "unproven-repair")
     assert (first["file"], first["line"], first["column"]) == (str(file), 11, 7)
@@ -54,7 +55,7 @@ def test_json_has_every_finding_with_its_place(
 def test_sarif_has_what_the_standard_requires(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = printed(file, Format.SARIF, capsys)
+    log = printed(file, Findings.SARIF, capsys)
     assert (log["version"], log["$schema"].endswith("sarif-2.1.0.json")) == ("2.1.0", True)
     [run] = log["runs"]
     driver = run["tool"]["driver"]
@@ -79,7 +80,7 @@ def test_a_finding_keeps_its_fingerprint_when_lines_move(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def prints() -> list[str]:
-        results = printed(file, Format.SARIF, capsys)["runs"][0]["results"]
+        results = printed(file, Findings.SARIF, capsys)["runs"][0]["results"]
         return [result["partialFingerprints"]["ruleAndField/v1"] for result in results]
 
     before = prints()
@@ -92,7 +93,7 @@ def test_broken_yaml_is_a_finding_at_its_place(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text("a: 1\nb: [1, 2\nc: 3\n")
-    [told] = printed(file, Format.JSON, capsys)["findings"]
+    [told] = printed(file, Findings.JSON, capsys)["findings"]
     assert (told["line"], told["code"]) == (3, "unreadable")
 
 
