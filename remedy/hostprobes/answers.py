@@ -40,7 +40,8 @@ class Answers:
         return node if answered and not before else None
 
     def facts(self, node: str, now: datetime) -> Mapping[str, ProbeFact]:
-        return facts_of(self._by_node.get(node, {}).values(), now)
+        mine = self._by_node.get(node)
+        return facts_of(mine.values(), now) if mine else {}
 
 
 def facts_of(probes: Iterable[HostProbe], now: datetime) -> dict[str, ProbeFact]:

@@ -28,7 +28,7 @@ from remedy.remedier.inferred import WideFacts
 from remedy.remedier.kept import Kept, differs, taints
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
-from remedy.remedier.values import attempt_ends, values
+from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, ProbeFact
 from rules.history import ClockSteps, EventWindow
@@ -207,8 +207,7 @@ class FactStore:
 
     def changes_at(self, name: str) -> datetime | None:
         """When the facts of a node change next with nothing but time, leaves aside (those know it
-        themselves): a HostEvent expires, a maintenance begins, an inferred fact is kept no longer,
-        an attempt is a day old.
+        themselves): a HostEvent expires, a maintenance begins, an inferred fact is kept no longer.
         """
         node = self._nodes.get(name)
         if node is None:
@@ -217,7 +216,6 @@ class FactStore:
         times = (
             self.host_events.changes_at(node, now),
             self.wide.changes_at(name, now),
-            attempt_ends(self._past(name), now),
         )
         return min((at for at in times if at is not None), default=None)
 

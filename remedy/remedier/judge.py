@@ -80,17 +80,33 @@ class Judge:
             return Fault(why=f"rule {wanted} was not evaluated")
         agreed = self._agreed(match)
         now = self._clock.now()
-        guards, asking = guards_of(match, job.spec.unless, facts, now)
+        guards, waits = self._guards(job, match, facts, now)
         return Fault(
             evidence=match.evidence,
-            guards=Truth.TRUE if asking else _standing(guards, match, facts),
+            guards=guards,
             agreed=agreed,
             gone=self._gone(job, facts),
             why=_unknown(match, job, facts, now)
             or ("" if agreed else _disagree(match, self._loaded.trouble))
-            or ("a guard waits for the host's answer" if asking else "")
-            or _guard(job, _standing(guards, match, facts), facts, now),
+            or waits
+            or _guard(job, guards, facts, now),
         )
+
+    def _guards(self, job: Job, match: Match, facts: FactSet, now: datetime) -> tuple[Truth, str]:
+        """The guards as they bind a job, and what is waited for.
+
+        What is unknown for a moment alone holds back: a question to the host is open, or after our
+        start not every node was judged. What nobody can answer (a host that is silent too, a group
+        that the node has no label for) does not, while the evidence is plainly true.
+        """
+        guards, asking = guards_of(match, job.spec.unless, facts, now)
+        if guards is not Truth.UNKNOWN or not facts.fresh:
+            return guards, ""
+        if asking:
+            return Truth.TRUE, "a guard waits for the host's answer"
+        if self._known.unjudged:
+            return Truth.TRUE, "a guard waits until every node was looked at once"
+        return (Truth.FALSE, "") if match.evidence is Truth.TRUE else (guards, "")
 
     def _agreed(self, match: Match) -> bool:
         if match.agreement is Agreement.UNCHECKED:
@@ -107,14 +123,6 @@ class Judge:
         if asked_of and boot_id != asked_of:
             since = max(since, (booted or now) + verify.settle)
         return gone(job.spec.when, verify.cleared, facts, now, since)
-
-
-def _standing(guards: Truth, match: Match, facts: FactSet) -> Truth:
-    """Guards stand in the way when they are true. One that nobody can answer (a host that is silent
-    too, a group that the node has no label for) does not, while the evidence is plainly true.
-    """
-    plain = facts.fresh and match.evidence is Truth.TRUE
-    return Truth.FALSE if guards is Truth.UNKNOWN and plain else guards
 
 
 def _unknown(match: Match, job: Job, facts: FactSet, now: datetime) -> str:

@@ -24,6 +24,8 @@ SOMEBODY = "somebody"
 FOREIGN_TAINTS = frozenset(
     {
         "ToBeDeletedByClusterAutoscaler",  # cluster-autoscaler is about to delete the node
+        "alibabacloud.com/node-needrepair",  # ACK repairs the instance
+        "node.cloudprovider.kubernetes.io/shutdown",  # the cloud says that the machine is off
         "medik8s.io/remediation",  # self-node-remediation
         "medik8s.io/fence-agents-remediation",
         "medik8s.io/drain",  # node-maintenance-operator
@@ -36,6 +38,10 @@ FOREIGN_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     "machineconfiguration.openshift.io/state": frozenset({"Working", "Degraded", "Rebooting"}),
     # kured while it drains and boots
     "weave.works/kured-reboot-in-progress": frozenset(),
+    # AKS: why it keeps the autoscaler away
+    "kubernetes.azure.com/azure-cluster-autoscaler-scale-down-disabled-reason": frozenset(
+        {"upgrade"}
+    ),
 }
 """Annotation to the values that mean it is at work; no values: its presence does."""
 
@@ -156,12 +162,6 @@ def maintenance(node: Node, now: datetime) -> bool:
     except ValueError:
         return True
     return until.tzinfo is None or until > now
-
-
-def attempt_ends(past: Sequence[Past], now: datetime) -> datetime | None:
-    """When the next job leaves the count of those that acted within the last day."""
-    ends = (p.created + DAY for p in past if p.acted)
-    return min((at for at in ends if at > now), default=None)
 
 
 def last_repair_ago(past: Sequence[Past], now: datetime) -> float:

@@ -80,6 +80,19 @@ async def test_a_guard_that_nobody_can_answer_does_not_hold_a_plain_fault_for_ev
     assert (fault.evidence, fault.guards, fault.why) == (Truth.TRUE, Truth.FALSE, "")
 
 
+async def test_a_guard_that_is_unknown_only_since_our_start_holds() -> None:
+    guard = {"fact": {"name": "zone.sameFault", "above": 3}}
+    hands = await a_cluster(unless=guard)
+    hands.node("n2", Ready=("True", T0), Sick=("False", T0))
+    await hands.rule("runtime-unhealthy", generation=2, unless=guard)
+    renewed = {"name": "runtime-unhealthy", "uid": "u", "generation": 2}
+    early = await judged(hands, the_job(unless=guard, remedier=renewed))
+    assert early.guards is Truth.TRUE and "every node was looked at" in early.why
+    for name in ("n1", "n2"):
+        await hands.decide(name)
+    assert (await judged(hands, the_job(unless=guard, remedier=renewed))).guards is Truth.FALSE
+
+
 async def test_after_a_boot_a_report_counts_only_once_things_have_settled() -> None:
     hands = await a_cluster()
     done = a_record(0, "agent", "Done")

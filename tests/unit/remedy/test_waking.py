@@ -9,7 +9,7 @@ from support.remedy_hand import Hands
 
 from rules.truth import Truth
 
-SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 LONG_AGO = T0 - timedelta(days=2)
 SICK: dict[str, Any] = {"condition": {"type": "Sick", "status": "True"}}
 DARK_ZONE: dict[str, Any] = {"fact": {"name": "zone.unhealthyRatio", "above": 0.4}}
@@ -56,18 +56,6 @@ async def test_a_rule_over_time_wakes_at_its_bound_and_not_before() -> None:
     assert hands.made() == []
     await hands.later(wake)
     assert len(hands.made()) == 1
-
-
-async def test_an_attempt_that_is_a_day_old_is_looked_at_then() -> None:
-    hands = Hands()
-    await hands.rule(cooldown="0s")
-    hands.node(Ready=("True", LONG_AGO), Sick=("True", T0 - MINUTE))
-    await hands.decide()
-    at = hands.clock.now().isoformat()
-    step = {"rung": 0, "index": 0, "name": "agent", "by": "Agent", "state": "Done"}
-    steps = [{**step, "startedAt": at, "finishedAt": at}]
-    hands.closes(hands.made()[0].metadata.name, "Succeeded", steps=steps)
-    assert hands.operator.facts.changes_at("n1") == T0 + DAY
 
 
 # -- a guard that only the host can answer ---------------------------------------------------------
