@@ -138,7 +138,7 @@ class RemedyOperator:
         self.questions.watch(self.probes, self.asker.noticed)
         self.keeper = self._keeper()
         self.job = self._jobs(permits, JobMetrics(registry))
-        self.reports = Reporter(kube, self.remediers, self.jobs, self.rules, clock, fence)
+        self.reports = Reporter(kube, self.remediers, self.rules, clock, fence)
         self.reporter = self._reporter()
         self.rules.on_load.append(self._rules_loaded)
         registry.register(EngineCollector(diagnoser))

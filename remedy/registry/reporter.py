@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
@@ -23,7 +23,6 @@ PAUSE_SECONDS = 1.0
 class Reporter:
     kube: Kube
     remediers: Informer[NodeRemedier]
-    jobs: Informer[RemedyOperationJob]
     registry: Registry
     clock: Clock
     fence: Fence

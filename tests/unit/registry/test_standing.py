@@ -1,19 +1,24 @@
 """What the registry knows of a rule: nodes selected and matching, disputes, and what is told."""
 
+import json
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0, FakeClock
+from support.remedy_builders import DRAIN, an_object
 from support.remedy_hand import RULE, Hands
 from support.revisions_world import BAD
 
-from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierStatus
+from remedy.job.model import Job
 from remedy.registry import quarantine
+from remedy.registry.jobs import JobLedger
 from remedy.registry.matches import Matches
 from remedy.registry.reach import Reach, Size
+from remedy.registry.select import needs_its_rule
 
 MINUTE = timedelta(minutes=1)
 CLEAR = "kubenode.io/clear-quarantine"
@@ -237,3 +242,45 @@ async def test_a_good_version_that_needs_a_lost_fact_is_not_said_to_run() -> Non
     [compiled] = [c for c in found.conditions if c.type == "Compiled"]
     assert "nor can its last good version be loaded" in compiled.message
     assert found.compiled_hash is None
+
+
+# -- jobs -----------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "NeedsHuman", "gone"]),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_jobs_are_counted_as_if_all_were_walked(steps: list[tuple[int, str, bool]]) -> None:
+    ledger, there = JobLedger(), dict[str, RemedyOperationJob]()
+    for n, phase, relapse in steps:
+        name = f"j{n}"
+        old = there.pop(name, None)
+        if phase == "gone":
+            ledger.changed(old, None)
+            continue
+        there[name] = a_job_of_a_rule(name, phase, relapse)
+        ledger.changed(old, there[name])
+    counts = ledger.counts("runtime")
+    phases = [job.status.phase.value for job in there.values()]
+    assert counts.running == phases.count("Pending") + phases.count("Running")
+    assert (counts.succeeded, counts.failed) == (phases.count("Succeeded"), phases.count("Failed"))
+    assert counts.needs_human == phases.count("NeedsHuman")
+    assert counts.relapsed == sum(bool(job.spec.previous) for job in there.values())
+    walked = {name for name, job in there.items() if needs_its_rule(Job.of(job))}
+    assert {job.metadata.name for job in ledger.following()} == walked
+
+
+def a_job_of_a_rule(name: str, phase: str, relapse: bool) -> RemedyOperationJob:
+    obj = an_object(DRAIN).to_dict()
+    obj["metadata"]["name"] = name
+    obj["spec"]["remedier"] = {"name": "runtime", "uid": "uid-runtime", "generation": 1}
+    obj["spec"]["previous"] = "before" if relapse else ""
+    obj["status"] = {"phase": phase}
+    return RemedyOperationJob.from_server(json.dumps(obj).encode())
