@@ -14,12 +14,14 @@ the fault again and posts True. Without more, each restart would make the fault 
 would look like a recovery.
 
 A restart shows by what real flapping cannot do: a condition of the same report whose status, reason
-and message stay as they were gets a later lastTransitionTime. A condition that changes to the same
-status at the same time (TOGETHER, by transition and heartbeat) was reset with it. That status is no
-finding for SETTLE. If within it the old status comes back, the time counts on from before, as long
-as most of it was seen: what nobody reported sums up to at most SETTLE, and to no more than what was
-reported. So flapping never adds up to a time held, not even beside a detector that restarts again
-and again. A detector of one condition shows no restart: its faults look younger then, never older.
+and message stay as they were gets a later lastTransitionTime; or, where all were faulty, all
+conditions of one heartbeat, at least WHOLE of them, become False at one time. A condition that
+changes to the same status with them (TOGETHER, by transition and heartbeat) was reset. That status
+is no finding for SETTLE. If within it the old status comes back, the time counts on from before, as
+long as most of it was seen: what nobody reported sums up to at most SETTLE, and to no more than
+what was reported. So flapping never adds up to a time held, not even beside a detector that
+restarts again and again. Nothing counts on over a silence of SILENT. A detector of one condition
+shows no restart: its faults look younger then, never older.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +34,17 @@ from rules.text import clipped
 MOST_CONDITIONS = 128
 SETTLE = timedelta(minutes=3)
 """For how long after its reporter's start a status is no finding; `verify.settle` is as long."""
+SILENT = timedelta(minutes=15)
+"""A detector that was not heard from for so long before it started had stopped looking."""
 TOGETHER = timedelta(seconds=2)
 """Times of one report lie within this; they have whole seconds."""
+
+WHOLE = 3
+"""So few conditions that all change at once may be one cause that comes and goes."""
+STARTS_AS = "False"
+"""What conditions that are faulty when True are posted as at the start; faults may come in dozens.
+"""
+FINDINGS = frozenset({"True", "False"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +83,10 @@ class ConditionClock:
 
     def take(self, reports: Sequence[Report], now: datetime) -> None:
         """Take in all conditions of one version of the Node; others are gone."""
-        unmoved = [report for report in reports if self._moved_only(report)]
+        moved = [report for report in reports if self._moved(report)]
+        started = [report for report in moved if self._started(report, moved, reports)]
         for report in reports:
-            self._hear(report, now, unmoved)
+            self._hear(report, now, started)
         if len(self._facts) > len(reports):
             for type_ in self._facts.keys() - {report.type for report in reports}:
                 del self._facts[type_], self._transitions[type_]
@@ -118,18 +130,25 @@ class ConditionClock:
         """A copy, so that a FactSet does not change under its reader."""
         return dict(self._facts)
 
-    def _moved_only(self, report: Report) -> bool:
-        """Whether nothing but its lastTransitionTime is new: its reporter has started."""
+    def _moved(self, report: Report) -> bool:
+        """Whether its lastTransitionTime is later than it was, between findings."""
         known, before = self._facts.get(report.type), self._transitions.get(report.type)
         if known is None or before is None or report.transition is None:
             return False
-        return (
-            report.transition > before
-            and report.status == known.status
-            and _same_words(report, known)
-        )
+        return report.transition > before and {known.status, report.status} <= FINDINGS
 
-    def _hear(self, report: Report, now: datetime, unmoved: Sequence[Report]) -> None:
+    def _started(self, report: Report, moved: Sequence[Report], reports: Sequence[Report]) -> bool:
+        """Whether a report that moved shows that its reporter has started."""
+        known = self._facts[report.type]
+        if known.status == report.status and _same_words(report, known):
+            return True
+        if len(moved) < WHOLE or report.status != STARTS_AS:
+            return False
+        with_it = sum(_together(report, other) for other in moved)
+        beside = sum(abs(other.heard - report.heard) <= TOGETHER for other in reports)
+        return WHOLE <= with_it == beside
+
+    def _hear(self, report: Report, now: datetime, started: Sequence[Report]) -> None:
         type_, known = report.type, self._facts.get(report.type)
         if known is None and len(self._facts) >= MOST_CONDITIONS:
             return
@@ -140,7 +159,7 @@ class ConditionClock:
             return
         heard = max(known.heard, report.heard)
         if known.status != report.status:
-            self._facts[type_] = self._changed(_fact(report, now, heard), known, report, unmoved)
+            self._facts[type_] = self._changed(_fact(report, now, heard), known, report, started)
         elif _same_words(report, known):
             if heard > known.heard:
                 self._facts[type_] = _heard(known, heard)
@@ -153,12 +172,14 @@ class ConditionClock:
         fact: ConditionFact,
         known: ConditionFact,
         report: Report,
-        unmoved: Sequence[Report],
+        started: Sequence[Report],
     ) -> ConditionFact:
         """Another status, since `fact.since`, which is now."""
         now, unseen = fact.since, self._unseen.pop(fact.type, timedelta(0))
-        if any(_together(report, other) for other in unmoved):
-            self._wiped[fact.type] = _Wiped(known.status, known.since, now, unseen)
+        if any(_together(report, other) for other in started):
+            self._wiped.pop(fact.type, None)
+            if report.heard - known.heard < SILENT:
+                self._wiped[fact.type] = _Wiped(known.status, known.since, now, unseen)
             return replace(fact, settles=now + SETTLE)
         wiped = self._wiped.get(fact.type)
         if wiped is None or wiped.status != fact.status:

@@ -132,8 +132,16 @@ def test_condition_that_was_fine_before_the_start_stays_fine() -> None:
 
 
 def test_fault_that_shows_only_long_after_the_start_is_a_new_one() -> None:
-    detector = Detector().wait(100).fails().wait(600).restart().wait(SETTLE + 1).fails()
+    detector = Detector().wait(100).fails().wait(600).restart().wait(SETTLE).post()
+    assert detector.wait(1).fails().fact.settles is None
     assert detector.age == 0
+
+
+def test_detector_that_was_away_for_long_begins_anew() -> None:
+    """It died with the fault and came back: what was between nobody saw."""
+    detector = Detector().wait(100).fails().wait(3600).restart()
+    assert detector.truth(0) is Truth.UNKNOWN
+    assert detector.wait(5).fails().age == 0
 
 
 def test_recovery_that_is_reported_begins_anew() -> None:
@@ -157,6 +165,47 @@ def test_two_faults_that_flap_in_step_are_no_restart() -> None:
             detector.post().wait(10 if status == "True" else 0)
     assert detector.fact.settles is None
     assert detector.wait(1).fails().age == 0
+
+
+FIVE = (
+    "CperHardwareErrorFatal",
+    "ReadonlyFilesystem",
+    "CorruptDockerOverlay2",
+    "KernelDeadlock",
+    "XfsShutdown",
+)
+"""What node-problem-detector posts by default."""
+
+
+def post(clock: ConditionClock, at: float, status: str, types: Sequence[str] = FIVE) -> None:
+    """All of one reporter in one patch, each with a new status."""
+    when = T0 + seconds(at)
+    clock.take([Report(t, status, f"{t}{status}", "", when, when) for t in types], when)
+
+
+def test_restart_of_a_detector_all_of_whose_conditions_were_faulty_shows() -> None:
+    clock = ConditionClock()
+    for at, status in ((0, "False"), (60, "True"), (120, "False"), (130, "True")):
+        post(clock, at, status)
+    assert {fact.since for fact in clock.facts().values()} == {T0 + seconds(60)}
+
+
+def test_two_conditions_that_come_and_go_as_one_show_no_restart() -> None:
+    """The kubelet and the runtime are unhealthy together, again and again: one cause."""
+    clock = ConditionClock()
+    for n in range(10):
+        post(clock, 60 * n, "True" if n % 2 else "False", FIVE[:2])
+    assert {fact.since for fact in clock.facts().values()} == {T0 + seconds(540)}
+
+
+def test_kubelet_that_comes_back_not_ready_is_a_finding() -> None:
+    """The node controller wrote Unknown; nobody has looked away, so nothing is wiped out."""
+    clock = ConditionClock()
+    kubelets = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+    for at, status in ((0, "False"), (100, "Unknown"), (160, "False")):
+        post(clock, at, status, kubelets)
+    assert {fact.settles for fact in clock.facts().values()} == {None}
+    assert clock.facts()["Ready"].since == T0 + seconds(160)
 
 
 def test_restart_of_another_detector_hides_no_recovery() -> None:
