@@ -128,6 +128,9 @@ async def record(
             await wait(clock, over, min(left, FLUSH_SECONDS))
             if not failed:
                 written.flush()
+        if not failed:
+            with suppress(Full):
+                written.add(recorder.end(clock.now()))
     if failed:
         raise Refusal(f"the recording cannot be written: {failed[0]}") from failed[0]
 

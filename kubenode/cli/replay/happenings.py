@@ -84,8 +84,8 @@ class Happenings:
         """One entry, now. Of a node that is not there nothing is heard, but that it comes."""
         if not entry.node:
             self.signals += 1
-            assert entry.alert_source is not None
-            self._woken(self._doctor.source_of_alerts(entry.alert_source))
+            if entry.alert_source is not None:
+                self._woken(self._doctor.source_of_alerts(entry.alert_source))
             return
         for pattern in entry.nodes:
             for name in self._named(pattern):

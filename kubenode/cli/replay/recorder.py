@@ -36,6 +36,10 @@ class Recorder:
         """Signs of life of the source of alerts are recorded one by one."""
         yield Entry(at=now, alert_source="silent")
 
+    def end(self, now: datetime) -> Iterator[Entry]:
+        """So that a replay lasts as long as the recording did."""
+        yield Entry(at=now, end=True)
+
     # -- nodes ------------------------------------------------------------------------------------
 
     def node(self, name: str, old: Node | None, new: Node | None, now: datetime) -> Iterator[Entry]:

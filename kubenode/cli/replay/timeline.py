@@ -34,7 +34,7 @@ class Wrong(Exception):
 class Entry(Model):
     """One thing that happens. `node` is a name, several, or a pattern such as `b*`.
 
-    Signals of the fleet (`alertSource`) name no node.
+    Signals of the fleet (`alertSource`, `end`) name no node.
     """
 
     at: At
@@ -64,8 +64,10 @@ class Entry(Model):
     person: Literal["cancel", "approve", "deny"] | None = None
     """A person's word on the open job of the node."""
     log: Log | None = None
+    end: Literal[True] | None = None
+    """Until here was recorded, although nothing happened."""
 
-    of_the_fleet: ClassVar[frozenset[str]] = frozenset({"alert_source"})
+    of_the_fleet: ClassVar[frozenset[str]] = frozenset({"alert_source", "end"})
     _signal: str = PrivateAttr(default="")
 
     @model_validator(mode="after")
