@@ -1,0 +1,80 @@
+"""What a change of an object concerns: which nodes to decide on again, which jobs to move on.
+
+Changes go into the store of facts on the way, before anybody looks again.
+"""
+
+from collections.abc import Iterable
+
+from kubenode.api.v1alpha1 import HostEvent, HostProbe, RemedyOperationJob
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Event, Node
+from remedy.remedier.facts import FactStore
+
+JOBS_OF_NODE, JOBS_OF_RULE = "node", "remedier"
+"""Indexes of the jobs."""
+
+
+def index(jobs: Informer[RemedyOperationJob]) -> None:
+    jobs.add_index(JOBS_OF_NODE, lambda job: (job.spec.node_name,))
+    jobs.add_index(JOBS_OF_RULE, _rule_of)
+
+
+class Nodes:
+    """Mappers to nodes. The one of Nodes themselves is the remedier's."""
+
+    def __init__(self, facts: FactStore) -> None:
+        self._facts = facts
+
+    def event(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
+        node = self._facts.event_changed(old, new)
+        return () if node is None else (node,)
+
+    def host_event(self, key: str, old: HostEvent | None, new: HostEvent | None) -> Iterable[str]:
+        return self._facts.host_event_changed(old, new)
+
+    def probe(self, key: str, old: HostProbe | None, new: HostProbe | None) -> Iterable[str]:
+        node = self._facts.probe_changed(old, new)
+        return () if node is None else (node,)
+
+    def job(
+        self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
+    ) -> Iterable[str]:
+        """A node is decided on again when one of its jobs opens, moves or goes."""
+        job = new or old
+        if job is None:
+            return ()
+        if old is not None and new is not None and old is not new:
+            a, b = old.status, new.status
+            if (a.phase, a.evidence_false_since) == (b.phase, b.evidence_false_since):
+                return ()
+        return (job.spec.node_name,)
+
+
+class Jobs:
+    """Mappers to jobs."""
+
+    def __init__(self, jobs: Informer[RemedyOperationJob]) -> None:
+        self._jobs = jobs
+
+    def of(self, node: str) -> list[str]:
+        return [job.metadata.name for job in self._jobs.by(JOBS_OF_NODE, node)]
+
+    def node(self, key: str, old: Node | None, new: Node | None) -> Iterable[str]:
+        return self.of(key)
+
+    def event(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
+        event = new or old
+        about = event.involved_object if event is not None else None
+        return self.of(about.name) if about is not None and about.kind == "Node" else ()
+
+    def host_event(self, key: str, old: HostEvent | None, new: HostEvent | None) -> Iterable[str]:
+        about = {event.spec.node.name for event in (old, new) if event is not None}
+        return [job for node in about for job in self.of(node)]
+
+    def probe(self, key: str, old: HostProbe | None, new: HostProbe | None) -> Iterable[str]:
+        answered = new is not None and new.status.answered_at is not None
+        return self.of(new.spec.node_name) if new is not None and answered else ()
+
+
+def _rule_of(job: RemedyOperationJob) -> tuple[str, ...]:
+    return (job.spec.remedier.name,) if job.spec.remedier is not None else ()
