@@ -5,7 +5,6 @@ replica, so that a new leader starts with warm caches; the parts on it decide an
 once the lease is held.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +24,7 @@ from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from remedy import noticing
 from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.metrics import Metrics as ProbeMetrics
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
@@ -51,8 +51,6 @@ from rules.diagnose import Diagnoser
 
 MANY = 16
 """Nodes that wait to be judged: more are a storm."""
-NODES_OF = "node"
-REMEDIER_OF = "remedier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +106,8 @@ class RemedyOperator:
         self.host_events: Informer[HostEvent] = of(HostEvent)
         self.probes: Informer[HostProbe] = of(HostProbe)
         self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
-        self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
-        self.jobs.add_index(REMEDIER_OF, _remedier_of)
+        noticing.index(self.jobs)
+        self._concerns = noticing.Jobs(self.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
         self.facts = FactStore(
             self.nodes,
@@ -133,7 +131,7 @@ class RemedyOperator:
         self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry))
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
-        self.decider.wake = self.remedier.queue.add
+        self.decider.wake = self._look_again
         self.questions = self._controller("host-probe", self.asker.reconcile, 2)
         self.questions.watch(self.probes, self.asker.noticed)
         self.keeper = self._keeper()
@@ -212,13 +210,13 @@ class RemedyOperator:
         )
 
     def _remedier(self) -> Controller:
-        remedier = self.decider
+        remedier, concerned = self.decider, noticing.Nodes(self.facts)
         controller = self._controller("remedier", remedier.reconcile, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
-        controller.watch(self.events, self._event_noticed)
-        controller.watch(self.host_events, self._host_event_noticed)
-        controller.watch(self.probes, self._probe_noticed)
-        controller.watch(self.jobs, _job_moved)
+        controller.watch(self.events, concerned.event)
+        controller.watch(self.host_events, concerned.host_event)
+        controller.watch(self.probes, concerned.probe)
+        controller.watch(self.jobs, concerned.job)
         return controller
 
     def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
@@ -239,10 +237,10 @@ class RemedyOperator:
         )
         controller = self._controller("job", job.reconcile, self.settings.actors)
         controller.watch(self.jobs)
-        controller.watch(self.nodes, self._jobs_of)
-        controller.watch(self.events, self._jobs_of_event)
-        controller.watch(self.host_events, self._jobs_of_host_event)
-        controller.watch(self.probes, self._jobs_of_probe)
+        controller.watch(self.nodes, self._concerns.node)
+        controller.watch(self.events, self._concerns.event)
+        controller.watch(self.host_events, self._concerns.host_event)
+        controller.watch(self.probes, self._concerns.probe)
         return controller
 
     def _reporter(self) -> Controller:
@@ -256,42 +254,11 @@ class RemedyOperator:
         keeper.attach(controller.queue)
         return controller
 
-    def _host_event_noticed(
-        self, key: str, old: HostEvent | None, new: HostEvent | None
-    ) -> Iterable[str]:
-        return self.facts.host_event_changed(old, new)
-
-    def _probe_noticed(
-        self, key: str, old: HostProbe | None, new: HostProbe | None
-    ) -> Iterable[str]:
-        node = self.facts.probe_changed(old, new)
-        return () if node is None else (node,)
-
-    def _event_noticed(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
-        node = self.facts.event_changed(old, new)
-        return () if node is None else (node,)
-
-    def _jobs_of(self, node: str, old: Node | None, new: Node | None) -> Iterable[str]:
-        return [job.metadata.name for job in self.jobs.by(NODES_OF, node)]
-
-    def _jobs_of_event(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
-        event = new or old
-        if event is None or event.involved_object.kind != "Node":
-            return ()
-        return self._jobs_of(event.involved_object.name, None, None)
-
-    def _jobs_of_host_event(
-        self, key: str, old: HostEvent | None, new: HostEvent | None
-    ) -> Iterable[str]:
-        about = {event.spec.node.name for event in (old, new) if event is not None}
-        return [job for node in about for job in self._jobs_of(node, None, None)]
-
-    def _jobs_of_probe(
-        self, key: str, old: HostProbe | None, new: HostProbe | None
-    ) -> Iterable[str]:
-        if new is None or new.status.answered_at is None:
-            return ()
-        return self._jobs_of(new.spec.node_name, None, None)
+    def _look_again(self, node: str) -> None:
+        """Other nodes, or time, have changed what is known of it: a guard of its job too."""
+        self.remedier.queue.add(node)
+        for job in self._concerns.of(node):
+            self.job.queue.add(job)
 
     def _rules_loaded(self) -> None:
         self.facts.rules_loaded(self.rules.loaded_rules())
@@ -301,21 +268,3 @@ class RemedyOperator:
         for name, job in self.jobs.cache.items():
             if not job.status.phase.closed:
                 self.job.queue.add(name)
-
-
-def _remedier_of(job: RemedyOperationJob) -> tuple[str, ...]:
-    return (job.spec.remedier.name,) if job.spec.remedier is not None else ()
-
-
-def _job_moved(
-    name: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
-) -> tuple[str, ...]:
-    """A node is decided on again when one of its jobs opens, moves or goes."""
-    job = new or old
-    if job is None:
-        return ()
-    if old is not None and new is not None and old is not new:
-        a, b = old.status, new.status
-        if (a.phase, a.evidence_false_since) == (b.phase, b.evidence_false_since):
-            return ()
-    return (job.spec.node_name,)
