@@ -38,13 +38,15 @@ CHANGES = 20
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PACE = timedelta(milliseconds=1)
 """Of the clock, per signal: 10,000 nodes that are heard from every 10 s."""
+TYPES, REASONS = 61, 19
+"""Of conditions and of Events, shared out among the rules."""
 REPORTED = 10
 """Condition types that each node reports, of those that the rules read."""
 
 
 def a_rule(number: int) -> Rule:
-    condition: dict[str, Any] = {"condition": {"type": f"Fault{number % 60}", "for": "30s"}}
-    window = {"event": {"reason": f"Oops{number % 20}", "count": 3, "within": "10m"}}
+    condition: dict[str, Any] = {"condition": {"type": f"Fault{number % TYPES}", "for": "30s"}}
+    window = {"event": {"reason": f"Oops{number % REASONS}", "count": 3, "within": "10m"}}
     pool = {"label": {"key": "pool", "in": ["gpu", f"pool{number % 7}"]}}
     derived = {"fact": {"name": f"bench.derived{number % 5}"}}
     kinds: list[dict[str, Any]] = [
@@ -76,7 +78,7 @@ class Fleet:
         self._next = 0
 
     def _node(self, number: int) -> FactSet:
-        types = [f"Fault{(number + 7 * k) % 60}" for k in range(REPORTED)]
+        types = [f"Fault{(number + 7 * k) % TYPES}" for k in range(REPORTED)]
         well = {
             t: ConditionFact(t, "False", f"No{t}", f"{t} is not seen", START, START) for t in types
         }
@@ -127,7 +129,9 @@ class Fleet:
             self._ill.append(number)
             node = self._turned(node, "True")
         elif kind == "event":
-            event = EventFact(f"Oops{self._dice.randrange(20)}", "it", "", "Warning", 1, self.now)
+            event = EventFact(
+                f"Oops{self._dice.randrange(REASONS)}", "it", "", "Warning", 1, self.now
+            )
             node = replace(node, events=(*node.events[-15:], event))
         elif kind == "pods":
             node = replace(node, values=self._values(self._dice.choice((2, 8))))

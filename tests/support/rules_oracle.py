@@ -62,10 +62,7 @@ class Oracle:
             case ConditionLeaf():
                 return self._condition(leaf)
             case EventLeaf():
-                near = [e for e in facts.events if timedelta(0) <= now - e.at < leaf.within]
-                sure = sum(e.count for e in near if not e.forgotten and e.reason == leaf.reason)
-                perhaps = sure + sum(e.count for e in near if e.forgotten)
-                return True if sure >= leaf.count else None if perhaps >= leaf.count else False
+                return self._event(leaf)
             case HostEventLeaf():
                 open_ = [e for e in facts.host_events if e.phase in ("Active", "Scheduled")]
                 starts = [now if e.phase == "Active" else e.not_before or now for e in open_]
@@ -100,6 +97,15 @@ class Oracle:
         if fact.status != leaf.status:
             return None if fact.status == "Unknown" else False
         return self._now - fact.since >= leaf.for_
+
+    def _event(self, leaf: EventLeaf) -> Three:
+        """Of an aggregated Event that began before the window one occurrence is certain."""
+        near = [e for e in self._facts.events if timedelta(0) <= self._now - e.at < leaf.within]
+        of_it = [e for e in near if e.reason == leaf.reason and not e.forgotten]
+        whole = [e for e in of_it if e.first is None or self._now - e.first < leaf.within]
+        sure = sum(e.count for e in whole) + len(of_it) - len(whole)
+        perhaps = sum(e.count for e in near if e in of_it or e.forgotten)
+        return True if sure >= leaf.count else None if perhaps >= leaf.count else False
 
 
 def _above(bound: float | None, value: object) -> Three:

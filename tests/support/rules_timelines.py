@@ -62,6 +62,7 @@ LEAVES: tuple[dict[str, Any], ...] = (
 KINDS = (
     "condition", "beat", "silence", "event", "hostEvent", "alert", "watchdog", "label",
     "annotation", "taint", "pods", "probe", "inferred", "sameFault", "stale", "other node",
+    "merge", "forget",
 )  # fmt: skip
 STEPS = st.builds(
     Step, st.sampled_from(SECONDS), st.sampled_from(KINDS), st.integers(0, 2), st.integers(0, 2)
@@ -119,6 +120,20 @@ class Life:
         if a == 2 and b == 2:
             event = replace(event, forgotten=True, count=2)
         return replace(facts, events=(*facts.events, event))
+
+    def _merge(self, facts: FactSet, a: int, b: int) -> FactSet:
+        """An aggregated Event occurred again; since when is known, or not."""
+        if not facts.events:
+            return facts
+        old = facts.events[0]
+        first = old.first or old.at if b else None
+        merged = replace(old, count=old.count + a, at=self.now, first=first)
+        return replace(facts, events=(*facts.events[1:], merged))
+
+    def _forget(self, facts: FactSet, a: int, b: int) -> FactSet:
+        """The oldest Events leave the memory, or all that is known of how long we listen."""
+        watched = facts.watched if b else (None, self.now, T0)[a]
+        return replace(facts, events=facts.events[a:], watched=watched)
 
     def _hostevent(self, facts: FactSet, a: int, b: int) -> FactSet:
         phase = ("Active", "Scheduled", "Completed")[a]

@@ -63,3 +63,26 @@ def test_count_of_the_same_fault_is_left_out_of_the_others() -> None:
     found = said({"all": [FAULT, COUNT]})
     assert (found.evidence, found.others) == (Truth.UNKNOWN, Truth.TRUE)
     assert said({"all": [FAULT, COUNT]}, status="False").others is Truth.FALSE
+
+
+def test_answered_probe_is_not_asked_again_and_one_that_fits_completes_the_match() -> None:
+    two = {"all": [FAULT, FULL, ALIVE]}
+    assert said(two, disk__used_pct=95).probes == ("host.agent",)
+    assert said(two, disk__used_pct=10).probes == ()  # whatever the other one says
+    found = said(two, disk__used_pct=95, host__agent="alive")
+    assert (found.evidence, found.probes) == (Truth.TRUE, ())
+
+
+def test_failed_probe_is_worth_asking_again() -> None:
+    assert said({"all": [FAULT, FULL]}, disk__used_pct=None).probes == ("disk.used_pct",)
+
+
+def test_absence_of_a_probe_s_answer_is_asked_for() -> None:
+    assert said({"all": [FAULT, {"absent": FULL}]}).probes == ("disk.used_pct",)
+
+
+def test_missing_count_keeps_probes_from_being_asked() -> None:
+    found = said({"all": [FAULT, COUNT, FULL]})
+    assert (found.probes, found.others) == ((), Truth.UNKNOWN)
+    found = said({"all": [FAULT, COUNT, FULL]}, disk__used_pct=95)
+    assert found.others is Truth.TRUE
