@@ -1,6 +1,7 @@
 """Rules in files: those that ship, `rules/library/<pack>/<rule>.yaml`, and those of people."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -22,11 +23,20 @@ def library() -> list[NodeRemedier]:
 def packs() -> dict[str, list[NodeRemedier]]:
     """The library by pack, which is the name of a folder; "" are rules outside any."""
     found: dict[str, list[NodeRemedier]] = {}
+    for pack, rule in _shipped():
+        found.setdefault(pack, []).append(rule)
+    return found
+
+
+@cache
+def _shipped() -> tuple[tuple[str, NodeRemedier], ...]:
+    """Each rule with its pack, in the order of packs and file names. Read once: it ships."""
+    found = []
     for path in files([FOLDER]):
         pack = path.parent.relative_to(FOLDER).as_posix()
-        mine = found.setdefault("" if pack == "." else pack, [])
-        mine += [NodeRemedier.from_user(document.data) for document in read(path)]
-    return dict(sorted(found.items()))
+        named = "" if pack == "." else pack
+        found += [(named, NodeRemedier.from_user(document.data)) for document in read(path)]
+    return tuple(sorted(found, key=lambda one: one[0]))
 
 
 def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:

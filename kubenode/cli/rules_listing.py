@@ -11,7 +11,7 @@ from kubenode.cli.exits import Exit
 from kubenode.cli.fleet_rules import fleet_rules
 from kubenode.cli.library import packs
 from kubenode.cli.options import Listing
-from kubenode.cli.rules_packs import PACK, changed
+from kubenode.cli.rules_packs import PACK, changed, chosen
 from kubenode.cli.tables import show
 
 COLUMNS = {
@@ -33,7 +33,9 @@ Item = dict[str, Any]
 
 
 def of_library(pack: str | None, output: Listing) -> Exit:
-    """What ships; `pack` None is every pack."""
+    """What ships; `pack` None is every pack. Raises Refusal for a pack that does not."""
+    if pack is not None:
+        chosen([pack])
     found = [
         _item(rule, name)
         for name, rules in packs().items()
