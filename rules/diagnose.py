@@ -133,10 +133,6 @@ class Diagnoser:
             trial.close()
         return found, sieve.refused
 
-    def release(self, rule_id: str) -> bool:
-        """A person clears the rule's quarantine: whether there was one."""
-        return self.check.release(rule_id)
-
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
         """One Diagnosis for each FactSet, in order."""
         self.check.tend()

@@ -5,7 +5,7 @@ strata at once, about the vectors that came of it. A rule once disputed stays qu
 version changes or a person releases it.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,10 +32,7 @@ class Stats:
 
 
 class CrossCheck:
-    """
-    durable  None: there is no second engine, and everything is unchecked
-    on_dispute  called with each new record, in the thread that evaluates
-    """
+    """durable  None: there is no second engine, and everything is unchecked"""
 
     def __init__(self, durable: DurableEngine | None) -> None:
         self.reference = ReferenceEngine()
@@ -45,7 +42,6 @@ class CrossCheck:
         """Rule id to why its matches may not act."""
         self.disputes: dict[str, DisputeRecord] = {}
         """Rule id to what the engines last disagreed about."""
-        self.on_dispute: Callable[[DisputeRecord], None] | None = None
         self.trouble = "" if durable is not None else "there is no second engine"
         """Why the second engine gives no answers; "" while it does."""
         self._down = False
@@ -95,11 +91,13 @@ class CrossCheck:
             self._down, self.trouble = False, ""
 
     def evaluate(self, cases: Sequence[Case], now: datetime) -> list[Answers]:
+        if not cases:
+            return []
         chains = [Chain(self.plan, self._verdicts, case) for case in cases]
         if self.durable is None:
             self.stats.unchecked += len(chains)
             return [self._answers(chain, answered=False) for chain in chains]
-        held = self.plan.of(self.quarantined)
+        held = self._held()
         asked = dict.fromkeys(question for chain in chains for question in chain.questions(held))
         answered = not asked or self._agree(list(asked), now)
         if not answered:
@@ -107,8 +105,11 @@ class CrossCheck:
         return [self._answers(chain, answered=answered) for chain in chains]
 
     def _answers(self, chain: Chain, *, answered: bool) -> Answers:
-        held = self.plan.of(self.quarantined) if self.quarantined else frozenset[int]()
-        return chain.answers(held, second=self.durable is not None, answered=answered)
+        return chain.answers(self._held(), second=self.durable is not None, answered=answered)
+
+    def _held(self) -> frozenset[int]:
+        """Numbers of the quarantined rules."""
+        return self.plan.of(self.quarantined) if self.quarantined else frozenset()
 
     def _agree(self, questions: Sequence[Question], now: datetime) -> bool:
         """False: the second engine counts as down. What it disputes is in `quarantined` then."""
@@ -154,8 +155,6 @@ class CrossCheck:
     def _quarantine(self, seen: DisputeRecord) -> None:
         self.quarantined[seen.rule_id] = seen.summary
         self.disputes[seen.rule_id] = seen
-        if self.on_dispute is not None:
-            self.on_dispute(seen)
 
     def _odd(
         self, questions: Sequence[Question], reference: Sequence[Outputs], second: Sequence[Outputs]
