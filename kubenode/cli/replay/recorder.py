@@ -161,7 +161,7 @@ class Recorder:
     def probe(self, old: HostProbe | None, new: HostProbe | None, now: datetime) -> Iterator[Entry]:
         if new is None or new.status.answered_at is None or not new.spec.node_name:
             return
-        if old is not None and old is not new and old.status.answered_at is not None:
+        if old is not None and old.status.answered_at is not None:
             return
         answer = None if new.status.error else dict(new.status.answer)
         kind = str(new.spec.name)

@@ -2,7 +2,6 @@
 
 import gzip
 import heapq
-import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -17,11 +16,12 @@ from kubenode.cli.replay.timeline import Entry, Wrong, read_lines
 from kubenode.cli.replay.world import START
 
 STDIN = "-"
+CHUNK = 1 << 18
 Timed = tuple[datetime, Entry]
 
 
-def opened(name: str, stack: ExitStack) -> BinaryIO:
-    """The lines of a recording. Raises Wrong for what is not there or cannot be unpacked."""
+def opened(name: str, stack: ExitStack) -> Iterable[bytes]:
+    """The lines of a recording. Raises Wrong for what is not there."""
     if name == STDIN:
         return sys.stdin.buffer
     path = Path(name)
@@ -30,11 +30,29 @@ def opened(name: str, stack: ExitStack) -> BinaryIO:
     except OSError as error:
         raise Wrong(f"{name}: cannot be read: {error.strerror}; check the name") from error
     if path.suffix == ".zst":
-        unpacked = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        return io.BufferedReader(cast(io.RawIOBase, unpacked), buffer_size=1 << 20)
+        return unpacked(file)
     if path.suffix == ".gz":
         return cast(BinaryIO, stack.enter_context(gzip.open(file)))
     return file
+
+
+def unpacked(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a zstandard file of any number of frames. Raises EOFError where it is cut."""
+    rest, frame = b"", zstandard.ZstdDecompressor().decompressobj()
+    begun = False
+    while chunk := file.read(CHUNK):
+        while chunk:
+            begun = True
+            rest += frame.decompress(chunk)
+            chunk = frame.unused_data
+            if frame.eof:
+                frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
+        *lines, rest = rest.split(b"\n")
+        yield from lines
+    if begun:
+        raise EOFError("is cut off")
+    if rest:
+        yield rest
 
 
 def entries(names: Sequence[str]) -> Iterator[Timed]:
@@ -44,11 +62,13 @@ def entries(names: Sequence[str]) -> Iterator[Timed]:
         yield from heapq.merge(*streams, key=lambda timed: timed[0])
 
 
-def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+def _lines(file: Iterable[bytes], name: str) -> Iterator[bytes]:
     try:
         yield from file
-    except (OSError, EOFError, zstandard.ZstdError) as error:
-        raise Wrong(f"{name}: cannot be unpacked: {error}; is it whole?") from error
+    except EOFError as error:
+        raise Wrong(f"{name}: is cut off: was it still being written? Record again") from error
+    except (OSError, zstandard.ZstdError) as error:
+        raise Wrong(f"{name}: cannot be unpacked: {error}; is it what its name says?") from error
 
 
 def _ordered(read: Iterable[Entry], name: str) -> Iterator[Timed]:

@@ -13,7 +13,7 @@ from kubenode.api.base import Model, refusal
 from kubenode.api.meta import ConditionStatus, Time
 from kubenode.api.problems import problems
 from kubenode.cli.documents import Document, Unreadable, read
-from kubenode.cli.replay.fleet import LONG_AGO, PODS
+from kubenode.cli.replay.fleet import LONG_AGO, PODS, healthy
 from kubenode.cli.replay.moments import At, Length
 from kubenode.cli.replay.signals import Answers, Condition, NodeLook, Taint
 from kubenode.cli.replay.timeline import Entry, Wrong
@@ -73,7 +73,8 @@ class Nodes(Model):
     def looks(self, start: datetime) -> Iterator[tuple[str, NodeLook]]:
         """Each node as it is at the start."""
         booted = start - (self.age if self.booted is None else self.booted)
-        statuses = {"Ready": ConditionStatus.TRUE, **self.conditions}
+        usual = {c.type: c.status for c in healthy(start, self.age)}
+        statuses = {**usual, **self.conditions}
         conditions = [
             Condition(type=type_, status=status, since=booted) for type_, status in statuses.items()
         ]

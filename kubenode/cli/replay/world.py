@@ -186,8 +186,11 @@ class World:
         self._fleet.create(name, look.model_copy(update=update), self.now, pods=pods)
 
     def _come(self, name: str, look: NodeLook | None) -> None:
-        """A node that is new now, unless its look says when it was made."""
-        self.add_node(name, look, age=timedelta(0))
+        """A node exactly as it looks; without a look one that is well and new."""
+        if look is None:
+            self.add_node(name, age=timedelta(0))
+        else:
+            self._fleet.create(name, look, self.now)
 
     def feed(self, *entries: Entry) -> None:
         """Let these happen at their times; what lies in the past happens now."""
