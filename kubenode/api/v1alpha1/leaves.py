@@ -102,10 +102,12 @@ class HostEventLeaf(Model):
     """A HostEvent of the node is open and fits."""
 
     class_: str | None = Field(default=None, alias="class", min_length=1, max_length=64)
+    """Such as `Reboot`; see HostEvent."""
     source: str | None = Field(default=None, min_length=1, max_length=64)
     phase: str | None = Field(default=None, min_length=1, max_length=64)
+    """An open phase; closed events never count."""
     starts_within: Duration = timedelta(minutes=30)
-    """A scheduled event counts when it starts within this time."""
+    """An event that has not started counts when it starts within this time."""
     severity: str | None = Field(default=None, min_length=1, max_length=32)
 
 
@@ -115,7 +117,9 @@ class AlertLeaf(Model):
     name: str = Field(min_length=1, max_length=512)
     """RE2 expression that the alert's name must match as a whole."""
     labels: dict[str, Text] = Field(default_factory=dict, max_length=16)
+    """Labels that the alert must have, with exactly these values."""
     for_: Duration = Field(default=timedelta(0), alias="for")
+    """How long it must have fired."""
 
     _regex = field_validator("name")(checked_regex)
 
@@ -212,8 +216,9 @@ class ProbeLeaf(_Comparing):
     """A question answered now by host, cloud or API; asked only when all other leaves hold."""
 
     name: str = Field(min_length=3, max_length=128, pattern=r"^[a-z]+\.[a-z_]+$")
-    """`probe.field`, such as `disk.images_unused_bytes`."""
+    """`probe.field`, such as `disk.images_unused_bytes`; docs/reference lists them."""
     max_age: Duration = timedelta(minutes=1)
+    """An older answer is unknown."""
 
 
 LEAVES = (
@@ -239,6 +244,7 @@ class AbsentLeaf(Model):
     """Another leaf has been false for a time, with its source known to be alive."""
 
     for_: Duration = Field(default=timedelta(0), alias="for")
+    """How long it must have been false; facts and probes take none, they are not remembered."""
     condition: ConditionLeaf | None = None
     event: EventLeaf | None = None
     host_event: HostEventLeaf | None = None
