@@ -233,9 +233,9 @@ _ADVICE = _codes(
     (
         "shadowed",
         "Another rule always comes first",
-        "It asks for the same evidence, means the same nodes and has a higher priority: this rule"
-        " is never chosen.",
-        "Delete one of them, or make their evidence differ.",
+        "It matches whenever this rule does, means the same nodes and has a higher priority: this"
+        " rule is never chosen. A rule that asks for more than another should come before it.",
+        "Give it a higher priority, or delete it.",
     ),
     (
         "unavailable",

@@ -106,7 +106,7 @@ def _named(hints: list[Place]) -> str:
             case AlertLeaf():
                 names.append("an alert")
             case HostEventLeaf():
-                names.append(f"a HostEvent of class {place.leaf.class_}")
+                names.append(f"a HostEvent of {place.leaf.class_ or place.leaf.source}")
             case FactLeaf():
                 names.append(f"fact {place.leaf.name} (derived of such)")
             case _:
@@ -146,7 +146,8 @@ def _of_leaf(leaf: Leaf, inferred: Inferred, seen: frozenset[str] = frozenset())
         case ConditionLeaf():
             return Worth.HINT if leaf.type in LATCHED else Worth.PROOF
         case HostEventLeaf():
-            return Worth.HINT if leaf.class_ in ("Log", "Alert") else Worth.PROOF
+            told = leaf.class_ in ("Log", "Alert") or leaf.source == "Alertmanager"
+            return Worth.HINT if told else Worth.PROOF
         case ProbeLeaf():
             return Worth.CONTEXT if leaf.name in OF_THE_HOST else Worth.PROOF
         case FactLeaf() if leaf.name in inferred and leaf.name not in seen:

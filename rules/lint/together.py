@@ -1,7 +1,7 @@
 """What rules do to one another: duplicates, and rules that are never chosen."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kubenode.api.v1alpha1 import Expression, Mode, NodeRemedier
 from rules.lint.finding import Remark
@@ -12,38 +12,45 @@ Named = tuple[str, Remark]
 
 def remarks(rules: Sequence[NodeRemedier], known: Sequence[NodeRemedier]) -> Iterator[Named]:
     """Findings of `rules` by name, against one another and against `known`."""
-    alike: dict[str, list[NodeRemedier]] = {}
     judged = {rule.metadata.name for rule in rules}
-    for rule in (*rules, *(other for other in known if other.metadata.name not in judged)):
-        if rule.spec.ladder is not None and rule.spec.mode is not Mode.OFF:
-            alike.setdefault(_evidence(rule.spec.when), []).append(rule)
-    for several in alike.values():
-        for rule in several:
-            if len(several) > 1 and rule.metadata.name in judged:
-                yield from ((rule.metadata.name, found) for found in _among(rule, several))
+    others = (*rules, *(other for other in known if other.metadata.name not in judged))
+    enough: dict[str, list[NodeRemedier]] = {}
+    for other in filter(_competes, others):
+        for text in _enough(other.spec.when):
+            enough.setdefault(text, []).append(other)
+    for rule in filter(_competes, rules):
+        if (found := _against(rule, enough)) is not None:
+            yield rule.metadata.name, found
 
 
-def _among(rule: NodeRemedier, several: Sequence[NodeRemedier]) -> Iterator[Remark]:
-    for other in several:
-        if other is rule or not _covers(other, rule):
-            continue
-        name, mine, theirs = other.metadata.name, rule.spec.priority, other.spec.priority
-        if mine == theirs:
-            yield (
-                "spec.when",
-                "duplicate",
-                f"{name} asks for the same evidence at the same priority {mine}: delete one, or"
-                " change a priority",
-            )
-            return
-        if mine < theirs and (other.spec.mode in ACTING or rule.spec.mode is other.spec.mode):
-            yield (
-                "spec.when",
-                "shadowed",
-                f"{name} asks for the same evidence at priority {theirs}, so this rule at {mine} is"
-                " never chosen: delete one of them, or make their evidence differ",
-            )
-            return
+def _competes(rule: NodeRemedier) -> bool:
+    return rule.spec.ladder is not None and rule.spec.mode is not Mode.OFF
+
+
+def _against(rule: NodeRemedier, enough: Mapping[str, list[NodeRemedier]]) -> Remark | None:
+    """The first rule that always matches where this one does, and comes before it."""
+    whole = _evidence(rule.spec.when)
+    for text in _needed(rule.spec.when):
+        for other in enough.get(text, ()):
+            if other is rule or not _covers(other, rule):
+                continue
+            name, mine, theirs = other.metadata.name, rule.spec.priority, other.spec.priority
+            if mine == theirs and whole == _evidence(other.spec.when):
+                return (
+                    "spec.when",
+                    "duplicate",
+                    f"{name} asks for the same evidence at the same priority {mine}: delete one, or"
+                    " change a priority",
+                )
+            acts = other.spec.mode in ACTING or rule.spec.mode is other.spec.mode
+            if mine < theirs and acts:
+                return (
+                    "spec.when",
+                    "shadowed",
+                    f"{name} matches whenever this rule does, at priority {theirs}, so this one at"
+                    f" {mine} is never chosen: give it a higher priority, or delete it",
+                )
+    return None
 
 
 def _covers(other: NodeRemedier, rule: NodeRemedier) -> bool:
@@ -51,6 +58,20 @@ def _covers(other: NodeRemedier, rule: NodeRemedier) -> bool:
     same = other.spec.nodes == rule.spec.nodes
     everyone = other.spec.nodes.all is True and other.spec.nodes.exclude is None
     return (same or everyone) and other.spec.unless in (None, rule.spec.unless)
+
+
+def _needed(when: Expression) -> Iterator[str]:
+    """Texts of what must be true for `when` to be true: itself, and each member of an `all`."""
+    yield _evidence(when)
+    for member in when.all or ():
+        yield from _needed(member)
+
+
+def _enough(when: Expression) -> Iterator[str]:
+    """Texts of what makes `when` true: itself, and each member of an `any`."""
+    yield _evidence(when)
+    for member in when.any or ():
+        yield from _enough(member)
 
 
 def _evidence(expression: Expression) -> str:

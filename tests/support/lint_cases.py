@@ -406,4 +406,22 @@ CASES = (
         ),
         (named("other"),),
     ),
+    Case(
+        "shadowed",
+        "spec.when",
+        {"priority": 400, "when": {"all": [LIVE, {"all": [OOPS, LATCHED]}]}},
+        (
+            {"priority": 600, "when": {"all": [LIVE, OOPS]}},
+            {"priority": 400, "when": {"all": [LIVE, LATCHED]}},
+            {"priority": 400, "when": {"any": [LIVE, OOPS]}},
+        ),
+        (named("other", when=OOPS),),
+    ),
+    Case(
+        "shadowed",
+        "spec.when",
+        {"priority": 400, "when": OOPS},
+        ({"priority": 500, "when": OOPS}, {"priority": 400, "when": LATCHED}),
+        (named("other", when={"any": [LIVE, OOPS]}),),
+    ),
 )
