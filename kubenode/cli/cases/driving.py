@@ -4,9 +4,9 @@ The decision is the one at the case's `now`. What must still happen for it, answ
 the wait for a stronger rule, may take its time; a rule that would match only later has no say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
@@ -23,8 +23,8 @@ from rules.atoms import read
 from rules.diagnose import Match
 from rules.truth import Truth
 
-ANSWERS = timedelta(seconds=15)
-"""Longer than a probe takes to be answered in a simulation."""
+ANSWERS = timedelta(seconds=45)
+"""Longer than a probe takes to be answered, or to be known not to be."""
 PERMITS = timedelta(seconds=30)
 """In which Kube Defender has said its word to every job of the moment."""
 SECOND = timedelta(seconds=1)
@@ -111,27 +111,42 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
     return tuple(found)
 
 
-class _Remembering(World):
-    """A world in which one node has a past."""
+class _AtNow(World):
+    """A world that has seen everything until `judged`, and decides from then on.
 
+    remembered  jobs that one node had before
+    """
+
+    judged: datetime
     remembered: tuple[str, tuple[Past, ...]] = ("", ())
+
+    def _decide(self, nodes: Iterable[str]) -> None:
+        if self.now >= self.judged:
+            super()._decide(nodes)
 
     def _past(self, node: str) -> Sequence[Past]:
         found: Sequence[Past] = super()._past(node)
         name, past = self.remembered
         return [*past, *found] if node == name else found
 
+    def judge(self) -> None:
+        """Let the clock reach `judged` and every node be decided on."""
+        self.run_until(self.judged)
+        for name in self.nodes:
+            self._touch(name)
+        self.run_until(self.judged)
+
 
 def _drive(
     case: Case, rules: Sequence[NodeRemedier], made: Setting, past: tuple[Past, ...]
 ) -> Outcome:
     policy = policy_of(case)
-    world = _Remembering(rules, policies=[policy] if policy else (), start=made.start)
-    world.remembered = (case.node, past)
+    world = _AtNow(rules, policies=[policy] if policy else (), start=made.start)
+    world.judged, world.remembered = case.now, (case.node, past)
     for name, look in made.looks.items():
         world.add_node(name, look)
     world.feed(*made.entries)
-    world.run_until(case.now)
+    world.judge()
     matches = world.matches(case.node)
     say = {m.rule_id for m in matches if m.evidence is Truth.TRUE or m.probes}
     job = _first_job(world, case, say)
@@ -145,17 +160,17 @@ def _drive(
 
 
 def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
-    """The job of the decision at `now`: made until then, or by a rule that had a say in it."""
+    """The job of the decision at `now`: made by a rule that had a say in it then."""
     names = {id_.rpartition("@")[0] for id_ in say}
     rules = [world.rules[name] for name in names if name in world.rules]
-    if not rules and not world.jobs_of(case.node):
+    if not rules:
         return None
     wait = max((rule.spec.group_wait for rule in rules), default=timedelta(0))
     end = case.now + wait + ANSWERS
     while not world.jobs_of(case.node) and world.now < end:
         world.run_until(world.now + SECOND)
     jobs = world.jobs_of(case.node)
-    return next((j for j in jobs if j.made <= case.now or j.remedier in names), None)
+    return next((job for job in jobs if job.remedier in names), None)
 
 
 def _winner(
