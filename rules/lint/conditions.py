@@ -38,7 +38,7 @@ TKE = words(
     " GPUNvlinkError GPUPCIeError GPUPendingRetiredPages GPUPowerError GPURemappingRowsError"
     " GPUTempError GPUXIDFatalError GPUXIDWarningError HasGhostContainer NetDeviceProblem"
     " OverlayDiskPressure PLEGNotHealthy ProcessProblem StuckProcess SystemLoadProblem"
-    " ThreadPressure XFSError"
+    " ThreadPressure XFSError FDPressure RuntimeUnhealthy"
 )
 CCE = words(
     "CNIProblem CRIProblem KubeProxyProblem ConntrackFullProblem DiskProblem MemoryProblem"
