@@ -109,22 +109,21 @@ class Remedier:
             return DONE  # decided in the next run, on what was just learned
         if not facts.fresh:
             return STALE
-        names = wanted_probes(diagnosis)
-        asked_at = await self.probes.ask(name, agent_of(node), names)
         now = self.clock.now()
         memory = self._memory.setdefault(name, _Memory())
         booted_at = self.facts.booted_at(name)
         active, past = self.rules.active(), past_of(self.jobs, name)
         choice = memory.mind.choose(node, booted_at, facts, diagnosis, active, past, now)
         self.rules.matched(name, frozenset(m.rule_id for m, _ in choice.matches), now)
-        if not choice.matches:
-            memory.waits, memory.changed_at = frozenset(), None
-            return self._later(diagnosis, asked_at, now)
         decision = choice.decision
         for order in decision.orders:
             match = choice.match(order.candidate.rule_id)
             await self._create(order, match, node, facts, memory)
         await self._tell(node, memory, frozenset(decision.waits))
+        if not choice.matches:
+            memory.changed_at = None
+        # Last of all: should hosts not be asked, rules without questions work on.
+        asked_at = await self.probes.ask(name, agent_of(node), wanted_probes(diagnosis))
         return self._later(diagnosis, _earliest(decision.at, asked_at), now)
 
     def _gone(self, name: str) -> None:

@@ -71,6 +71,7 @@ class FactStore:
         self._nodes, self._past, self._clock, self._sources = nodes, past, clock, sources
         self._kept: dict[str, Kept] = {}
         self._windows: dict[str, EventWindow] = {}
+        self._strangers: dict[str, EventWindow] = {}
         self._woken: set[str] = set()
         self._steps = ClockSteps()
         self.fleet = Fleet()
@@ -110,6 +111,8 @@ class FactStore:
         kept, now = self._kept.get(name), self._now()
         if kept is None or kept.uid != new.metadata.uid:
             kept = self._kept[name] = Kept.at_first_sight(new, now)
+            if (window := self._strangers.pop(name, None)) is not None:
+                self._windows[name] = window
             old = None
         kept.see(new, now)
         return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
@@ -228,7 +231,7 @@ class FactStore:
         if step:
             for kept in self._kept.values():
                 kept.stepped(step, now)
-            for window in self._windows.values():
+            for window in (*self._windows.values(), *self._strangers.values()):
                 window.stepped(now)
             self.wide.stepped(step)
             self.host_events.stepped(step)
@@ -245,13 +248,11 @@ class FactStore:
         return {field: fact for field, fact in found.items() if kept.lived(fact.answered_at)}
 
     def _window(self, name: str) -> EventWindow:
-        window = self._windows.get(name)
-        if window is None:
-            strangers = len(self._windows) - len(self._kept)
-            if name not in self._kept and strangers >= MOST_STRANGERS:
-                oldest = next((n for n in self._windows if n not in self._kept), name)
-                self._windows.pop(oldest, None)
-            window = self._windows[name] = EventWindow()
+        if name in self._kept:
+            return self._windows.setdefault(name, EventWindow())
+        window = self._strangers.setdefault(name, EventWindow())
+        if len(self._strangers) > MOST_STRANGERS:
+            del self._strangers[next(iter(self._strangers))]
         return window
 
     def _unlearn(self, name: str) -> None:

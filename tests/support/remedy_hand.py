@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1 import HostEvent, HostProbe, NodeRemedier, RemedyOper
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import MERGE_PATCH, Kube, as_dict
-from kubenode.runtime.kube.errors import AlreadyExists
+from kubenode.runtime.kube.errors import AlreadyExists, Forbidden
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node, Object
 from remedy.operator import RemedyOperator, RemedySettings
@@ -60,6 +60,8 @@ class HandApi(Kube):
         self.probes: HandFed[HostProbe] = NOWHERE
         self.elsewhere: set[str] = set()
         """Names that are taken, by objects that our informers have not seen."""
+        self.forbidden = False
+        """Whether the operator has no right to ask hosts."""
         self.creates = 0
 
     async def create(
@@ -76,6 +78,8 @@ class HandApi(Kube):
         informer = informers[path]
         self.creates += informer is self.jobs
         name = body["metadata"]["name"]
+        if self.forbidden and informer is self.probes:
+            raise Forbidden(403, "Forbidden", name)
         if name in informer.cache or name in self.elsewhere:
             raise AlreadyExists(409, "AlreadyExists", name)
         at = self.clock.now().isoformat()

@@ -7,6 +7,7 @@ from support.clock import T0
 from support.remedy_facts import Facts
 
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
+from remedy.remedier.facts import MOST_STRANGERS
 from rules.truth import Truth
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -66,6 +67,17 @@ def test_events_may_be_listed_before_their_nodes() -> None:
     world.load(reboot={"when": REBOOT}, oops={"when": {"event": {"reason": "KernelOops"}}})
     assert world.evidence("a", "reboot") is Truth.TRUE
     assert world.evidence("a", "oops") is Truth.TRUE
+
+
+def test_events_of_names_that_are_no_nodes_take_bounded_room() -> None:
+    world = a_world(oops={"event": {"reason": "KernelOops"}})
+    for i in range(3000):
+        world.event(f"k{i}", "KernelOops", node=f"stranger-{i}")
+    assert len(world.store._strangers) == MOST_STRANGERS
+    for name in ("stranger-2999", "stranger-0"):
+        world.node(name)
+    assert world.evidence("stranger-2999", "oops") is Truth.TRUE
+    assert world.evidence("stranger-0", "oops") is Truth.FALSE
 
 
 def test_an_event_counts_as_often_as_it_was_seen() -> None:

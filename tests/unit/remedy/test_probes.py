@@ -9,6 +9,7 @@ from support.clock import T0
 from support.remedy_facts import Facts, a_probe
 from support.remedy_hand import Hands
 
+from kubenode.runtime.kube.errors import Forbidden
 from remedy.hostprobes.answers import facts_of
 from remedy.hostprobes.asking import (
     MOST_IN_ALL,
@@ -211,6 +212,16 @@ async def test_the_same_question_of_another_run_of_us_is_ours_too() -> None:
     assert await hands.decide() == 30 * SECOND
     assert dict(hands.probes.cache) == {}
     assert hands.operator.asker.metrics.probes.labels("existed")._value.get() == 1
+
+
+async def test_rules_without_questions_work_on_when_nobody_may_ask() -> None:
+    hands = await a_cluster()
+    await hands.rule("plain", when=SICK)
+    hands.api.forbidden = True
+    with pytest.RaisesGroup(Forbidden):
+        await hands.decide()
+    (job,) = hands.made()
+    assert job.spec.remedier is not None and job.spec.remedier.name == "plain"
 
 
 def test_all_outcomes_and_reasons_are_there_from_the_start() -> None:
