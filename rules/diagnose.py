@@ -234,7 +234,9 @@ class Diagnoser:
         matches = look.selection.ordered(answers.matches)
         true = tuple(n for n, match in enumerate(matches) if match.evidence is Truth.TRUE)
         said = _Said(answers, matches, not answers.acting and not answers.unchecked, true)
-        self._first.setdefault(look.selection, answers)
+        first = self._first.get(look.selection)
+        if first is None or first.unchecked:
+            self._first[look.selection] = answers
         self._shares[key] = said
         while len(self._shares) > MOST_SHARED:
             self._shares.popitem(last=False)

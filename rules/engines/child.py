@@ -161,10 +161,17 @@ def _end_with(parent: int) -> None:
             raise SystemExit("the parent is gone")
 
 
+def _bound_memory() -> None:
+    """Where the system can; a limit that is stricter already stays."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if sys.platform == "linux" and (hard == resource.RLIM_INFINITY or hard > MOST_MEMORY):
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
 def main(arguments: Sequence[str]) -> None:
     _end_with(os.getppid())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    _bound_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: we end when it does
     connection = socket.socket(fileno=int(arguments[0]))
     try:
