@@ -19,6 +19,9 @@ SUFFIXES = (".yaml", ".yml")
 TESTS = (".test.yaml", ".test.yml")
 """Ends of names of rule tests, which lie beside the rules and are none."""
 
+MOST_VALUES = 300_000
+"""In one document with its aliases written out: a hundred times what the largest rule has."""
+
 Field = tuple[str | int, ...]
 
 
@@ -94,10 +97,31 @@ def read(path: Path) -> Iterator[Document]:
         raise Unreadable(_broken(path, error)) from error
     except YAMLError as error:
         raise Unreadable(f"{path}: no YAML: {error}") from error
+    except (plain_yaml.TooDeep, RecursionError) as error:
+        raise Unreadable(f"{path}: nests too deep: rewrite it flatter") from error
     marks = Marks(text)
     for number, data in enumerate(plain):
-        if data is not None:
-            yield Document(path, data, marks, number)
+        if data is None:
+            continue
+        if _too_large(data):
+            why = "too large once its aliases are written out: divide it, or use fewer aliases"
+            raise Unreadable(f"{path}: {why}")
+        yield Document(path, data, marks, number)
+
+
+def _too_large(data: Any) -> bool:
+    """An alias may stand for another list of aliases, and even for itself."""
+    left, seen = [data], 0
+    while left:
+        seen += 1
+        if seen > MOST_VALUES:
+            return True
+        value = left.pop()
+        if isinstance(value, Mapping):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return False
 
 
 def _plain(text: str) -> list[Any]:

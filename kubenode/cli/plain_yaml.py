@@ -31,6 +31,14 @@ RARE = re.compile(r"(^|[\s\[{,])!|^\.\.\.", re.MULTILINE)
 """Tags, and ends of documents."""
 
 
+DEEPEST = 200
+"""Lists and maps inside one another. Both readers recurse, libyaml until the process ends."""
+
+
+class TooDeep(Exception):
+    """Nobody may read this text."""
+
+
 class Otherwise(Exception):
     """The text must be read by ruamel.yaml: it is wrong, or libyaml might read it otherwise."""
 
@@ -82,10 +90,39 @@ for _name in ("timestamp", "value"):
 
 
 def load_all(text: str) -> list[Any]:
-    """Every document of the text. Raises Otherwise."""
+    """Every document of the text. Raises Otherwise, TooDeep."""
+    if _suspicious(text) and _depth(text) > DEEPEST:
+        raise TooDeep
     if RARE.search(text):
         raise Otherwise("tags, or ends of documents")
     try:
         return list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         raise Otherwise(str(error)) from error
+
+
+def _suspicious(text: str) -> bool:
+    """Whether it may nest deep: by brackets, by dashes in one line, or by indentation."""
+    opened = text.count("[") + text.count("{")
+    return opened > DEEPEST or any(
+        line.count("- ") + line.count("? ") + line.count("\t") > DEEPEST
+        or len(line) - len(line.lstrip()) > DEEPEST
+        for line in text.splitlines()
+    )
+
+
+def _depth(text: str) -> int:
+    """How deep it nests, by its events, which need no recursion. Raises Otherwise."""
+    depth = deepest = 0
+    try:
+        for event in yaml.parse(text, Loader=BASE):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                deepest = max(deepest, depth)
+                if deepest > DEEPEST:
+                    break
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError as error:
+        raise Otherwise(str(error)) from error
+    return deepest

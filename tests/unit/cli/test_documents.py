@@ -87,3 +87,27 @@ def test_folders_give_their_yaml_files_and_missing_names_an_error(
     (tmp_path / "empty").mkdir()
     with pytest.raises(Unreadable, match="no YAML file in this folder"):
         files([tmp_path / "empty"])
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{below}'] * 8)}]\n"
+    for below, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BOMB, "too large once its aliases"),
+        ("a: &a\n  - *a\n", "too large once its aliases"),
+        ("[" * 300_000, "nests too deep"),
+        ("- " * 300_000 + "a", "nests too deep"),
+        ("a: {" * 300 + "}" * 300, "nests too deep"),
+    ],
+    ids=["bomb", "itself", "lists", "dashes", "maps"],
+)
+def test_what_would_grow_without_end_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "bomb.yaml"
+    file.write_text(text)
+    with pytest.raises(Unreadable, match=words):
+        list(read(file))
