@@ -13,8 +13,8 @@ whatever it was before (node-problem-detector; ../data/npd_conditions.json has i
 the fault again and posts True. Without more, each restart would make the fault new, and its False
 would look like a recovery.
 
-A restart shows by what real flapping cannot do: a condition of the same report whose status, reason
-and message stay as they were gets a later lastTransitionTime; or, where all were faulty, all
+A restart shows by what real flapping cannot do: a condition beside it whose status, reason and
+message stay as they were gets a later lastTransitionTime; or, where all were faulty, all
 conditions of one heartbeat, at least WHOLE of them, become False at one time. A condition that
 changes to the same status with them (TOGETHER, by transition and heartbeat) was reset. That status
 is no finding for SETTLE. If within it the old status comes back, the time counts on from before, as
@@ -72,10 +72,26 @@ class _Wiped:
     unseen: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A report with a later lastTransitionTime, what was known before it, and when we heard it."""
+
+    report: Report
+    before: ConditionFact
+    unseen: timedelta
+    at: datetime
+
+    @property
+    def said_again(self) -> bool:
+        """Nothing but the time is new: the reporter has started."""
+        return self.before.status == self.report.status and _same_words(self.report, self.before)
+
+
 class ConditionClock:
     """Of one node."""
 
     def __init__(self) -> None:
+        self._lately: list[_Move] = []
         self._facts: dict[str, ConditionFact] = {}
         self._transitions: dict[str, datetime | None] = {}
         self._wiped: dict[str, _Wiped] = {}
@@ -83,10 +99,11 @@ class ConditionClock:
 
     def take(self, reports: Sequence[Report], now: datetime) -> None:
         """Take in all conditions of one version of the Node; others are gone."""
-        moved = [report for report in reports if self._moved(report)]
-        started = [report for report in moved if self._started(report, moved, reports)]
+        moves = [self._move(report, now) for report in reports if self._moved(report)]
         for report in reports:
-            self._hear(report, now, started)
+            self._hear(report, now)
+        if moves:
+            self._look_for_start(moves, reports, now)
         if len(self._facts) > len(reports):
             for type_ in self._facts.keys() - {report.type for report in reports}:
                 del self._facts[type_], self._transitions[type_]
@@ -105,11 +122,12 @@ class ConditionClock:
         now: datetime,
     ) -> None:
         """Take in one condition by itself: a restart of its reporter does not show."""
-        self._hear(Report(type_, status, reason, message, transition, heard), now, ())
+        self._hear(Report(type_, status, reason, message, transition, heard), now)
 
     def booted(self) -> None:
         """The host has booted: a fault that comes now is a new one."""
         self._wiped.clear()
+        self._lately.clear()
 
     def stepped(self, step: timedelta, now: datetime) -> None:
         """Our wall clock was set by `step` and is `now`: what is remembered keeps its age.
@@ -125,6 +143,7 @@ class ConditionClock:
         for type_, wiped in self._wiped.items():
             moved = replace(wiped, since=wiped.since + step, until=wiped.until + step)
             self._wiped[type_] = moved
+        self._lately.clear()
 
     def facts(self) -> Mapping[str, ConditionFact]:
         """A copy, so that a FactSet does not change under its reader."""
@@ -137,18 +156,37 @@ class ConditionClock:
             return False
         return report.transition > before and {known.status, report.status} <= FINDINGS
 
-    def _started(self, report: Report, moved: Sequence[Report], reports: Sequence[Report]) -> bool:
-        """Whether a report that moved shows that its reporter has started."""
-        known = self._facts[report.type]
-        if known.status == report.status and _same_words(report, known):
-            return True
-        if len(moved) < WHOLE or report.status != STARTS_AS:
-            return False
-        with_it = sum(_together(report, other) for other in moved)
-        beside = sum(abs(other.heard - report.heard) <= TOGETHER for other in reports)
-        return WHOLE <= with_it == beside
+    def _move(self, report: Report, now: datetime) -> _Move:
+        unseen = self._unseen.get(report.type, timedelta(0))
+        return _Move(report, self._facts[report.type], unseen, now)
 
-    def _hear(self, report: Report, now: datetime, started: Sequence[Report]) -> None:
+    def _look_for_start(
+        self, moves: Sequence[_Move], reports: Sequence[Report], now: datetime
+    ) -> None:
+        """A start may come in several versions of the Node, one right after the other."""
+        self._lately = [move for move in self._lately if now - move.at <= TOGETHER]
+        self._lately += moves
+        started = [move.report for move in self._lately if move.said_again]
+        started += [move.report for move in moves if _whole(move.report, moves, reports)]
+        for move in self._lately:
+            if not move.said_again and any(_together(move.report, by) for by in started):
+                self._reset(move)
+
+    def _reset(self, move: _Move) -> None:
+        """What a condition became is what its reporter starts with, unless it has said more."""
+        report, before = move.report, move.before
+        fact = self._facts.get(report.type)
+        if fact is None or (fact.status, fact.since) != (report.status, move.at):
+            return
+        if fact.settles is not None or not _same_words(report, fact):
+            return
+        self._facts[fact.type] = replace(fact, settles=move.at + SETTLE)
+        self._wiped.pop(fact.type, None)
+        if report.heard - before.heard < SILENT:
+            wiped = _Wiped(before.status, before.since, move.at, move.unseen)
+            self._wiped[fact.type] = wiped
+
+    def _hear(self, report: Report, now: datetime) -> None:
         type_, known = report.type, self._facts.get(report.type)
         if known is None and len(self._facts) >= MOST_CONDITIONS:
             return
@@ -159,7 +197,7 @@ class ConditionClock:
             return
         heard = max(known.heard, report.heard)
         if known.status != report.status:
-            self._facts[type_] = self._changed(_fact(report, now, heard), known, report, started)
+            self._facts[type_] = self._changed(_fact(report, now, heard))
         elif _same_words(report, known):
             if heard > known.heard:
                 self._facts[type_] = _heard(known, heard)
@@ -167,20 +205,10 @@ class ConditionClock:
             self._wiped.pop(type_, None)
             self._facts[type_] = _fact(report, known.since, heard)
 
-    def _changed(
-        self,
-        fact: ConditionFact,
-        known: ConditionFact,
-        report: Report,
-        started: Sequence[Report],
-    ) -> ConditionFact:
-        """Another status, since `fact.since`, which is now."""
-        now, unseen = fact.since, self._unseen.pop(fact.type, timedelta(0))
-        if any(_together(report, other) for other in started):
-            self._wiped.pop(fact.type, None)
-            if report.heard - known.heard < SILENT:
-                self._wiped[fact.type] = _Wiped(known.status, known.since, now, unseen)
-            return replace(fact, settles=now + SETTLE)
+    def _changed(self, fact: ConditionFact) -> ConditionFact:
+        """Another status, since now; or since before a restart that wiped it out."""
+        now = fact.since
+        self._unseen.pop(fact.type, None)
         wiped = self._wiped.get(fact.type)
         if wiped is None or wiped.status != fact.status:
             return fact
@@ -191,6 +219,15 @@ class ConditionClock:
             return fact
         self._unseen[fact.type] = unseen
         return replace(fact, since=wiped.since)
+
+
+def _whole(report: Report, moves: Sequence[_Move], reports: Sequence[Report]) -> bool:
+    """Whether all conditions of its heartbeat became False with it, at least WHOLE."""
+    if len(moves) < WHOLE or report.status != STARTS_AS:
+        return False
+    with_it = sum(_together(report, move.report) for move in moves)
+    beside = sum(abs(other.heard - report.heard) <= TOGETHER for other in reports)
+    return WHOLE <= with_it == beside
 
 
 def _fact(report: Report, since: datetime, heard: datetime) -> ConditionFact:
