@@ -15,9 +15,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from bench import first_heal, registry, rules
+from bench import first_heal, registry, replay, rules
 
-MODULES: tuple[ModuleType, ...] = (first_heal, registry, rules)
+MODULES: tuple[ModuleType, ...] = (first_heal, registry, rules, replay)
 """Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
 
 
