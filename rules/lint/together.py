@@ -7,6 +7,8 @@ from kubenode.api.v1alpha1 import Expression, Mode, NodeRemedier
 from rules.lint.finding import Remark
 
 ACTING = (Mode.ENFORCE, Mode.APPROVE)
+MOST_COMPARED = 64
+"""Rules of the same evidence, highest priority first, that one is held against."""
 Named = tuple[str, Remark]
 
 
@@ -18,6 +20,8 @@ def remarks(rules: Sequence[NodeRemedier], known: Sequence[NodeRemedier]) -> Ite
     for other in filter(_competes, others):
         for text in _enough(other.spec.when):
             enough.setdefault(text, []).append(other)
+    for several in enough.values():
+        several.sort(key=lambda other: -other.spec.priority)
     for rule in filter(_competes, rules):
         if (found := _against(rule, enough)) is not None:
             yield rule.metadata.name, found
@@ -31,7 +35,9 @@ def _against(rule: NodeRemedier, enough: Mapping[str, list[NodeRemedier]]) -> Re
     """The first rule that always matches where this one does, and comes before it."""
     whole = _evidence(rule.spec.when)
     for text in _needed(rule.spec.when):
-        for other in enough.get(text, ()):
+        for other in enough.get(text, ())[:MOST_COMPARED]:
+            if other.spec.priority < rule.spec.priority:
+                break
             if other is rule or not _covers(other, rule):
                 continue
             name, mine, theirs = other.metadata.name, rule.spec.priority, other.spec.priority
