@@ -17,7 +17,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 
 TURN = 500
-"""Nodes or classes looked at before the loop has its turn."""
+"""Rules, nodes or classes looked at before the loop has its turn."""
 MARKS: Mapping[ReplacePath, tuple[str, ...]] = {
     ReplacePath.MACHINE: ("kubenode.io/machine",),
     ReplacePath.CLUSTER_API: ("cluster.x-k8s.io/machine",),
@@ -110,6 +110,7 @@ class Reach:
         self._nodes, self._clock = nodes, clock
         self._indexes: dict[tuple[str, ...], _Index] = {}
         self._counted: dict[str, _Counted] = {}
+        self._work = 0
         nodes.add_handler(self._changed)
 
     @property
@@ -123,7 +124,10 @@ class Reach:
 
     async def follow(self, rules: Iterable[NodeRemedier]) -> None:
         """Count `rules`, and no others from now on; the loop has its turns meanwhile."""
-        wanted = {rule.metadata.name: (rule, keys_of(rule)) for rule in rules}
+        wanted = {}
+        for rule in rules:
+            wanted[rule.metadata.name] = rule, keys_of(rule)
+            await self._turn()
         used = {keys for _, keys in wanted.values()}
         for keys in self._indexes.keys() - used:
             del self._indexes[keys]
@@ -140,21 +144,25 @@ class Reach:
 
     async def _build(self, keys: tuple[str, ...]) -> None:
         index = self._indexes[keys] = _Index(keys)  # changes of nodes reach it from now on
-        for n, name in enumerate(list(self._nodes.cache)):
+        for name in list(self._nodes.cache):
             index.put(name, self._nodes.get(name))
-            if n % TURN == TURN - 1:
-                await self._clock.sleep(0)
+            await self._turn()
 
     async def _count(self, rule: NodeRemedier, index: _Index) -> Size:
         via = _via(rule)
         nodes = replaceable = 0
-        for n, ((values, paths), count) in enumerate(list(index.counts.items())):
+        for (values, paths), count in list(index.counts.items()):
             if rule.spec.nodes.matches(index.labels(values)):
                 nodes += count
                 replaceable += count * bool(paths & via)
-            if n % TURN == TURN - 1:
-                await self._clock.sleep(0)
+            await self._turn()
         return Size(nodes, replaceable)
+
+    async def _turn(self) -> None:
+        """Called after each small piece of work."""
+        self._work += 1
+        if self._work % TURN == 0:
+            await self._clock.sleep(0)
 
     def _changed(self, name: str, old: Node | None, new: Node | None) -> None:
         if old is not None and new is not None and _same_marks(old, new):

@@ -19,12 +19,13 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder
 from remedy.registry import quarantine
+from remedy.registry.blame import blamed
 from remedy.registry.jobs import JobLedger
-from remedy.registry.loaded import Loaded, outcome, refusals, still_there, to_load
+from remedy.registry.loaded import Good, Loaded, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
 from remedy.registry.quarantine import Dispute
 from remedy.registry.reach import Reach
-from remedy.registry.select import Digests, id_of, wanted
+from remedy.registry.select import Digests, Wanted, id_of, wanted
 from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
@@ -39,6 +40,10 @@ SETTLE_SECONDS = 0.05
 QUARANTINE_SECONDS = 5.0
 """How often is looked whether the engines have come to differ about a rule."""
 RETRY_SECONDS = 2.0
+MOST_LOADS = 3
+"""All of them; what is left with the last good versions; what a blamed version pulled down."""
+MOST_TOLD = 50
+"""Refused rules that one load tells of, by log and by Event."""
 
 Remember = Callable[[], Awaitable[Mapping[str, NodeRemedier]]]
 """Reads the last good versions of before our start, by UID of the rule. Raises KubeError."""
@@ -172,13 +177,12 @@ class Registry:
         want = wanted(rules, self._ledger.following())
         faults = await self._engine.faults(list(want.newest.values()))
         refused = {**faults, **want.refused}
-        asked = to_load(want, good, refused)
-        report = await self._load(asked)
-        if found := refusals(want, report.rejected):
-            refused |= found
+        for _ in range(MOST_LOADS):
             asked = to_load(want, good, refused)
             report = await self._load(asked)
-            refused |= refusals(want, report.rejected)
+            if not (found := refusals(want, report.rejected)):
+                break
+            refused |= await self._blame(want, good, found)
         now = outcome(rules, want, good, asked, report.rejected, refused)
         if self._first:
             await self._restore_disputes(now)
@@ -194,7 +198,22 @@ class Registry:
             callback()
 
     async def _load(self, rules: Mapping[str, NodeRemedier]) -> LoadReport:
-        return await self._engine.load([Rule(id_, rule) for id_, rule in sorted(rules.items())])
+        """Where there is no room for all, those that were good before come first."""
+        good = self._now.good
+        order = sorted(rules, key=lambda id_: (rules[id_].metadata.name not in good, id_))
+        return await self._engine.load([Rule(id_, rules[id_]) for id_ in order])
+
+    async def _blame(self, want: Wanted, good: Good, found: dict[str, str]) -> dict[str, str]:
+        """Where a new version pulls good rules down, that one alone: the rest is asked again."""
+        harmed = {name for name in found if name in good and id_of(good[name]) in want.newest}
+        if not harmed:
+            return found
+        old = {id_of(rule) for rule in good.values()}
+        new = [rule for id_, rule in want.newest.items() if id_ not in old]
+        there = [rule for name, rule in good.items() if name not in want.off]
+        loop = asyncio.get_running_loop()
+        cause = await loop.run_in_executor(None, blamed, there, new)
+        return cause or found
 
     def _adopt(self, now: Loaded) -> None:
         self._first = False
@@ -209,7 +228,7 @@ class Registry:
             extra={
                 "active": len(self._active),
                 "frozen": len(now.taken) - len(self._active),
-                "refused": sorted(now.why),
+                "refused": len(now.why),
             },
         )
 
@@ -231,15 +250,22 @@ class Registry:
         return {}
 
     async def _tell(self, rules: Iterable[NodeRemedier]) -> None:
-        """A Warning on each rule that was refused, once per version and reason."""
+        """A Warning on each rule that was refused, once per version and reason, and a bounded
+        number of them: each rule's status says it anyhow.
+        """
+        new = []
         for rule in rules:
             name = rule.metadata.name
             key = (rule.metadata.generation, self._now.why.get(name, ""))
-            if not key[1] or self._told.get(name) == key:
-                continue
-            self._told[name] = key
-            log.warning("rule refused", extra={"rule": name, "why": key[1]})
-            await self._warn(rule, "RuleRejected", key[1])
+            if key[1] and self._told.get(name) != key:
+                self._told[name] = key
+                new.append(rule)
+        for rule in new[:MOST_TOLD]:
+            why = self._now.why[rule.metadata.name]
+            log.warning("rule refused", extra={"rule": rule.metadata.name, "why": why})
+            await self._warn(rule, "RuleRejected", why)
+        if len(new) > MOST_TOLD:
+            log.warning("more rules refused", extra={"rules": len(new) - MOST_TOLD})
 
     async def _warn(self, rule: NodeRemedier, reason: str, message: str) -> None:
         about = {

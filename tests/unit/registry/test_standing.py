@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -284,3 +285,78 @@ def a_job_of_a_rule(name: str, phase: str, relapse: bool) -> RemedyOperationJob:
     obj["spec"]["previous"] = "before" if relapse else ""
     obj["status"] = {"phase": phase}
     return RemedyOperationJob.from_server(json.dumps(obj).encode())
+
+
+# -- new rules beside good ones -------------------------------------------------------------------
+
+
+def infers(fact: str, when: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = {**RULE, "when": when, "infer": {"fact": fact}}
+    return {key: value for key, value in spec.items() if key != "ladder"}
+
+
+def asks(fact: str) -> dict[str, Any]:
+    return {"fact": {"name": fact}}
+
+
+def write(hands: Hands, name: str, spec: dict[str, Any], generation: int = 1) -> None:
+    metadata = {"name": name, "uid": f"uid-{name}", "generation": generation}
+    hands.remediers.put({"metadata": metadata, "spec": spec})
+
+
+async def test_a_new_rule_that_closes_a_cycle_never_unloads_the_old_ones() -> None:
+    """Whichever rule of the cycle the compiler names, here the first by name: an old one."""
+    hands = Hands()
+    sick = {"condition": {"type": "Sick"}}
+    write(hands, "a", infers("d.a", {"any": [sick, asks("d.b")]}))
+    write(hands, "b", infers("d.b", sick))
+    await hands.operator.rules.reload()
+    assert sorted(hands.operator.rules.active()) == ["a@1", "b@1"]
+    write(hands, "z", infers("d.b", asks("d.a")))
+    write(hands, "fine", {**RULE, "when": asks("d.a")})
+    await hands.operator.rules.reload()
+    assert sorted(hands.operator.rules.active()) == ["a@1", "b@1", "fine@1"]
+    [(name, why)] = hands.operator.rules._now.why.items()
+    assert name == "z" and "cycle" in why
+
+
+async def test_a_new_version_that_closes_a_cycle_leaves_the_good_version() -> None:
+    hands = Hands()
+    sick = {"condition": {"type": "Sick"}}
+    write(hands, "a", infers("d.a", asks("d.b")))
+    write(hands, "b", infers("d.b", sick))
+    await hands.operator.rules.reload()
+    write(hands, "b", infers("d.b", asks("d.a")), generation=2)
+    await hands.operator.rules.reload()
+    assert sorted(hands.operator.rules.active()) == ["a@1", "b@1"]
+
+
+async def test_more_rules_than_there_is_room_for_push_out_no_good_one_and_are_told_in_bounds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("rules.loading.MOST_RULES", 3)
+    hands = Hands()
+    for name in ("x", "y", "z"):
+        write(hands, name, {**RULE})
+    await hands.operator.rules.reload()
+    for n in range(80):
+        write(hands, f"a{n}", {**RULE})
+    await hands.operator.rules.reload()
+    assert sorted(hands.operator.rules.active()) == ["x@1", "y@1", "z@1"]
+    assert len([r for r in caplog.records if r.getMessage() == "rule refused"]) == 50
+    assert "more rules refused" in caplog.messages
+    write(hands, "x", {**RULE, "priority": 3}, generation=2)
+    await hands.operator.rules.reload()
+    assert sorted(hands.operator.rules.active()) == ["x@2", "y@1", "z@1"]
+
+
+async def test_a_broken_version_of_a_fact_keeps_its_readers_and_tells_its_own_fault() -> None:
+    hands = Hands()
+    write(hands, "base", infers("d.a", {"condition": {"type": "Sick"}}))
+    write(hands, "reader", {**RULE, "when": asks("d.a")})
+    await hands.operator.rules.reload()
+    write(hands, "base", infers("d.a", asks("no.suchFact")), generation=2)
+    await hands.operator.rules.reload()
+    assert sorted(hands.operator.rules.active()) == ["base@1", "reader@1"]
+    [(name, why)] = hands.operator.rules._now.why.items()
+    assert name == "base" and "'no.suchFact' is no built-in fact" in why
