@@ -134,11 +134,11 @@ def chunk(task: Task, rules: Sequence[NodeRemedier], diagnoser: Diagnoser) -> Ch
     world.feed(*life.entries)
     world.run_until(START + timedelta(hours=hours) + AFTER)
     told: dict[str, int] = {}
-    acts, wanted = [], []
+    acted, wanted = [], []
     for job in world.jobs:
         if job.acts:
-            acts.append(_named(job))
-        elif _would_act(job):
+            acted.append(_named(job))
+        elif acts(job):
             wanted.append(_named(job))
         else:
             told[job.remedier] = told.get(job.remedier, 0) + 1
@@ -147,7 +147,7 @@ def chunk(task: Task, rules: Sequence[NodeRemedier], diagnoser: Diagnoser) -> Ch
         node_hours=nodes * hours,
         signals=world.signals,
         evaluations=world.evaluations,
-        acts=acts,
+        acts=acted,
         wanted=wanted,
         told=told,
         stories=life.stories,
@@ -155,8 +155,10 @@ def chunk(task: Task, rules: Sequence[NodeRemedier], diagnoser: Diagnoser) -> Ch
     )
 
 
-def _would_act(job: JobRecord) -> bool:
-    """A job that only waits counts as a false action too: a limit is no excuse for a rule."""
+def acts(job: JobRecord) -> bool:
+    """Whether a job did, or would do, anything to a node: a limit is no excuse for a rule."""
+    if job.acts:
+        return True
     if job.mode is Mode.DRY_RUN:
         return False
     return job.ladder[job.start_rung].disruption_class is not Disruption.NONE
@@ -176,15 +178,19 @@ _loaded: list[tuple[list[NodeRemedier], Diagnoser]] = []
 """Of this process: the rules, and both engines with them."""
 
 
-def _start() -> None:
+def engines_of_this_process(rules: list[NodeRemedier]) -> tuple[list[NodeRemedier], Diagnoser]:
+    """The second engine's child ends with the process."""
     diagnoser = Diagnoser(lambda: ChildProcess(CHILD))
     atexit.register(diagnoser.close)
-    _loaded.append((library(), diagnoser))
+    return rules, diagnoser
+
+
+def _start() -> None:
+    _loaded.append(engines_of_this_process(library()))
 
 
 def _work(task: Task) -> Chunk:
-    rules, diagnoser = _loaded[0]
-    return chunk(task, rules, diagnoser)
+    return chunk(task, *_loaded[0])
 
 
 def run(tasks: Sequence[Task], processes: int = 1) -> Iterator[Chunk]:

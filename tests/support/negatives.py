@@ -249,7 +249,10 @@ def _event(why: str, reason: str, message: str, source: str, **more: Any) -> Neg
 
 
 def of_events(rng: random.Random) -> Iterator[Negative]:
-    """Events that are too old, about other things, or in a node's maintenance."""
+    """Events that are too old, about other things, or in a node's maintenance.
+
+    A notice of reclaim is a fact whoever works on the node: emptying it then is no false action.
+    """
     for reason, message, source in EVENTS:
         long_ago = START - rng.uniform(26, 90) * HOUR
         old = _event("event_old", reason, message, source, first=long_ago, last=long_ago, count=9)
@@ -262,6 +265,8 @@ def of_events(rng: random.Random) -> Iterator[Negative]:
             {"annotations": {"kubenode.io/maintenance-until": "2026-04-07T00:00:00Z"}},
             {"taints": [{"key": "ToBeDeletedByClusterAutoscaler"}]},
         ):
+            if reason == "PreemptScheduled":
+                continue
             made = _event("event_not_ours", reason, message, source, count=20, first=START)
             made.look = look
             yield made

@@ -1,0 +1,60 @@
+"""Runs labelled negatives through the rules: which of them made anybody act?
+
+PYTHONPATH=tests python -m support.negatives_run
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from support.benign import acts, engines_of_this_process
+from support.negatives import LASTS, START, Negative, crowd, negatives
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.cli.library import library
+from kubenode.cli.replay.world import World
+from rules.diagnose import Diagnoser
+
+TOGETHER = 100
+"""Negatives of one fleet, beside as many healthy nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """A negative on which a rule did something, or waited to."""
+
+    case: Negative
+    rule: str
+    explanation: str
+
+    def __str__(self) -> str:
+        return f"{self.case.what} ({self.case.why}): {self.rule}\n{self.explanation}"
+
+
+def acted_on(
+    cases: Sequence[Negative], rules: Sequence[NodeRemedier], diagnoser: Diagnoser
+) -> Iterator[Acted]:
+    for number, first in enumerate(range(0, len(cases), TOGETHER)):
+        made = crowd(cases[first : first + TOGETHER], number)
+        world = World(rules, diagnoser=diagnoser, start=START)
+        for name, look in made.looks.items():
+            world.add_node(name, look)
+        world.feed(*made.entries)
+        world.run_until(START + LASTS)
+        for job in world.jobs:
+            if acts(job) and job.node in made.cases:
+                yield Acted(made.cases[job.node], job.remedier, job.explanation)
+
+
+def main() -> None:
+    cases = negatives()
+    found = list(acted_on(cases, *engines_of_this_process(library())))
+    for each in found[:20]:
+        print(each)  # noqa: T201
+    counts = {"negatives": len(cases), "acts": len(found), "why": Counter(c.why for c in cases)}
+    print(json.dumps({**counts, "upper_95": 3 / len(cases) if not found else None}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
