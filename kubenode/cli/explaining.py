@@ -19,9 +19,12 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node, structs
-from rules.explain import explain
+from rules.explain import Explanation, explained
+from rules.truth import Truth
 
 CLOSED_SHOWN = 3
+FEW_RULES = 12
+"""So many are told in full, whatever they say."""
 
 
 async def explain_node(name: str, kubeconfig: str | None, context: str | None) -> Exit:
@@ -101,12 +104,32 @@ def _created(job: RemedyOperationJob) -> str:
 
 
 def _of_rules(live: Live, now: datetime) -> list[str]:
+    """Each rule in full; where there are many, those of which something is true."""
     if not live.rules:
         return ["no rules: nothing is repaired; `kubenode rules install` installs some"]
-    told = []
+    told, silent = [], 0
     for rule in live.rules:
         if rule.spec.mode is Mode.OFF:
             told.append(f"rule {rule.metadata.name}, mode Off: not evaluated")
+            continue
+        found = explained(rule, live.facts, now, live.program)
+        if len(live.rules) > FEW_RULES and not _says_something(found):
+            silent += 1
         else:
-            told += explain(rule, live.facts, now, live.program).splitlines()
+            told += found.text().splitlines()
+    if silent:
+        name = live.facts.node
+        told.append(f"{silent} further rules: nothing of their evidence is true of this node;")
+        told.append(f"  `kubenode rules explain --node {name} --rule RULE` explains one")
     return told
+
+
+def _says_something(found: Explanation) -> bool:
+    """Whether a leaf of its evidence is true."""
+    left = [found.evidence] if found.evidence is not None else []
+    while left:
+        tree = left.pop()
+        if tree.reading is not None and tree.truth is Truth.TRUE:
+            return True
+        left += tree.members
+    return False

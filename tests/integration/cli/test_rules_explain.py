@@ -130,6 +130,18 @@ def test_what_is_not_there_is_told(plane: EmbeddedPlane, on: str, name: str, tol
     assert told in result.stderr
 
 
+def test_of_many_rules_a_node_is_told_those_that_say_something(tmp_path: Path) -> None:
+    quiet = [rule(f"quiet{n}", {"condition": {"type": f"Q{n}"}}) for n in range(20)]
+    with EmbeddedPlane() as plane:
+        assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
+        plane.api.load(json.loads(json.dumps([*RULES, *quiet, node("n1", Sick="True")])))
+        result = kubenode("explain", "node", "n1", "--kubeconfig", plane.kubeconfig)
+    assert result.returncode == 0, result.stderr
+    assert "rule sick, mode Enforce, node n1" in result.stdout
+    assert "rule quiet3" not in result.stdout
+    assert "20 further rules" in result.stdout
+
+
 # -- of a recording ----------------------------------------------------------------------------
 
 RECORDING = [
