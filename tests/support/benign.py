@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from support.benign_life import START, Life, live
+from support.figures import keep
 
 from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
 from kubenode.cli.engine import CHILD
@@ -220,6 +221,7 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=0.15, help="how much happens in an hour")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--to", type=Path, help="JSON lines of finished chunks, and the total")
+    parser.add_argument("--keep", action="store_true", help="for the report of the rules")
     given = parser.parse_args()
     total, tasks = (
         Total(),
@@ -239,6 +241,24 @@ def main() -> None:
                 out.write(json.dumps(asdict(done)) + "\n")
             given.to.write_text(json.dumps(total.to_dict(), indent=1) + "\n")
     print(json.dumps(total.to_dict(), indent=1))  # noqa: T201
+    if given.keep:
+        keep("benign", figures(total, given.seed))
+
+
+def figures(total: Total, seed: int) -> dict[str, Any]:
+    """For the report of the rules."""
+    return {
+        "node_hours": total.node_hours,
+        "signals": total.signals,
+        "evaluations": total.evaluations,
+        "cpu_seconds": round(total.seconds),
+        "acts": len(total.acts) + len(total.wanted),
+        "told": dict(sorted(total.told.items())),
+        "stories": dict(sorted(total.stories.items())),
+        "seeds": f"{seed} to {seed + total.chunks - 1}",
+        "rules": len(library()),
+        "date": time.strftime("%Y-%m-%d"),
+    }
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 """Runs labelled negatives through the rules: which of them made anybody act?
 
-PYTHONPATH=tests python -m support.negatives_run
+PYTHONPATH=tests python -m support.negatives_run [--keep]
 """
 
+import argparse
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from support.benign import acts, engines_of_this_process
+from support.figures import keep
 from support.negatives import LASTS, START, Negative, crowd, negatives
 
 from kubenode.api.v1alpha1 import NodeRemedier
@@ -48,12 +51,24 @@ def acted_on(
 
 
 def main() -> None:
-    cases = negatives()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", action="store_true", help="for the report of the rules")
+    given = parser.parse_args()
+    cases = negatives(given.seed)
     found = list(acted_on(cases, *engines_of_this_process(library())))
     for each in found[:20]:
         print(each)  # noqa: T201
-    counts = {"negatives": len(cases), "acts": len(found), "why": Counter(c.why for c in cases)}
-    print(json.dumps({**counts, "upper_95": 3 / len(cases) if not found else None}))  # noqa: T201
+    body = {
+        "negatives": len(cases),
+        "acts": len(found),
+        "why": dict(sorted(Counter(case.why for case in cases).items())),
+        "seed": given.seed,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    print(json.dumps(body))  # noqa: T201
+    if given.keep:
+        keep("negatives", body)
 
 
 if __name__ == "__main__":
