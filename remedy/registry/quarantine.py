@@ -9,7 +9,6 @@ names the fact that was disputed and the engines that did.
 clears what was disputed before that instant, and nothing later.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -70,8 +69,3 @@ def restored(
         return None
     dispute = Dispute(said.message, said.last_transition_time)
     return None if cleared(rule, dispute, now) else dispute
-
-
-def changed(known: Mapping[str, Dispute], found: Mapping[str, Dispute]) -> dict[str, Dispute]:
-    """Disputes by name, of which the engines say `found`; one that goes on keeps its words."""
-    return {name: known.get(name, dispute) for name, dispute in found.items()}

@@ -7,7 +7,7 @@ That version outlives our restart (remedy.registry.revisions); it is read before
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -18,19 +18,17 @@ from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder
-from remedy.registry import quarantine
 from remedy.registry.blame import blamed
+from remedy.registry.disputes import Disputes, Quarantines
 from remedy.registry.jobs import JobLedger
 from remedy.registry.loaded import Good, Loaded, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
-from remedy.registry.quarantine import Dispute
 from remedy.registry.reach import Reach
 from remedy.registry.select import Digests, Wanted, id_of, wanted
 from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
 from rules.diagnose import LoadReport
-from rules.engines.disputes import DisputeRecord
 from rules.program import Rule
 
 log = logging.getLogger(__name__)
@@ -49,16 +47,11 @@ Remember = Callable[[], Awaitable[Mapping[str, NodeRemedier]]]
 """Reads the last good versions of before our start, by UID of the rule. Raises KubeError."""
 
 
-class Loads(Protocol):
-    @property
-    def quarantined(self) -> Mapping[str, str]: ...
+class Loads(Quarantines, Protocol):
     @property
     def trouble(self) -> str: ...
-    def dispute(self, rule: str) -> DisputeRecord | None: ...
     async def faults(self, rules: Sequence[NodeRemedier]) -> dict[str, str]: ...
     async def load(self, rules: list[Rule]) -> LoadReport: ...
-    async def quarantine(self, rules: Mapping[str, str]) -> None: ...
-    async def release(self, rules: Collection[str]) -> None: ...
 
 
 class Registry:
@@ -89,7 +82,7 @@ class Registry:
         self.loaded = asyncio.Event()
         self._now = Loaded()
         self._active: dict[str, NodeRemedier] = {}
-        self._disputes: dict[str, Dispute] = {}
+        self._disputes = Disputes(engine)
         self._matches, self._reach = Matches(), Reach(nodes, clock)
         self._digests, self._ledger = Digests(), JobLedger()
         self._first = True
@@ -137,13 +130,13 @@ class Registry:
 
     def standing(self, rule: NodeRemedier) -> Standing:
         name = rule.metadata.name
-        dispute, why = self._disputes.get(name), self._now.why.get(name, "")
+        dispute, why = self._disputes.why(name), self._now.why.get(name, "")
         running = self._now.running.get(name)
         size = self._reach.size(name)
         return Standing(
-            phase=phase_of(rule, why, dispute.why if dispute is not None else ""),
+            phase=phase_of(rule, why, dispute),
             why=why,
-            quarantined=dispute.why if dispute is not None else "",
+            quarantined=dispute,
             loaded_hash=self._digests.of(running) if running is not None else None,
             matching=self._matches.count(name) if running is not None else 0,
             last_match=self._matches.last(name),
@@ -185,7 +178,8 @@ class Registry:
             refused |= await self._blame(want, good, found)
         now = outcome(rules, want, good, asked, report.rejected, refused)
         if self._first:
-            await self._restore_disputes(now)
+            cache, at = self._remediers.cache, self._clock.now()
+            await self._disputes.restore(now.running, cache, self._digests, at)
         concerned = {*self._now.seen, *now.seen}
         self._adopt(now)
         await self._reach.follow(rules)
@@ -276,48 +270,14 @@ class Registry:
         }
         await self._recorder.emit(about, "Warning", reason, message)
 
-    # -- disputes --------------------------------------------------------------------------------
-
     async def look_for_disputes(self) -> None:
         """A rule that the engines have come to differ about may not act: say so, until cleared."""
-        now, held = self._clock.now(), self._engine.quarantined
-        ids = {n: id_of(r) for n, r in self._now.running.items() if id_of(r) in held}
-        found = {name: self._dispute(held[id_], id_, now) for name, id_ in ids.items()}
-        disputes = quarantine.changed(self._disputes, found)
-        cleared = {n for n in disputes if quarantine.cleared(self._person(n), disputes[n], now)}
-        await self._engine.release([ids[name] for name in cleared])
-        disputes = {n: dispute for n, dispute in disputes.items() if n not in cleared}
-        new, gone = disputes.keys() - self._disputes.keys(), self._disputes.keys() - disputes.keys()
-        self._disputes = disputes
-        for name in sorted(new | gone):
+        running = self._now.running
+        moved = await self._disputes.look(running, self._remediers.cache, self._clock.now())
+        for name in (*moved.new, *moved.over):
             self._changed(name)
-        for name in sorted(cleared):
-            log.warning("quarantine cleared by a person", extra={"rule": name})
-        for name in sorted(new):
-            why, seen = disputes[name].why, self._engine.dispute(ids[name])
-            fact = seen.fact if seen is not None else ()
-            log.error("rule engines disagree", extra={"rule": name, "why": why, "fact": fact})
-            await self._warn(self._now.running[name], "EngineDisagreement", why)
-
-    def _dispute(self, why: str, id_: str, now: datetime) -> Dispute:
-        seen = self._engine.dispute(id_)
-        return Dispute(quarantine.sentence(why), seen.at if seen is not None else now)
-
-    def _person(self, name: str) -> NodeRemedier:
-        """The rule as people annotate it: the newest, whatever version runs."""
-        return self._remediers.get(name) or self._now.running[name]
-
-    async def _restore_disputes(self, now: Loaded) -> None:
-        """What was disputed before our restart still is: before any of it may make a job."""
-        for name, rule in now.running.items():
-            newest = self._remediers.get(name)
-            if newest is None:
-                continue
-            loaded = self._digests.of(rule)
-            dispute = quarantine.restored(newest, loaded, self._clock.now())
-            if dispute is not None:
-                self._disputes[name] = dispute
-                await self._engine.quarantine({id_of(rule): dispute.why})
+        for name in moved.new:
+            await self._warn(running[name], "EngineDisagreement", self._disputes.why(name))
 
     # -- noticing --------------------------------------------------------------------------------
 

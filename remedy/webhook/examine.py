@@ -17,6 +17,7 @@ from remedy.webhook import estimate
 from remedy.webhook.neighbours import chained, loadable, readers, upstream
 from remedy.webhook.verdict import Examination
 from rules.lint import lint
+from rules.loading import MOST_RULES
 from rules.program import Rule, compile_program
 
 AT_ONCE = 2
@@ -89,7 +90,7 @@ def read(
     mine = Rule(id_of(rule), rule)
     before = _refusals([*near, *(Rule(id_of(one), one) for one in loadable([old] if old else []))])
     after = _refusals([*near, mine])
-    own = after.pop(mine.id, "") or unsupported(rule.spec.ladder or [])
+    own = after.pop(mine.id, "") or unsupported(rule.spec.ladder or []) or _no_room(old, others)
     breaks = {id_.rpartition("@")[0]: why for id_, why in after.items() if id_ not in before}
     affected = readers(rule, [other.remedier for other in near])
     findings = tuple(lint([rule], others, conditions=conditions))
@@ -101,6 +102,13 @@ def read(
         findings=findings,
         affected={name: reader for name, reader in affected.items() if name not in breaks},
     )
+
+
+def _no_room(old: NodeRemedier | None, others: Sequence[NodeRemedier]) -> str:
+    """Why one more rule cannot be loaded beside so many, "" if it can; a changed one can."""
+    if old is not None or sum(1 for _ in loadable(others)) < MOST_RULES:
+        return ""
+    return f"spec: more than {MOST_RULES} rules cannot be loaded: delete some, or join some"
 
 
 def _refusals(rules: Sequence[Rule]) -> dict[str, str]:

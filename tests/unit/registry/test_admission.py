@@ -247,6 +247,19 @@ async def test_warnings_are_few_and_short() -> None:
     assert len(json.dumps(said["warnings"])) < 4096
 
 
+async def test_one_rule_too_many_is_refused_and_a_change_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("remedy.webhook.examine.MOST_RULES", 2)
+    with Admission(FleetInHand(3)) as admission:
+        admission.there("one", a_spec())
+        admission.there("two", a_spec())
+        admission.there("off", a_spec(mode="Off"))
+        assert "more than 2 rules" in (await admission.create(a_spec()))["text"]
+        change = an_object("two", a_spec(priority=7), generation=2)
+        assert (await admission.ask(a_review(change, an_object("two", a_spec()))))["allowed"]
+
+
 async def test_every_outcome_is_counted() -> None:
     with Admission(FleetInHand(10, sick=9)) as admission:
         await admission.create(a_spec(mode="DryRun"))

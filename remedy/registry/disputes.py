@@ -1,0 +1,104 @@
+"""Follows what the engines disagree about, and keeps it over our restart.
+
+For how long a dispute lasts is said in remedy.registry.quarantine.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from remedy.registry import quarantine
+from remedy.registry.quarantine import Dispute
+from remedy.registry.select import Digests, id_of
+from rules.engines.disputes import DisputeRecord
+
+log = logging.getLogger(__name__)
+
+
+class Quarantines(Protocol):
+    """The engine's side, by rule id."""
+
+    @property
+    def quarantined(self) -> Mapping[str, str]: ...
+    def dispute(self, rule: str) -> DisputeRecord | None: ...
+    async def quarantine(self, rules: Mapping[str, str]) -> None: ...
+    async def release(self, rules: Collection[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Names of the rules whose dispute began, and of those whose dispute is over."""
+
+    new: Collection[str] = ()
+    over: Collection[str] = ()
+
+
+class Disputes:
+    def __init__(self, engine: Quarantines) -> None:
+        self._engine = engine
+        self._known: dict[str, tuple[str, Dispute]] = {}
+        """By name: the id of the disputed version, and what was said of it."""
+
+    def why(self, name: str) -> str:
+        """Why a rule may not act; "" where nothing is disputed."""
+        found = self._known.get(name)
+        return found[1].why if found is not None else ""
+
+    async def look(
+        self,
+        running: Mapping[str, NodeRemedier],
+        newest: Mapping[str, NodeRemedier],
+        now: datetime,
+    ) -> Moved:
+        """running  by name, the versions that are loaded
+        newest   by name, the rules as people annotate them
+        """
+        held = self._engine.quarantined
+        found = {}
+        for name, rule in running.items():
+            if (id_ := id_of(rule)) in held:
+                known = self._known.get(name)
+                same = known is not None and known[0] == id_
+                found[name] = known if known and same else (id_, self._said(held[id_], id_, now))
+        cleared = {
+            name
+            for name, (_, dispute) in found.items()
+            if quarantine.cleared(newest.get(name, running[name]), dispute, now)
+        }
+        await self._engine.release([found.pop(name)[0] for name in cleared])
+        for name in sorted(cleared):
+            log.warning("quarantine cleared by a person", extra={"rule": name})
+        before, self._known = self._known, found
+        new = [name for name in found if found[name] != before.get(name)]
+        for name in new:
+            self._log(name)
+        return Moved(sorted(new), sorted(before.keys() - found.keys()))
+
+    async def restore(
+        self,
+        running: Mapping[str, NodeRemedier],
+        newest: Mapping[str, NodeRemedier],
+        digests: Digests,
+        now: datetime,
+    ) -> None:
+        """What was disputed before our restart still is: before any of it may make a job."""
+        for name, rule in running.items():
+            if name not in newest:
+                continue
+            dispute = quarantine.restored(newest[name], digests.of(rule), now)
+            if dispute is not None:
+                self._known[name] = id_of(rule), dispute
+                await self._engine.quarantine({id_of(rule): dispute.why})
+
+    def _said(self, why: str, id_: str, now: datetime) -> Dispute:
+        seen = self._engine.dispute(id_)
+        return Dispute(quarantine.sentence(why), seen.at if seen is not None else now)
+
+    def _log(self, name: str) -> None:
+        id_, dispute = self._known[name]
+        seen = self._engine.dispute(id_)
+        fact = seen.fact if seen is not None else ()
+        log.error("rule engines disagree", extra={"rule": name, "why": dispute.why, "fact": fact})
