@@ -59,6 +59,8 @@ class Jobs:
     """later    does something at a time to come
     moved    hears the node of a job that opened, moved or went
     heals    whether a step of a rung ends the fault
+    cure     ends what a rule reads of a node as evidence
+    is_over  whether the HostEvents of a node are over
     fails    names of steps that fail
     """
 
@@ -72,11 +74,12 @@ class Jobs:
         moved: Moved,
         heals: Callable[[JobRecord, Rung], bool],
         cure: Callable[[str, NodeRemedier], None],
+        is_over: Callable[[str], bool],
         fails: Collection[str] = (),
     ) -> None:
         self._clock, self._fleet, self._budget, self._judge = clock, fleet, budget, judge
         self._later, self._moved, self._heals, self._cure = later, moved, heals, cure
-        self._fails = frozenset(fails)
+        self._fails, self._is_over = frozenset(fails), is_over
         self._kept: dict[str, Kept] = {}
         self._of_node: dict[str, list[Kept]] = {}
         self._wakes: list[tuple[datetime, str]] = []
@@ -183,6 +186,8 @@ class Jobs:
             return
         step = kept.obj.spec.ladder[record.rung].steps[record.index]
         if step.name in hosts.PERSONS_OR_CLOUDS:
+            if step.name == "waitForEvent" and self._is_over(job.spec.node_name):
+                self._answer(kept, record.request_id)
             return
         kept.asked.add(record.request_id)
         request, at = record.request_id, self._clock.now() + hosts.takes(step)

@@ -118,6 +118,11 @@ class HostDoctor:
             woken.update(self._put(name, event.model_copy(update={"status": status})))
         return woken
 
+    def is_over(self, node: str) -> bool:
+        """Whether there were events of the node, and none is open any more."""
+        events = [self._events[name] for name in self._of_node.get(node, ())]
+        return bool(events) and not any(map(_open, events))
+
     def _put(self, name: str, event: HostEvent) -> Collection[str]:
         old, self._events[name] = self._events.get(name), event
         self._of_node.setdefault(event.spec.node.name, set()).add(name)

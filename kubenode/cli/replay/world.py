@@ -123,6 +123,7 @@ class World:
             self._touch,
             heals,
             self.cure,
+            self._doctor.is_over,
             fails,
         )
         self._happenings = Happenings(

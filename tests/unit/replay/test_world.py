@@ -430,6 +430,20 @@ def test_waiting_for_an_event_of_the_cloud_ends_with_the_event() -> None:
     ]
 
 
+def test_an_event_that_is_over_is_not_waited_for() -> None:
+    ladder: list[dict[str, Any]] = [
+        {
+            "name": "wait",
+            "steps": [{"wait": {"for": "5m"}}, {"waitForEvent": {"until": ["Completed"]}}],
+        }
+    ]
+    world = a_world(a_rule(when={"hostEvent": {"class": "Reboot"}}, ladder=ladder))
+    feed(world, 0, "a", hostEvent={"class": "Reboot"})
+    feed(world, 60, "a", hostEvent={"class": "Reboot", "phase": "Completed"})
+    at(world, 301)
+    assert [s.state for s in world.jobs[0].steps] == ["Done", "Done"]
+
+
 def test_the_evidence_of_every_kind_is_cured_by_what_heals() -> None:
     def ends(when: dict[str, Any], **signal: Any) -> str:
         world = a_world(a_rule(when=when), unlimited=True, heals=heals)
