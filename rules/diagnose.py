@@ -61,8 +61,12 @@ class LoadReport:
 
 
 class _Said(NamedTuple):
-    """quiet  nothing rests on it, and it needs no second look: it may be said again"""
+    """
+    vector  the one object for all nodes that have these truths of their atoms
+    quiet   nothing rests on it, and it needs no second look: it may be said again
+    """
 
+    vector: Vector
     answers: Answers
     matches: tuple[Match, ...]
     quiet: bool
@@ -142,6 +146,7 @@ class Diagnoser:
         cases = [self._case(look) for look in asked]
         for look, answers in zip(asked, self.check.evaluate(cases, now), strict=True):
             look.said = self._shared(look, answers)
+            look.vector = look.said.vector
         found = [self._told(look, now) for look in looks]
         self._heed_quarantines()
         return found
@@ -197,7 +202,8 @@ class Diagnoser:
         look = _Node(facts, now, until, vector, selection)
         same = known.said if vector == known.vector else None
         said = same or self._shares.get((vector, selection))
-        look.said = said if said is not None and said.quiet else None
+        if said is not None and said.quiet:
+            look.said, look.vector = said, said.vector
         return look
 
     def _read(
@@ -233,7 +239,8 @@ class Diagnoser:
             return shared
         matches = look.selection.ordered(answers.matches)
         true = tuple(n for n, match in enumerate(matches) if match.evidence is Truth.TRUE)
-        said = _Said(answers, matches, not answers.acting and not answers.unchecked, true)
+        quiet = not answers.acting and not answers.unchecked
+        said = _Said(look.vector, answers, matches, quiet, true)
         first = self._first.get(look.selection)
         if first is None or first.unchecked:
             self._first[look.selection] = answers
