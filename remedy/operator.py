@@ -25,6 +25,7 @@ from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from remedy import noticing
+from remedy.hostprobes.asking import NOBODY_ANSWERS
 from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.metrics import Metrics as ProbeMetrics
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
@@ -115,6 +116,7 @@ class RemedyOperator:
             clock,
             (self.events, self.host_events),
             self.settings.one_engine_is_enough,
+            NOBODY_ANSWERS,
         )
         self.engine = Engine(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)

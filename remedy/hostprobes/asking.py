@@ -24,6 +24,10 @@ LONGEST_PAUSE = timedelta(minutes=4)
 MOST_OF_NODE = 4
 MOST_IN_ALL = 256
 """Open questions: each is an object at the API server and work on a host that may be ill."""
+NOBODY_ANSWERS = frozenset({"peers", "power"})
+"""Probes that this version has nobody to answer: no provider, and no agent that asks its peers.
+
+They are asked all the same, since others may answer them; but no guard waits for it."""
 NAME_LENGTH, DIGEST_LENGTH = 253, 10
 
 

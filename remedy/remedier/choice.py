@@ -96,14 +96,17 @@ def guards_of(
 ) -> tuple[Truth, bool]:
     """The guards, and whether they are unknown only until a host has answered or fails to.
 
-    What was asked a moment ago was a guard a minute ago: it must not let through what it held, only
-    because its answer has grown old.
+    A host's answer must not let through what it held, only because it has grown old. A question
+    that was asked and that nobody answered leaves the guard unknown until somebody does.
     """
     if match.guards is not Truth.UNKNOWN or unless is None:
         return match.guards, False
     ages = {leaf.name: leaf.max_age for leaf in _probes_of(unless) if leaf.name in match.probes}
     answers = {name: facts.probes.get(name) for name in ages}
-    asking = any(a is None or now >= a.answered_at + ages[name] for name, a in answers.items())
+    asking = any(
+        a is None or (a.value is not None and now >= a.answered_at + ages[name])
+        for name, a in answers.items()
+    )
     return match.guards, asking
 
 

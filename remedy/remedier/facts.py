@@ -19,7 +19,7 @@ from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.objects import Event, Node
-from remedy.hostprobes.answers import Answers
+from remedy.hostprobes.answers import FIELDS, Answers
 from remedy.remedier import hostevents
 from remedy.remedier.bounds import Bounds
 from remedy.remedier.fleet import Fleet
@@ -31,7 +31,7 @@ from remedy.remedier.samefault import SameFaults
 from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, ProbeFact
-from rules.history import ClockSteps, EventWindow
+from rules.history import DAWN, ClockSteps, EventWindow
 
 MOST_STRANGERS = 1024
 """Names of which we heard events but know no Node: it may be listed after its events."""
@@ -58,6 +58,7 @@ class FactStore:
     past     gives the jobs of a node, open ones too
     sources  further caches: while one of them is stale, so is every FactSet
     one_engine_is_enough  the operator's policy `reference`
+    unanswered  kinds of probes that nobody is there to answer: unknown at once, not after a wait
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class FactStore:
         clock: Clock,
         sources: Sequence[Cached] = (),
         one_engine_is_enough: bool = False,
+        unanswered: Collection[str] = (),
     ) -> None:
         self._nodes, self._past, self._clock, self._sources = nodes, past, clock, sources
         self._kept: dict[str, Kept] = {}
@@ -77,6 +79,9 @@ class FactStore:
         self.fleet = Fleet()
         self.host_events = HostEvents()
         self.answers = Answers()
+        self._unanswered = {
+            field.name: ProbeFact(None, DAWN) for kind in unanswered for field in FIELDS[kind]
+        }
         self.bounds = Bounds(self.fleet)
         self.same_faults = SameFaults(self.fleet)
         self.wide = WideFacts(self.fleet, one_engine_is_enough)
@@ -245,7 +250,10 @@ class FactStore:
 
     def _probes(self, name: str, kept: Kept, now: datetime) -> Mapping[str, ProbeFact]:
         found = self.answers.facts(name, now)
-        return {field: fact for field, fact in found.items() if kept.lived(fact.answered_at)}
+        if not found:
+            return self._unanswered
+        lived = {field: fact for field, fact in found.items() if kept.lived(fact.answered_at)}
+        return {**self._unanswered, **lived}
 
     def _window(self, name: str) -> EventWindow:
         if name in self._kept:

@@ -6,7 +6,10 @@ from typing import Any
 from support.clock import T0
 from support.remedy_facts import ZONE, Facts
 from support.remedy_hand import Hands
+from support.running import running
 
+from remedy.job.model import Job
+from remedy.remedier.judge import Judge
 from rules.truth import Truth
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -99,4 +102,33 @@ async def test_a_host_that_does_not_answer_leaves_its_guard_unknown() -> None:
     hands = await a_guarded_cluster()
     assert await hands.decide() == 30 * SECOND
     await hands.later(30 * SECOND)
+    (job,) = hands.made()
+    judge = Judge(hands.operator.evaluator, hands.operator.rules, hands.operator.facts, hands.clock)
+    for _ in range(8):  # asked again and again: the job is not held meanwhile
+        hands.node(Ready=("True", LONG_AGO), Sick=("True", LONG_AGO))
+        async with running(hands.operator.evaluator.run()):
+            assert (await judge.fault(Job.of(job))).guards is Truth.FALSE
+        await hands.later(MINUTE)
+    assert len(hands.probes.cache) > 2
+
+
+async def test_a_guard_waits_for_no_answer_that_nobody_is_there_to_give() -> None:
+    hands = Hands()
+    guard = {"probe": {"name": "peers.nodes_same_fault", "above": 3}}
+    await hands.rule(when=SICK, unless=guard)
+    hands.node(Ready=("True", LONG_AGO), Sick=("True", LONG_AGO))
+    await hands.decide()
+    assert len(hands.made()) == 1
+    assert [p.spec.name for p in hands.probes.cache.values()] == ["peers"], "asked all the same"
+
+
+async def test_but_an_answer_that_somebody_gives_counts() -> None:
+    hands = Hands()
+    full = {"all": [SICK, {"probe": {"name": "peers.nodes_same_fault", "below": 3}}]}
+    await hands.rule(when=full)
+    hands.node(Ready=("True", LONG_AGO), Sick=("True", LONG_AGO))
+    await hands.decide()
+    assert hands.made() == []
+    hands.answers("peers", nodes_same_fault=1)
+    await hands.settle()
     assert len(hands.made()) == 1
