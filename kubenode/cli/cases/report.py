@@ -30,6 +30,8 @@ CASES = REPOSITORY / "tests" / "data" / "cases"
 REPORT = REPOSITORY / "docs" / "reference" / "rules-report.md"
 SHARED = Path(os.environ.get("KUBENODE_SHARED_DATA", "/work/shared/data")) / "cases.jsonl"
 FIGURES, ANSWERS, KEPT = "benign-figures.json", "answers.json", "shared-figures.json"
+FRESH = "fresh.jsonl"
+"""Cases that were written after the rules, and that no rule was changed for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,11 @@ _HOW = (
     "  waits for a person does not count. The plan is the whole ladder.",
     "- Own cases, `tests/data/cases`, were written from the meaning of the fault classes:",
     "  other detectors, other wording, look-alikes, healed and stale conditions, guards,",
-    "  whole fleets, and a pair for each class that had no case.",
+    "  whole fleets, and a pair for each class that had no case. Rules were corrected in",
+    "  kind where these and the shared cases showed a gap, so neither set is a measure of",
+    "  what nobody has thought of. The fresh cases are nearer to that: they came after the",
+    "  rules, and no rule was changed for them: 24 of 25 were right at first sight, and the",
+    "  one that was not had a mistake of the driver, a pool with one node. They are few.",
     "- Negatives, `tests/support/negatives.py`, cross every vendor's conditions with reasons",
     "  why they are no fault or none of ours, so the label is known by construction:",
     "  `PYTHONPATH=tests python -m support.negatives_run`. Every run of the integration tests",
@@ -190,11 +196,13 @@ _HOW = (
 def build(folder: Path, shared: Part) -> str:
     """The page. Raises BadCases, and OSError where a file is missing."""
     parts = {"Shared cases": shared}
-    parts["Own cases"] = measured(read(sorted(folder.glob("*.jsonl"))))
+    known = [path for path in sorted(folder.glob("*.jsonl")) if path.name != FRESH]
+    parts["Own cases"] = measured(read(known))
+    parts["Fresh cases"] = measured(read([folder / FRESH]))
     answers = json.loads((folder / ANSWERS).read_text())
     figures = folder / FIGURES
-    known = json.loads(figures.read_text()) if figures.is_file() else {}
-    return "\n".join(page(parts, answers, known)).rstrip() + "\n"
+    kept = json.loads(figures.read_text()) if figures.is_file() else {}
+    return "\n".join(page(parts, answers, kept)).rstrip() + "\n"
 
 
 def _shared(folder: Path, shared: Path) -> Part:

@@ -90,12 +90,12 @@ def _others_sick(case: Case) -> int:
 
 
 def _other(case: Case, index: int) -> Facts:
-    """An unnamed node: one of the control plane if the case counts more of it than it names."""
+    """An unnamed node, of the same pool: of the control plane if the case counts more of it."""
     masters = case.facts.control_plane_total or 0
     if "control-plane" in case.facts.node_roles:
         masters -= 1
     roles = ["control-plane"] if index <= masters else []
-    return Facts.model_validate({"node_roles": roles})
+    return Facts.model_validate({"node_roles": roles, "pool": case.facts.pool})
 
 
 def _add(made: Setting, story: _Story, name: str, signals: Sequence[Any], facts: Facts) -> None:
