@@ -20,6 +20,7 @@ from remedy.registry.jobs import JobLedger
 from remedy.registry.matches import Matches
 from remedy.registry.reach import Reach, Size
 from remedy.registry.select import needs_its_rule
+from rules.engines.disputes import DisputeRecord
 
 MINUTE = timedelta(minutes=1)
 CLEAR = "kubenode.io/clear-quarantine"
@@ -207,6 +208,22 @@ async def test_a_quarantine_outlives_our_restart_before_any_rule_may_act() -> No
     assert after.events_told() == [], "it was told when it was found"
     await after.decide()
     assert after.made() == []
+
+
+async def test_the_event_of_a_dispute_names_the_fact_by_its_hash() -> None:
+    hands = Hands()
+    await hands.rule()
+    record = DisputeRecord("runtime@1", T0, "0123abcd", ("condition Sick: true",), ("r0ep",), ())
+    check = hands.diagnoser.check
+    check.quarantined["runtime@1"], check.disputes["runtime@1"] = record.summary, record
+    hands.clock.step(MINUTE)
+    await hands.operator.rules.look_for_disputes()
+    pending = hands.operator.recorder._pending
+    event = pending.get_nowait()
+    assert event["reason"] == "EngineDisagreement" and "fact 0123abcd" in event["message"]
+    annotate(hands, T0.isoformat())  # a person saw it when it began
+    await hands.operator.rules.look_for_disputes()
+    assert (await status(hands)).phase == "Active"
 
 
 async def test_a_quarantine_ends_with_the_generation() -> None:
