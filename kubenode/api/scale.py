@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from kubenode.api.base import Resource
 from kubenode.api.duration import format_duration, parse_duration
 from kubenode.api.v1alpha1.ladder import MigrateStep
+from kubenode.api.v1alpha1.leaves import ProbeLeaf
 
 R = TypeVar("R", bound=Resource)
 
@@ -39,6 +40,8 @@ def _scaled(value: Any, speed: float) -> Any:
     match value:
         case timedelta():
             return divided(value, speed)
+        case ProbeLeaf():
+            return value
         case BaseModel():
             changes = {
                 name: after

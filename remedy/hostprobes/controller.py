@@ -18,6 +18,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
+from remedy.hostprobes.answering import ANSWERED_HERE, answer
 from remedy.hostprobes.asking import KEPT, SENTENCES, UNANSWERED, Wait, body, is_open, plan
 from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, Metrics
 
@@ -77,6 +78,9 @@ class Asker:
             with suppress(NotFound):
                 await self.kube.delete(paths.custom(PLURAL, name), uid=probe.metadata.uid)
             return DONE
+        if is_open(probe, now) and probe.spec.name in ANSWERED_HERE:
+            self.fence.check()
+            await answer(self.kube, probe, now)
         at = end if is_open(probe, now) else removed_at
         return Result(max(at - now, timedelta(milliseconds=1)))
 

@@ -93,8 +93,8 @@ def _places(nodes: int) -> Iterator[Place]:
         )
 
 
-def conditions(now: datetime) -> list[dict[str, str]]:
-    """What a healthy kubelet reports of itself."""
+def conditions(now: datetime, since: datetime) -> list[dict[str, str]]:
+    """What a kubelet that has been healthy since then reports of itself."""
     healthy = (
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "sufficient memory available"),
         ("DiskPressure", "False", "KubeletHasNoDiskPressure", "no disk pressure"),
@@ -102,7 +102,7 @@ def conditions(now: datetime) -> list[dict[str, str]]:
         ("Ready", "True", "KubeletReady", "posting ready status"),
     )
     return [
-        condition(type_, status, reason, f"kubelet has {message}", heard=now, since=now)
+        condition(type_, status, reason, f"kubelet has {message}", heard=now, since=since)
         for type_, status, reason, message in healthy
     ]
 
@@ -158,7 +158,7 @@ def node_object(place: Place, now: datetime) -> dict[str, Any]:
             ],
             "capacity": room,
             "allocatable": {**room, "cpu": "7910m", "memory": "31592468Ki"},
-            "conditions": conditions(now),
+            "conditions": conditions(now, now),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": node_info(place, place.boot_id),
             "images": [

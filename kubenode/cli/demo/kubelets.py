@@ -10,7 +10,7 @@ other side of the same heartbeat.
 
 import asyncio
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from kubenode.api.meta import format_time
@@ -68,6 +68,8 @@ class Kubelets:
         self._renewed: dict[str, float] = {}
         self._unknown: set[str] = set()
         self._ready: dict[str, tuple[bool, str]] = {}
+        self._heard_since: dict[str, datetime] = {}
+        """Since when the node controller has not called the conditions of a node Unknown."""
         pods.add_handler(self._pod_changed)
 
     async def register(self, host: Host) -> None:
@@ -75,6 +77,7 @@ class Kubelets:
         now = self._clock.now()
         self._renewed[host.name] = self._clock.monotonic()
         self._ready[host.name] = (True, format_time(now))
+        self._heard_since[host.name] = now
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -127,14 +130,16 @@ class Kubelets:
         """The kubelet's own conditions and the boot ID."""
         if KUBELET in host.ill:
             return
-        self._unknown.discard(host.name)
         now = self._clock.now()
         ready = CONTAINERD not in host.ill
         known, since = self._ready[host.name]
-        if ready != known:
+        if ready != known or host.name in self._unknown:
             since = format_time(now)
             self._ready[host.name] = (ready, since)
-        told: list[dict[str, str]] = conditions(now)
+        if host.name in self._unknown:
+            self._heard_since[host.name] = now
+            self._unknown.discard(host.name)
+        told: list[dict[str, str]] = conditions(now, self._heard_since[host.name])
         told[-1]["lastTransitionTime"] = since
         if not ready:
             told[-1] |= {

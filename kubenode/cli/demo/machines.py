@@ -60,7 +60,7 @@ class Machine:
                 told: dict[str, Value] = {"agent": "alive", "platform": "vm"}
                 told["kubelet_state"] = "hung" if KUBELET in host.ill else "running"
                 told["runtime_state"] = "hung" if CONTAINERD in host.ill else "ok"
-                told["time_unit"] = "active"
+                told["time_unit"] = "failed" if CHRONY in host.ill else "active"
                 told["d_state_process"] = Mark.KERNEL_DEADLOCK in host.marks
                 return told
             case "clock":

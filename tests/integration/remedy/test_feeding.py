@@ -214,3 +214,31 @@ async def test_a_rack_that_lost_its_power_holds_the_weaker_rule(cluster: Cluster
         await settled(anew, quiet(anew))
         facts = anew.facts.facts("r4")
         assert facts is not None and facts.inferred == {"rack.suspectPowerLoss": True}, "kept"
+
+
+async def test_the_operator_answers_what_the_api_server_knows(cluster: Cluster) -> None:
+    """Nobody else is asked whether a pod of a gang is there; it makes the job of one node only."""
+    for name in ("g1", "g2"):
+        await cluster.node(name)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "w-0", "labels": {"training.kubeflow.org/job-name": "t"}},
+        "spec": {"nodeName": "g1", "containers": [{"name": "w", "image": "w"}]},
+    }
+    await cluster.kube.create(paths.pods("default"), pod)
+    when = {"all": [fault("Gang"), {"probe": {"name": "ready.gang_pods"}}]}
+    await cluster.rule("gang", **a_rule(when))
+
+    def answers(operator: RemedyOperator) -> dict[str, object]:
+        found = operator.probes.cache.values()
+        return {p.spec.node_name: p.status.answer.get("gang_pods") for p in found}
+
+    async with operating(cluster.operator(two_engines())) as operator:
+        for name in ("g1", "g2"):
+            await cluster.say(name, "Gang", "True")
+        await settled(operator, lambda: answers(operator) == {"g1": True, "g2": False})
+        job = await cluster.wait(lambda j: True)
+        assert job.spec.node_name == "g1"
+        await settled(operator, quiet(operator))
+        assert [j.spec.node_name for j in await cluster.jobs()] == ["g1"]

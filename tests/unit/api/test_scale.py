@@ -92,3 +92,12 @@ def test_speed_that_does_not_run_time_is_refused(speed: float) -> None:
 @pytest.mark.parametrize(("millis", "wanted"), [(0, 0), (1, 1), (5, 1), (30_000, 30)])
 def test_a_wait_becomes_short_but_never_none(millis: int, wanted: int) -> None:
     assert divided(timedelta(milliseconds=millis), 1000) == timedelta(milliseconds=wanted)
+
+
+def test_answers_of_hosts_age_as_fast_as_they_are_asked_for() -> None:
+    data = NodeRemedier.from_user(GOOD["remedier"]).to_dict()
+    probe = {"probe": {"name": "disk.space_ok", "maxAge": "1m"}}
+    rule = NodeRemedier.from_user(data | {"spec": data["spec"] | {"unless": {"any": [probe]}}})
+    assert scaled(rule, 20).to_dict()["spec"]["unless"]["any"][0]["probe"].get("maxAge", "1m") == (
+        "1m"
+    )

@@ -1,0 +1,67 @@
+"""What the operator says of a node when it is asked whether the node is ready."""
+
+from typing import Any
+
+import pytest
+
+from remedy.hostprobes.answering import ANSWERED_HERE, GANG_MARKS, ready
+from rules.probes import PROBES
+
+
+def a_pod(*, owner: str = "ReplicaSet", phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+    owners = [{"kind": owner, "controller": True}] if owner else []
+    return {"metadata": {"ownerReferences": owners, **metadata}, "status": {"phase": phase}}
+
+
+def a_node(status: str | None = "True") -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": status}] if status else []
+    return {"status": {"conditions": [{"type": "DiskPressure", "status": "False"}, *conditions]}}
+
+
+@pytest.mark.parametrize("status", ["True", "False", "Unknown"])
+def test_the_ready_condition_as_it_is(status: str) -> None:
+    assert ready(a_node(status), [])["status"] == status
+
+
+def test_a_node_that_never_reported_is_unknown() -> None:
+    assert ready(a_node(None), [])["status"] == "Unknown"
+
+
+def test_no_pods_are_neither_stateful_nor_in_a_gang() -> None:
+    assert ready(a_node(), []) == {
+        "status": "True",
+        "statefulset_pods": False,
+        "gang_pods": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "stateful"),
+    [
+        (a_pod(owner="StatefulSet"), True),
+        (a_pod(owner="ReplicaSet"), False),
+        (a_pod(owner=""), False),
+        (a_pod(owner="StatefulSet", phase="Succeeded"), False),
+        (a_pod(owner="StatefulSet", phase="Pending"), True),
+    ],
+)
+def test_pods_of_statefulsets(pod: dict[str, Any], stateful: bool) -> None:
+    assert ready(a_node(), [a_pod(), pod])["statefulset_pods"] is stateful
+
+
+@pytest.mark.parametrize("mark", sorted(GANG_MARKS))
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_pods_that_stand_and_fall_together(mark: str, where: str) -> None:
+    marked = a_pod()
+    marked["metadata"][where] = {mark: "g"}
+    assert ready(a_node(), [a_pod(), marked])["gang_pods"] is True
+
+
+def test_a_gang_that_is_over_binds_nobody() -> None:
+    over = a_pod(phase="Failed", labels={"scheduling.k8s.io/group-name": "g"})
+    assert ready(a_node(), [over])["gang_pods"] is False
+
+
+def test_every_field_that_is_said_is_in_the_catalogue() -> None:
+    assert {f"ready.{name}" for name in ready(a_node(), [])} <= PROBES.keys()
+    assert {name.partition(".")[0] for name in PROBES} >= {str(kind) for kind in ANSWERED_HERE}
