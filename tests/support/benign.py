@@ -222,6 +222,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--to", type=Path, help="JSON lines of finished chunks, and the total")
     parser.add_argument("--keep", action="store_true", help="for the report of the rules")
+    parser.add_argument("--note", default="", help="goes into the report with the figures")
     given = parser.parse_args()
     total, tasks = (
         Total(),
@@ -242,7 +243,7 @@ def main() -> None:
             given.to.write_text(json.dumps(total.to_dict(), indent=1) + "\n")
     print(json.dumps(total.to_dict(), indent=1))  # noqa: T201
     if given.keep:
-        keep("benign", figures(total, given.seed))
+        keep("benign", {**figures(total, given.seed), "note": given.note})
 
 
 def figures(total: Total, seed: int) -> dict[str, Any]:
