@@ -21,7 +21,8 @@ from heapq import heappush
 from pathlib import Path
 from typing import Any
 
-from support.benign_life import START, Life, live
+from support.benign_life import Life, live
+from support.benign_stories import START
 from support.figures import keep
 
 from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
