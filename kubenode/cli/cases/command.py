@@ -13,6 +13,7 @@ from kubenode.cli.cases.form import Case
 from kubenode.cli.cases.predicting import predict
 from kubenode.cli.cases.reading import BadCases, read
 from kubenode.cli.cases.scoring import Prediction, score
+from kubenode.cli.cases.setting import setting
 from kubenode.cli.cases.table import lines
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
@@ -36,7 +37,7 @@ def command(
     except BadCases as error:
         raise Refusal(str(error), Exit.USAGE) from error
     judged = [case for case in cases if all_ or not later(case)]
-    for line in left_out(cases if not all_ else []):
+    for line in [*left_out(cases if not all_ else []), *not_played(judged)]:
         typer.echo(line, err=True)
     found = predictions(judged, loaded)
     if output == "json":
@@ -61,3 +62,15 @@ def left_out(cases: Sequence[Case]) -> list[str]:
         names = ", ".join(case.id for case in cases if later(case) == why)
         found.append(f"left out {count} of {len(cases)}: {why}: {names}")
     return found
+
+
+def not_played(cases: Sequence[Case]) -> list[str]:
+    """A line for each part that cases have and the simulation has no place for yet."""
+    without: dict[str, list[str]] = {}
+    for case in cases:
+        for part in setting(case).skipped:
+            without.setdefault(part, []).append(case.id)
+    return [
+        f"{part} not played in {len(names)} of {len(cases)}: {', '.join(names)}"
+        for part, names in without.items()
+    ]
