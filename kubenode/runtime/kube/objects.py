@@ -117,10 +117,10 @@ class Devices(msgspec.Struct, gc=False):
 
 
 class NodeStatus(msgspec.Struct, rename="camel", gc=False):
-    allocatable: Devices | None = None
     conditions: list[NodeCondition] = []
     node_info: NodeInfo = msgspec.field(default_factory=NodeInfo)
     addresses: list[NodeAddress] = []
+    allocatable: Devices | None = None
 
 
 class Node(msgspec.Struct, rename="camel", gc=False):
