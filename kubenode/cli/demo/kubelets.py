@@ -10,12 +10,12 @@ other side of the same heartbeat.
 
 import asyncio
 import random
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kubenode.api.meta import format_time
 from kubenode.cli.demo.agenda import Agenda
-from kubenode.cli.demo.fleet import condition, conditions, node_info
+from kubenode.cli.demo.fleet import conditions, node_info, whole_seconds
 from kubenode.cli.demo.hosts import CONTAINERD, KUBELET, Host
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -153,14 +153,24 @@ class Kubelets:
         await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
     async def _lost(self, host: Host) -> None:
-        """What the node controller writes; it leaves lastHeartbeatTime as the kubelet wrote it."""
+        """What the node controller writes of all that a kubelet reports; it leaves
+        lastHeartbeatTime as the kubelet wrote it.
+        """
+        if host.name not in self._unknown:
+            return  # the kubelet has come back meanwhile
         now = self._clock.now()
         self._ready[host.name] = (False, format_time(now))
-        heard = now - timedelta(seconds=self.grace)
-        message = "Kubelet stopped posting node status."
-        told = condition("Ready", "Unknown", "NodeStatusUnknown", message, heard=heard, since=now)
-        del told["lastHeartbeatTime"]
-        body = {"status": {"conditions": [told]}}
+        told = [
+            {
+                "type": known["type"],
+                "status": "Unknown",
+                "reason": "NodeStatusUnknown",
+                "message": "Kubelet stopped posting node status.",
+                "lastTransitionTime": whole_seconds(now),
+            }
+            for known in conditions(now, now)
+        ]
+        body = {"status": {"conditions": told}}
         await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
     def _pod_changed(self, key: str, old: Pod | None, new: Pod | None) -> None:
