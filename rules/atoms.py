@@ -30,6 +30,7 @@ from rules.leaves.alert import alert
 from rules.leaves.compare import compares, counted, fact, probe
 from rules.leaves.condition import condition
 from rules.leaves.describe import describe as describe_leaf
+from rules.leaves.describe import subject
 from rules.leaves.event import event
 from rules.leaves.hostevent import host_event
 from rules.leaves.keyed import annotation, label, taint
@@ -69,7 +70,8 @@ def read(leaf: Atom, facts: FactSet, now: datetime) -> Reading:
     A bare leaf `<group>.sameFault` is unknown: it must be asked as a CountedFact of its rule.
     """
     if not facts.fresh:
-        return Reading(Truth.UNKNOWN, f"{describe(leaf)}: the cache is stale")
+        about = subject(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
+        return Reading(Truth.UNKNOWN, about, "is not known: the cache is stale")
     return _READ[type(leaf)](leaf, facts, now)
 
 

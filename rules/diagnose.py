@@ -2,7 +2,7 @@
 
 Synchronous: it may block as long as the second engine may (rules.engines.durable). One thread
 calls it. Of each node is remembered what its atoms read and what was said of it: only atoms whose
-facts changed are read again (rules.touched), only rules that ask an atom which turned are evaluated
+facts changed (rules.touched) or whose time has come (rules.due) are read again, only rules that ask an atom which turned are evaluated
 again (rules.engines.chain), and nodes whose atoms say the same share one answer. A match on which
 something rests is asked of both engines every time.
 """
@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from rules.atoms import Reading, read
+from rules.due import Due, passed, planned
 from rules.engines.chain import Answers, Case
 from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import REFUSALS, DurableEngine, Spawn
@@ -76,13 +77,14 @@ class _Said(NamedTuple):
 
 @dataclass(slots=True)
 class _Node:
-    """What is remembered of a node: `vector` is what its atoms said of `facts` at `at`, and until
-    `until` while those facts stay. Atoms that no rule of its selection asks stay blank.
+    """What is remembered of a node: `vector` is what its atoms said of `facts` at `at`, and each of
+    them until it is `due` while those facts stay. Atoms that no rule of its selection asks stay
+    blank.
     """
 
     facts: FactSet
     at: datetime
-    until: datetime | None
+    due: Due
     vector: Vector
     selection: Selection
     said: _Said | None = None
@@ -187,19 +189,19 @@ class Diagnoser:
             or known.facts.uid != facts.uid
             or now < known.at
         ):
-            known = _Node(_BLANK, now, None, self._blank, selection)
-        until, vector = known.until, known.vector
+            known = _Node(_BLANK, now, (), self._blank, selection)
+        due, vector = known.due, known.vector
         slots = self._touched.between(known.facts, facts, vector)
-        if until is not None and until <= now:
-            slots |= self._touched.timed
-            until = None
+        if due and due[0][0] <= now:
+            late, due = passed(due, now)
+            slots |= late
         if known.facts is _BLANK:
             slots |= self._by_the_clock
         slots &= selection.atoms
         if slots:
-            until, read_now = self._read(slots, facts, now, until, vector)
+            due, read_now = self._read(slots, facts, now, due, vector)
             vector = vector if read_now == vector else read_now
-        look = _Node(facts, now, until, vector, selection)
+        look = _Node(facts, now, due, vector, selection)
         same = known.said if vector == known.vector else None
         said = same or self._shares.get((vector, selection))
         if said is not None and said.quiet:
@@ -207,20 +209,17 @@ class Diagnoser:
         return look
 
     def _read(
-        self,
-        slots: set[int],
-        facts: FactSet,
-        now: datetime,
-        until: datetime | None,
-        vector: Vector,
-    ) -> tuple[datetime | None, Vector]:
-        truths = bytearray(vector)
+        self, slots: set[int], facts: FactSet, now: datetime, due: Due, vector: Vector
+    ) -> tuple[Due, Vector]:
+        truths, flips = bytearray(vector), []
         for slot in slots:
             reading = read(self._program.atoms[slot], facts, now)
             truths[slot] = byte_of(reading.truth)
-            if reading.flips_at is not None and (until is None or reading.flips_at < until):
-                until = reading.flips_at
-        return until, bytes(truths)
+            if reading.flips_at is not None:
+                flips.append((reading.flips_at, slot))
+        if flips or due:
+            due = planned(due, slots, flips, now)
+        return due, bytes(truths)
 
     def _case(self, look: _Node) -> Case:
         known = self._nodes.get(look.facts.node)
@@ -258,7 +257,7 @@ class Diagnoser:
             for n in look.said.true:
                 own[n] = replace(own[n], readings=self._readings(own[n].rule_id, look.facts, now))
             matches = tuple(own)
-        return Diagnosis(look.facts.node, matches, look.until)
+        return Diagnosis(look.facts.node, matches, look.due[0][0] if look.due else None)
 
     def _keep(self, look: _Node, now: datetime) -> None:
         name = look.facts.node

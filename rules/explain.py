@@ -15,8 +15,9 @@ from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, Leaf
 from rules.atoms import Atom, CountedFact, Reading, compares, describe, read
 from rules.builtin import BUILTIN, SAME_FAULT
 from rules.facts import FactSet
+from rules.leaves.compare import PROBE
 from rules.leaves.reading import earliest
-from rules.leaves.state import ago, state
+from rules.leaves.state import STALE, ago, state
 from rules.program import Program, Rule, stored_facts
 from rules.truth import Truth
 
@@ -125,8 +126,9 @@ def explained(
     reader = _Reader(facts, now, _inferring(program))
     evidence = reader.tree(spec.when, rule)
     guards = reader.tree(spec.unless, rule) if spec.unless is not None else None
-    missing_ = tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE)))
-    held = () if guards is None else tuple(dict.fromkeys(_sentences(guards, Truth.FALSE)))
+    missing_, held = tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE))), _held(guards)
+    if not facts.fresh:
+        missing_ = (f"needs a current view of the node: {STALE}",)
     flips_at = earliest(*_flips(evidence), *(_flips(guards) if guards is not None else ()))
     return Explanation(*about, True, evidence, guards, missing_, held, flips_at)
 
@@ -236,11 +238,16 @@ def _sentences(tree: Explained, wanted: Truth) -> list[str]:
     return ["one of: " + "; or ".join(" and ".join(said) for said in found)]
 
 
+def _held(guards: Explained | None) -> tuple[str, ...]:
+    return () if guards is None else tuple(dict.fromkeys(_sentences(guards, Truth.FALSE)))
+
+
 def _needs(leaf: Explained, wanted: Truth) -> str:
     if leaf.reading is None:
         return f"needs another answer: {leaf.text}"
-    verb = "needs" if wanted is Truth.TRUE else "must know to be false:"
-    return f"{verb} {leaf.text}; {leaf.state}"
+    verb = "must be false:" if leaf.truth is Truth.TRUE else "must be known to be false:"
+    verb = "needs" if wanted is Truth.TRUE else verb
+    return f"{verb} {leaf.text}{f'; {leaf.state}' if leaf.state else ''}"
 
 
 def _flips(tree: Explained) -> list[datetime | None]:
@@ -252,7 +259,8 @@ def _lines(tree: Explained, now: datetime, depth: int) -> list[str]:
     mark = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.UNKNOWN: "?"}[tree.truth]
     text = tree.text
     if tree.reading is not None:
-        text = f"{text}: {tree.reading.evidence}{_source(tree.reading, now)}"
+        said = f": {tree.state}" if tree.state not in ("", STALE) else ""
+        text = f"{text}{said}{_source(tree.reading, now)}"
     below = [line for member in tree.members for line in _lines(member, now, depth + 1)]
     return [f"{'  ' * depth}{mark} {text}", *below]
 
@@ -260,4 +268,6 @@ def _lines(tree: Explained, now: datetime, depth: int) -> list[str]:
 def _source(reading: Reading, now: datetime) -> str:
     if reading.observed_at is None:
         return ""
+    if reading.source == PROBE:
+        return ""  # its age is in what was found
     return f" [{reading.source}, {ago(now - reading.observed_at)} ago]"

@@ -36,20 +36,13 @@ _MAPPINGS = ("annotations", "changed", "inferred", "labels", "probes", "taints",
 _WHOLE = ("host_events", "same_fault", "unchanged_since", "watched")
 """Fields that are compared as a whole."""
 _FINDING = attrgetter(*(field.name for field in fields(ConditionFact) if field.name != "heard"))
-_TIMELESS = (LabelLeaf, AnnotationLeaf, TaintLeaf, CountedFact)
 
 
 class Touched:
-    """
-    all    the atoms of the program
-    timed  those whose reading may change with nothing but time
-    """
+    """`all` are the atoms of the program."""
 
     def __init__(self, program: Program) -> None:
         self.all = frozenset(range(len(program.atoms)))
-        self.timed = frozenset(
-            slot for slot, atom in enumerate(program.atoms) if not isinstance(atom, _TIMELESS)
-        )
         slots: dict[str, dict[str, list[int]]] = {}
         for slot, atom in enumerate(program.atoms):
             for field, key in dict.fromkeys(_parts(atom)):

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import (
     AbsentLeaf,
     AlertLeaf,
@@ -31,7 +32,7 @@ from kubenode.api.v1alpha1.leaves import (
 from rules.facts import FactSet
 from rules.history import DAWN
 from rules.leaves import alert, event, hostevent
-from rules.leaves.reading import Reading, earliest, span
+from rules.leaves.reading import Reading, earliest
 from rules.truth import Truth
 
 ALIVE = timedelta(minutes=15)
@@ -55,8 +56,8 @@ def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) ->
         return replace(reading, truth=Truth.TRUE)
     since = _SINCE.get(type(inner), _nobody_knows)(inner, facts)
     if since is None:
-        unknown = f"{reading.evidence}, since when is not known"
-        return replace(reading, truth=Truth.UNKNOWN, evidence=unknown)
+        unknown = f"{reading.found}, since when is not known"
+        return replace(reading, truth=Truth.UNKNOWN, found=unknown)
     if since is _NOT_GONE:
         return replace(reading, truth=Truth.FALSE)
     return _lasted(reading, since + leaf.for_, leaf.for_, now)
@@ -65,9 +66,9 @@ def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) ->
 def _lasted(reading: Reading, known_at: datetime, wanted: timedelta, now: datetime) -> Reading:
     if now >= known_at:
         return replace(reading, truth=Truth.TRUE)
-    young = f"{reading.evidence}, not yet for {span(wanted)}"
+    young = f"{reading.found}, not yet for {span(wanted)}"
     flips_at = earliest(known_at, reading.flips_at)
-    return replace(reading, truth=Truth.FALSE, evidence=young, flips_at=flips_at)
+    return replace(reading, truth=Truth.FALSE, found=young, flips_at=flips_at)
 
 
 # -- since when a leaf that is false has been so --------------------------------------------------
@@ -117,8 +118,8 @@ def _no_event(
         return _lasted(reading, sure + wanted, wanted, now)
     why, known_at = _unheard(leaf, wanted, facts, now)
     if why:
-        evidence = f"{reading.evidence}, but {why}"
-        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence, flips_at=known_at)
+        says = f"{reading.found}, but {why}"
+        return replace(reading, truth=Truth.UNKNOWN, found=says, flips_at=known_at)
     if perhaps is not None and perhaps + wanted > now:
         flips_at = earliest(perhaps + wanted, _silent_at(leaf, facts))
         return replace(reading, truth=Truth.UNKNOWN, flips_at=flips_at)
@@ -162,8 +163,8 @@ def _no_host_event(
         heard = {name: at for name, at in heard.items() if name == leaf.source}
     silent_at = min(heard.values(), default=DAWN) + alert.SILENCE
     if now >= silent_at:
-        evidence = f"{reading.evidence}, but nothing tells that its source lives"
-        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence)
+        says = f"{reading.found}, but nothing tells that its source lives"
+        return replace(reading, truth=Truth.UNKNOWN, found=says)
     in_any_phase = leaf.model_copy(update={"phase": None})
     closed = [e for e in facts.host_events if hostevent.fits(in_any_phase, e)]
     closed = [e for e in closed if e.phase in hostevent.CLOSED]
@@ -173,6 +174,6 @@ def _no_host_event(
         return _lasted(replace(reading, flips_at=flips_at), last + wanted, wanted, now)
     # An Expired one ended some time after it was last seen: when, nobody wrote down.
     if wanted and any(e.phase == "Expired" for e in closed):
-        evidence = f"{reading.evidence}, but since when one is expired is not known"
-        return replace(reading, truth=Truth.UNKNOWN, evidence=evidence)
+        says = f"{reading.found}, but since when one is expired is not known"
+        return replace(reading, truth=Truth.UNKNOWN, found=says)
     return replace(reading, truth=Truth.TRUE, flips_at=flips_at)

@@ -2,11 +2,12 @@
 
 from datetime import datetime, timedelta
 
+from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import AlertLeaf
 from rules.facts import AlertFact, FactSet
-from rules.leaves.describe import describe
+from rules.leaves.describe import subject
 from rules.leaves.pattern import whole
-from rules.leaves.reading import Reading, span
+from rules.leaves.reading import Reading
 from rules.truth import Truth
 
 SILENCE = timedelta(minutes=10)
@@ -17,25 +18,25 @@ has silently stopped would otherwise read as "no alert"."""
 
 
 def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> Reading:
-    heard = facts.alerts_heard
+    about, heard = subject(leaf), facts.alerts_heard
     if heard is None:
-        return Reading(Truth.UNKNOWN, f"{describe(leaf)}: no source of alerts was ever heard from")
+        never = "is not known: no source of alerts was ever heard from"
+        return Reading(Truth.UNKNOWN, about, never)
     silent_at = heard + SILENCE
     if now >= silent_at:
-        silent = f"{describe(leaf)}: alerts were not heard from for {span(SILENCE)}"
-        return Reading(Truth.UNKNOWN, silent, observed_at=heard)
+        silent = f"is not known: alerts were not heard from for {span(SILENCE)}"
+        return Reading(Truth.UNKNOWN, about, silent, observed_at=heard)
     firing = [a for a in facts.alerts if a.firing and fits(leaf, a)]
     if not firing:
-        quiet = f"{describe(leaf)}: does not fire"
-        return Reading(Truth.FALSE, quiet, False, "Alertmanager", heard, silent_at)
+        return Reading(Truth.FALSE, about, "does not fire", False, "Alertmanager", heard, silent_at)
     oldest = min(firing, key=lambda a: a.since)
     held_at = oldest.since + leaf.for_
-    says = f"alert {oldest.name} fires"
+    says = "fires" if oldest.name == leaf.name else f"fires as {oldest.name}"
     if now < held_at:
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(held_at, silent_at)
-        return Reading(Truth.FALSE, young, True, "Alertmanager", heard, flips_at)
-    return Reading(Truth.TRUE, says, True, "Alertmanager", heard, silent_at)
+        return Reading(Truth.FALSE, about, young, True, "Alertmanager", heard, flips_at)
+    return Reading(Truth.TRUE, about, says, True, "Alertmanager", heard, silent_at)
 
 
 def fits(leaf: AlertLeaf, fact: AlertFact) -> bool:

@@ -2,14 +2,17 @@
 
 from datetime import datetime, timedelta
 
+from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import FactLeaf, ProbeLeaf
 from rules.builtin import BUILTIN, MAINTENANCE_UNTIL, Builtin
 from rules.facts import FactSet
-from rules.leaves.describe import describe
-from rules.leaves.reading import Reading, span
+from rules.leaves.describe import subject, windowed, written
+from rules.leaves.reading import Reading
 from rules.leaves.window import inside
 from rules.truth import Truth
 
+PROBE = "probe"
+"""The source of what a probe answered."""
 TICK = timedelta(microseconds=1)
 FAR = timedelta(days=3650).total_seconds()
 """Seconds; what lies further ahead never comes."""
@@ -22,52 +25,52 @@ def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> Reading:
         return _inferred(leaf, facts)
     if leaf.window is not None:
         is_in, flips_at = inside(leaf.window, now)
-        says = f"now is {'in' if is_in else 'outside'} the window of {describe(leaf)}"
-        return Reading(compares(leaf, is_in), says, is_in, "clock", flips_at=flips_at)
-    value = facts.values.get(leaf.name)
+        says = f"is {'in' if is_in else 'outside'} {windowed(leaf.window)}"
+        return Reading(compares(leaf, is_in), "now", says, is_in, "clock", flips_at=flips_at)
+    about, value = subject(leaf), facts.values.get(leaf.name)
     if value is None:
-        return Reading(Truth.UNKNOWN, f"fact {leaf.name} is not known")
+        return Reading(Truth.UNKNOWN, about, "is not known")
     truth = compares(leaf, value)
-    known = "" if truth is not Truth.UNKNOWN else f": {value!r} cannot be compared so"
     flips_at = _flips(leaf, builtin, value, facts, now)
-    return Reading(truth, f"{describe(leaf)}{known}", value, "built-in fact", flips_at=flips_at)
+    said = _said(leaf, value, truth)
+    return Reading(truth, about, said, value, "built-in fact", flips_at=flips_at)
 
 
 def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> Reading:
     """`<group>.sameFault`, as it was counted for the rule with this id."""
     count = facts.same_fault.get(rule, {}).get(leaf.name.partition(".")[0])
     if count is None:
-        return Reading(Truth.UNKNOWN, f"{describe(leaf)}: not counted yet")
-    return Reading(compares(leaf, count), describe(leaf), count, "count of nodes")
+        return Reading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
+    truth = compares(leaf, count)
+    return Reading(truth, subject(leaf), _said(leaf, count, truth), count, "count of nodes")
 
 
 def _inferred(leaf: FactLeaf, facts: FactSet) -> Reading:
     """False stands for a fact that is known not to hold, whatever its value would be."""
-    value = facts.inferred.get(leaf.name)
+    about, value = f"derived {subject(leaf)}", facts.inferred.get(leaf.name)
     if value is None:
-        return Reading(Truth.UNKNOWN, f"derived fact {leaf.name} is not known")
+        return Reading(Truth.UNKNOWN, about, "is not known")
     if value is False:
-        gone = f"derived fact {leaf.name} does not hold"
-        return Reading(Truth.FALSE, gone, value, "derived fact")
-    return Reading(compares(leaf, value), describe(leaf), value, "derived fact")
+        return Reading(Truth.FALSE, about, "does not hold", value, "derived fact")
+    truth = compares(leaf, value)
+    return Reading(truth, about, _said(leaf, value, truth), value, "derived fact")
 
 
 def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> Reading:
-    answer = facts.probes.get(leaf.name)
+    about, answer = subject(leaf), facts.probes.get(leaf.name)
     if answer is None:
-        return Reading(Truth.UNKNOWN, f"probe {leaf.name} was not answered")
-    old_at, source = answer.answered_at + leaf.max_age, "probe"
+        return Reading(Truth.UNKNOWN, about, "was not answered")
+    old_at, source = answer.answered_at + leaf.max_age, PROBE
     if now >= old_at:
-        old = f"probe {leaf.name} was answered longer than {span(leaf.max_age)} ago"
-        return Reading(Truth.UNKNOWN, old, answer.value, source, answer.answered_at)
+        old = f"was answered longer than {span(leaf.max_age)} ago"
+        return Reading(Truth.UNKNOWN, about, old, answer.value, source, answer.answered_at)
     if answer.value is None:
-        failed = f"probe {leaf.name} failed, or its answer does not have it"
-        return Reading(Truth.UNKNOWN, failed, None, source, answer.answered_at)
-    truth, says = compares(leaf, answer.value), describe(leaf)
-    if truth is Truth.UNKNOWN:
-        says = f"{says}: {answer.value!r} cannot be compared so"
-        return Reading(truth, says, answer.value, source, answer.answered_at)
-    return Reading(truth, says, answer.value, source, answer.answered_at, old_at)
+        failed = "failed, or its answer does not have it"
+        return Reading(Truth.UNKNOWN, about, failed, None, source, answer.answered_at)
+    truth = compares(leaf, answer.value)
+    says = _said(leaf, answer.value, truth)
+    flips_at = None if truth is Truth.UNKNOWN else old_at
+    return Reading(truth, about, says, answer.value, source, answer.answered_at, flips_at)
 
 
 def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:
@@ -87,6 +90,23 @@ def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:
     if not isinstance(value, bool):
         return Truth.UNKNOWN
     return Truth.of(value is (leaf.is_ is not False))
+
+
+def _said(leaf: FactLeaf | ProbeLeaf, value: object, truth: Truth) -> str:
+    """What was found: words as they are; of numbers, which tick, how they compare."""
+    if isinstance(value, bool | str):
+        shown = str(value).lower() if isinstance(value, bool) else repr(value)
+        return f"is {shown}{'' if truth is not Truth.UNKNOWN else ', which cannot be compared so'}"
+    if truth is Truth.UNKNOWN:
+        return "is a number, which cannot be compared so"
+    is_ = "is" if truth is Truth.TRUE else "is not"
+    if leaf.below is not None:
+        return f"{is_} below {written(leaf.below)}"
+    if leaf.above is not None:
+        return f"{is_} above {written(leaf.above)}"
+    if leaf.in_ is not None:
+        return f"{is_} one of {', '.join(map(str, leaf.in_))}"
+    return f"{is_} {leaf.equals}"
 
 
 # -- what time alone does to a fact ---------------------------------------------------------------

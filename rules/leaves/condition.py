@@ -2,10 +2,12 @@
 
 from datetime import datetime
 
+from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from rules.facts import ConditionFact, FactSet
+from rules.leaves.describe import subject
 from rules.leaves.pattern import found
-from rules.leaves.reading import Reading, span
+from rules.leaves.reading import Reading
 from rules.truth import Truth
 
 SOURCE = "Node condition"
@@ -13,21 +15,21 @@ SOURCE = "Node condition"
 
 def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
     """A status that its reporter set when it started is no finding: unknown until it settles."""
-    fact = facts.conditions.get(leaf.type)
+    about, fact = subject(leaf), facts.conditions.get(leaf.type)
     if fact is None:
-        return Reading(Truth.UNKNOWN, f"condition {leaf.type} was never reported")
+        return Reading(Truth.UNKNOWN, about, "was never reported")
     silent_at = fact.heard + leaf.max_age
-    says = f"condition {leaf.type} is {fact.status} ({fact.reason or 'no reason'})"
+    says = f"is {fact.status} ({fact.reason or 'no reason'})"
     if now >= silent_at:
         silent = f"{says}, not heard from for longer than {span(leaf.max_age)}"
-        return Reading(Truth.UNKNOWN, silent, fact.status, SOURCE, fact.heard)
+        return Reading(Truth.UNKNOWN, about, silent, fact.status, SOURCE, fact.heard)
     if fact.settles is not None and now < fact.settles:
         reset = f"{says}, but only since its reporter started anew"
         settles_at = fact.settles if fact.settles < silent_at else None
-        return Reading(Truth.UNKNOWN, reset, fact.status, SOURCE, fact.heard, settles_at)
+        return Reading(Truth.UNKNOWN, about, reset, fact.status, SOURCE, fact.heard, settles_at)
     truth, held_at = Truth.TRUE, fact.since + leaf.for_
     if fact.status != leaf.status and fact.status not in ("True", "False"):
-        return Reading(Truth.UNKNOWN, says, fact.status, SOURCE, fact.heard)
+        return Reading(Truth.UNKNOWN, about, says, fact.status, SOURCE, fact.heard)
     if fact.status != leaf.status:
         truth = Truth.FALSE
     elif not says_so(leaf, fact):
@@ -35,8 +37,8 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
     elif now < held_at:
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(held_at, silent_at)
-        return Reading(Truth.FALSE, young, fact.status, SOURCE, fact.heard, flips_at)
-    return Reading(truth, says, fact.status, SOURCE, fact.heard, silent_at)
+        return Reading(Truth.FALSE, about, young, fact.status, SOURCE, fact.heard, flips_at)
+    return Reading(truth, about, says, fact.status, SOURCE, fact.heard, silent_at)
 
 
 def says_so(leaf: ConditionLeaf, fact: ConditionFact) -> bool:

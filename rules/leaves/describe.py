@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import (
     AbsentLeaf,
     AlertLeaf,
@@ -16,7 +17,6 @@ from kubenode.api.v1alpha1.leaves import (
     TaintLeaf,
 )
 from kubenode.api.v1alpha1.window import TimeWindow
-from rules.leaves.reading import span
 
 
 @lru_cache(maxsize=4096)
@@ -31,8 +31,8 @@ def describe(leaf: Leaf | AbsentLeaf) -> str:
             held = f"for {span(leaf.for_)}" if leaf.for_ else ""
             return _joined(("condition", f"{leaf.type}={leaf.status}", *_says(leaf), held))
         case EventLeaf():
-            what = leaf.reason or f"~{leaf.message}"
-            return _joined(("event", what, f"{leaf.count} times within {span(leaf.within)}"))
+            times = f"{leaf.count} times" if leaf.count > 1 else ""
+            return _joined((subject(leaf), times, f"within {span(leaf.within)}"))
         case LabelLeaf():
             return _keyed("label", leaf)
         case AnnotationLeaf():
@@ -40,21 +40,46 @@ def describe(leaf: Leaf | AbsentLeaf) -> str:
         case TaintLeaf():
             return _keyed("taint", leaf)
         case FactLeaf():
-            asked = _window(leaf.window) if leaf.window is not None else _comparison(leaf)
-            return f"fact {leaf.name} {asked}"
+            asked = windowed(leaf.window) if leaf.window is not None else _comparison(leaf)
+            return f"{subject(leaf)} {asked}"
         case ProbeLeaf():
-            return f"probe {leaf.name} {_comparison(leaf)}"
+            return f"{subject(leaf)} {_comparison(leaf)}"
         case HostEventLeaf():
-            whose = f"of {leaf.source}" if leaf.source else ""
             phase = f"in phase {leaf.phase}" if leaf.phase else ""
-            return _joined(("hostEvent", leaf.class_ or "any", whose, phase, leaf.severity or ""))
+            return _joined((subject(leaf), phase, leaf.severity or ""))
         case AlertLeaf():
             held = f"for {span(leaf.for_)}" if leaf.for_ else ""
-            labels = ",".join(f"{key}={value}" for key, value in leaf.labels.items())
-            return _joined(("alert", leaf.name, labels and f"{{{labels}}}", held))
+            return _joined((subject(leaf), held))
         case AbsentLeaf():
             held = f"for {span(leaf.for_)}" if leaf.for_ else ""
             return _joined(("absent", describe(leaf.leaf), held))
+
+
+def subject(leaf: Leaf | AbsentLeaf) -> str:
+    """What is looked at, without what is asked of it: `condition KernelDeadlock`."""
+    match leaf:
+        case ConditionLeaf():
+            return f"condition {leaf.type}"
+        case EventLeaf():
+            return f"event {leaf.reason}" if leaf.reason else f"event ~{leaf.message}"
+        case LabelLeaf():
+            return f"label {leaf.key}"
+        case AnnotationLeaf():
+            return f"annotation {leaf.key}"
+        case TaintLeaf():
+            return f"taint {leaf.key}"
+        case FactLeaf():
+            return f"fact {leaf.name}"
+        case ProbeLeaf():
+            return f"probe {leaf.name}"
+        case HostEventLeaf():
+            whose = f"of {leaf.source}" if leaf.source else ""
+            return _joined(("hostEvent", leaf.class_ or "of any class", whose))
+        case AlertLeaf():
+            labels = ",".join(f"{key}={value}" for key, value in leaf.labels.items())
+            return _joined(("alert", leaf.name, labels and f"{{{labels}}}"))
+        case AbsentLeaf():
+            return subject(leaf.leaf)
 
 
 def _says(leaf: ConditionLeaf) -> tuple[str, str]:
@@ -75,12 +100,18 @@ def _keyed(kind: str, leaf: LabelLeaf | AnnotationLeaf | TaintLeaf) -> str:
 def _comparison(leaf: FactLeaf | ProbeLeaf) -> str:
     for word, wanted in (("=", leaf.equals), ("<", leaf.below), (">", leaf.above)):
         if wanted is not None:
-            return f"{word} {wanted:g}" if isinstance(wanted, float) else f"{word} {wanted}"
+            return f"{word} {written(wanted) if isinstance(wanted, float) else wanted}"
     if leaf.in_ is not None:
         return f"in {', '.join(map(str, leaf.in_))}"
     return f"is {'true' if leaf.is_ is not False else 'false'}"
 
 
-def _window(window: TimeWindow) -> str:
+def written(wanted: float) -> str:
+    """As people write it: 0.4, 3600, 42949672960."""
+    return f"{wanted:.15g}"
+
+
+def windowed(window: TimeWindow) -> str:
+    """Such as `Mon,Tue 01:00-05:00 Europe/Berlin`."""
     days = ",".join(window.days) if len(window.days) < 7 else "daily"
     return f"{days} {window.from_}-{window.to} {window.time_zone}"

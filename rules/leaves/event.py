@@ -5,12 +5,25 @@ from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 
+from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import EventLeaf
 from rules.facts import EventFact, FactSet
 from rules.history import DAWN
+from rules.leaves.describe import subject
 from rules.leaves.pattern import found
-from rules.leaves.reading import Reading, span
+from rules.leaves.reading import Reading
 from rules.truth import Truth
+
+_ONCE = {
+    Truth.TRUE: "occurred",
+    Truth.FALSE: "did not occur",
+    Truth.UNKNOWN: "perhaps occurred",
+}
+_OFTEN = {
+    Truth.TRUE: "occurred at least {count} times",
+    Truth.FALSE: "occurred less than {count} times",
+    Truth.UNKNOWN: "perhaps occurred {count} times",
+}
 
 
 def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> Reading:
@@ -21,14 +34,13 @@ def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> Reading:
     counted = [e for e in facts.events if begin < e.at <= now and fits(leaf, e)]
     least, most = sum(_least(e, begin) for e in counted), sum(e.count for e in counted)
     truth = _reached(leaf.count, least, most)
-    how = {Truth.TRUE: "at least", Truth.FALSE: "less than", Truth.UNKNOWN: "perhaps"}[truth]
-    what = leaf.reason or f"matching {leaf.message!r}"
-    evidence = f"event {what} occurred {how} {leaf.count} times within {span(leaf.within)}"
+    often = (_ONCE if leaf.count == 1 else _OFTEN)[truth].format(count=leaf.count)
+    says = f"{often} within {span(leaf.within)}"
     known = [e for e in counted if not e.forgotten]
     last = max((e.at for e in known), default=None)
     source = known[-1].source if known else ""
     flips_at = _event_flips(counted, leaf, begin) if most >= leaf.count else None
-    return Reading(truth, evidence, least, source, last, flips_at)
+    return Reading(truth, subject(leaf), says, least, source, last, flips_at)
 
 
 def _least(event: EventFact, begin: datetime) -> int:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1.leaves import HostEventLeaf
 from rules.facts import FactSet, HostEventFact
-from rules.leaves.describe import describe
+from rules.leaves.describe import subject
 from rules.leaves.reading import Reading, earliest
 from rules.truth import Truth
 
@@ -18,13 +18,12 @@ def host_event(leaf: HostEventLeaf, facts: FactSet, now: datetime) -> Reading:
     waiting = [at for e in open_ if (at := counts_at(leaf, e)) is not None and now < at]
     counted = [e for e in open_ if (at := counts_at(leaf, e)) is None or at <= now]
     if not counted:
-        later = ": it does not start so soon" if waiting else ""
-        return Reading(
-            Truth.FALSE, f"no {describe(leaf)} is open{later}", flips_at=earliest(*waiting)
-        )
+        none = "is announced, but does not start so soon" if waiting else "is not open"
+        return Reading(Truth.FALSE, subject(leaf), none, flips_at=earliest(*waiting))
     event = max(counted, key=lambda e: e.last_seen)
-    says = f"hostEvent {event.class_} of {event.source} is {event.phase or 'open'} ({event.name})"
-    return Reading(Truth.TRUE, says, event.class_, "HostEvent", event.last_seen)
+    about = f"hostEvent {event.class_} of {event.source}"
+    says = f"is {event.phase or 'open'} ({event.name})"
+    return Reading(Truth.TRUE, about, says, event.class_, "HostEvent", event.last_seen)
 
 
 def counts_at(leaf: HostEventLeaf, event: HostEventFact) -> datetime | None:

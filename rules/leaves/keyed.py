@@ -20,7 +20,7 @@ def _lookup(
     else:
         truth = (value is not None) == (leaf.exists is not False)
     shown = "is absent" if value is None else f"is {value!r}"
-    return Reading(Truth.of(truth), f"{kind} {leaf.key} {shown}", value, "Node")
+    return Reading(Truth.of(truth), f"{kind} {leaf.key}", shown, value, "Node")
 
 
 def label(leaf: LabelLeaf, facts: FactSet, now: datetime) -> Reading:

@@ -1,7 +1,7 @@
 """What a leaf was found to be."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from rules.truth import Truth
 
@@ -10,23 +10,25 @@ from rules.truth import Truth
 class Reading:
     """What a leaf was found to be.
 
-    evidence     a sentence without ticking values
+    subject      what was looked at, such as `condition KernelDeadlock`
+    found        what was found of it, without ticking values, such as `is True (DockerHung)`
     source       who said so, such as `Node condition`; "" for nobody
     observed_at  when that was reported; None for what has no time
     flips_at     when the answer would change with nothing but time; None for never
     """
 
     truth: Truth
-    evidence: str
+    subject: str
+    found: str
     value: object = None
     source: str = ""
     observed_at: datetime | None = None
     flips_at: datetime | None = None
 
-
-def span(time: timedelta) -> str:
-    """Such as `90s`."""
-    return f"{time.total_seconds():g}s"
+    @property
+    def evidence(self) -> str:
+        """A sentence without ticking values: it may go into the status of an object."""
+        return f"{self.subject} {self.found}"
 
 
 def earliest(*instants: datetime | None) -> datetime | None:

@@ -1,10 +1,13 @@
 """How things stand with a leaf, with ages, in words that go on after "it": for people only.
 
-Ages tick, so these words are for a screen, never for an object's status.
+They say nothing that the question says already. Ages tick, so these words are for a screen, never
+for an object's status.
 """
 
+import math
 from datetime import datetime, timedelta
 
+from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1.leaves import (
     AbsentLeaf,
     AnnotationLeaf,
@@ -19,25 +22,49 @@ from kubenode.api.v1alpha1.leaves import (
 from rules.builtin import BUILTIN
 from rules.facts import FactSet
 from rules.leaves.condition import says_so
+from rules.leaves.describe import describe
 from rules.leaves.reading import Reading
 from rules.probes import PROBES
+from rules.truth import Truth
 
 
 def state(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
-    """Such as `it is True since 12 s`."""
+    """Such as `it is True since 12 s`; "" when the question itself says how things stand."""
     if not facts.fresh:
-        return "what is known of the node is stale"
+        return STALE
+    said = _said(leaf, reading, facts, now)
+    return "" if reading.truth is Truth.TRUE and _says_it(leaf, reading, said) else said
+
+
+STALE = "what is known of the node is stale"
+
+
+def _says_it(leaf: Leaf | AbsentLeaf, reading: Reading, said: str) -> bool:
+    """Whether the question of a leaf that is true says `said`: `fact node.ready is true`."""
+    question = describe(leaf)
+    if question.endswith(said.removeprefix("it")):
+        return True
+    plain = isinstance(leaf, FactLeaf | LabelLeaf | AnnotationLeaf | TaintLeaf)
+    return plain and question.endswith((f"={reading.value}", f"= {reading.value}"))
+
+
+def _said(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
     match leaf:
         case ConditionLeaf():
             return _condition(leaf, facts, now)
         case EventLeaf():
             return f"it occurred {reading.value or 0} times in that time for certain"
         case LabelLeaf() | AnnotationLeaf() | TaintLeaf():
-            return "it is not there" if reading.value is None else f"it is {reading.value!r}"
-        case FactLeaf() | ProbeLeaf() if reading.value is not None:
-            return f"it is {_value(leaf, reading.value)}{_age(reading, now)}"
+            return "it is absent" if reading.value is None else f"it is {reading.value!r}"
+        case FactLeaf() if leaf.window is not None:
+            return f"now is {'inside' if reading.value is True else 'outside'}"
+        case FactLeaf() if reading.value is not None:
+            derived_gone = reading.value is False and leaf.name not in BUILTIN
+            return "it does not hold" if derived_gone else f"it is {_value(leaf, reading.value)}"
+        case ProbeLeaf():
+            return _answer(leaf, reading, now)
         case _:
-            return reading.evidence
+            return f"it {reading.found}"
 
 
 def ago(time: timedelta) -> str:
@@ -53,23 +80,42 @@ def _condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> str:
     fact = facts.conditions.get(leaf.type)
     if fact is None:
         return "it was never reported"
-    since = f"it is {fact.status} since {ago(now - fact.since)}"
+    lasts = f"since {ago(now - fact.since)}"
+    since = f"it is {fact.status} {lasts}"
     if now >= fact.heard + leaf.max_age:
         return f"it was last heard from {ago(now - fact.heard)} ago, saying {fact.status}"
     if fact.settles is not None and now < fact.settles:
         return f"{since}, when its reporter started: that is no finding yet"
     if fact.status == leaf.status and not says_so(leaf, fact):
         return f"{since}, but with reason {fact.reason!r} and message {fact.message!r}"
-    return since
+    return f"it is {fact.status} ({fact.reason}) {lasts}" if fact.reason else since
+
+
+def _answer(leaf: ProbeLeaf, reading: Reading, now: datetime) -> str:
+    if reading.observed_at is None:
+        return f"it {reading.found}"
+    age = f"{ago(now - reading.observed_at)} ago"
+    if reading.value is None:
+        return f"it {reading.found}, {age}"
+    if now - reading.observed_at >= leaf.max_age:
+        age = f"{age}: an answer counts for {format_duration(leaf.max_age)}"
+    return f"it is {_value(leaf, reading.value)}, {age}"
 
 
 def _value(leaf: FactLeaf | ProbeLeaf, value: object) -> str:
     known = BUILTIN.get(leaf.name) or PROBES.get(leaf.name)
     if isinstance(value, bool):
         return str(value).lower()
-    shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{shown} {known.unit}" if known is not None and known.unit else shown
+    if not isinstance(value, int | float):
+        return repr(value)
+    if value == math.inf:
+        return "infinite"
+    unit = known.unit if known is not None else ""
+    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if unit == "seconds" and value >= _MINUTES:
+        return f"{format_duration(timedelta(seconds=round(value)))} ({round(value)} seconds)"
+    return f"{shown} {unit}" if unit else shown
 
 
-def _age(reading: Reading, now: datetime) -> str:
-    return "" if reading.observed_at is None else f", {ago(now - reading.observed_at)} ago"
+_MINUTES = 120
+"""Seconds from which on a person would rather read minutes."""

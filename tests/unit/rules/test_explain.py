@@ -16,8 +16,8 @@ def test_names_what_is_missing_for_a_match() -> None:
     when = {"all": [{"condition": {"type": "Fault", "for": "30s"}}, {"label": {"key": "gpu"}}]}
     text = explain(a_rule("r", when=when).remedier, a_node(a_condition()), T0 + seconds(5))
     assert "does not match; what is missing:" in text
-    assert "not yet for 30s" in text
-    assert "label gpu is absent" in text
+    assert "condition Fault=True for 30s; it is True (Because) since 5 s" in text
+    assert "label gpu exists; it is absent" in text
 
 
 def test_names_the_guard_that_holds_a_match_back() -> None:
@@ -26,7 +26,7 @@ def test_names_the_guard_that_holds_a_match_back() -> None:
     held = a_node(a_condition(), values={"maintenance.active": True})
     assert "held back by its guards" in explain(rule, held, T0)
     unknown = explain(rule, a_node(a_condition()), T0)
-    assert "fact maintenance.active is not known" in unknown
+    assert "must be known to be false: fact maintenance.active is true; it is not known" in unknown
     free = a_node(a_condition(), values={"maintenance.active": False})
     assert explain(rule, free, T0).endswith("  matches")
 
@@ -40,8 +40,8 @@ def test_says_in_plain_words_what_is_missing_and_how_it_stands() -> None:
     when = {"all": [{"condition": {"type": "Fault", "for": "30s"}}, {"label": {"key": "gpu"}}]}
     found = explained(a_rule("r", when=when).remedier, a_node(a_condition()), T0 + seconds(12))
     assert found.missing == (
-        "needs condition Fault=True for 30s; it is True since 12 s",
-        "needs label gpu exists; it is not there",
+        "needs condition Fault=True for 30s; it is True (Because) since 12 s",
+        "needs label gpu exists; it is absent",
     )
     assert found.flips_at == T0 + seconds(30)
 
@@ -65,9 +65,20 @@ STATES: list[tuple[dict[str, Any], FactSet, str]] = [
     ),
     ({"fact": {"name": "node.age", "above": 90}}, a_node(values={"node.age": 60.0}), "60 seconds"),
     (
+        {"fact": {"name": "node.age", "below": 90}},
+        a_node(values={"node.age": 4320.4}),
+        "1h12m (4320 seconds)",
+    ),
+    ({"fact": {"name": "zone.sameFault", "below": 3}}, a_node(), "it is not counted yet"),
+    (
+        {"fact": {"name": "node.lastRepairAgo", "below": 9}},
+        a_node(values={"node.lastRepairAgo": float("inf")}),
+        "it is infinite",
+    ),
+    (
         {"fact": {"name": "node.cordonedBy", "equals": ""}},
         a_node(values={"node.cordonedBy": "somebody"}),
-        "it is somebody",
+        "it is 'somebody'",
     ),
     (
         {"probe": {"name": "disk.used_pct", "above": 90}},
@@ -90,12 +101,54 @@ def test_every_kind_of_leaf_says_how_it_stands(
     assert words in sentence
 
 
+def test_a_page_says_each_thing_once() -> None:
+    unless = {
+        "any": [
+            {"fact": {"name": "node.foreignOwner"}},
+            {"fact": {"name": "zone.unhealthyRatio", "above": 0.4}},
+            {"fact": {"name": "time.inWindow", "window": WINDOW}},
+            {"event": {"reason": "Oops", "within": "72m"}},
+            {"probe": {"name": "mount.answers", "is": False}},
+        ]
+    }
+    facts = a_node(
+        a_condition(),
+        values={"node.foreignOwner": True, "zone.unhealthyRatio": 0.125},
+        probes={"mount.answers": ProbeFact(None, T0)},
+    )
+    found = explained(a_rule("r", unless=unless).remedier, facts, T0 + seconds(30))
+    assert found.text().splitlines()[3:] == [
+        "  unless:",
+        "    + any of",
+        "      + fact node.foreignOwner is true",
+        "      - fact zone.unhealthyRatio > 0.4: it is 0.125",
+        "      - fact time.inWindow Sun 01:00-05:00 UTC: now is outside",
+        "      - event Oops within 1h12m: it occurred 0 times in that time for certain",
+        "      ? probe mount.answers is false: it failed, or its answer does not have it, 30 s ago",
+        "  matches, but is held back by its guards:",
+        "    must be false: fact node.foreignOwner is true",
+        "    must be known to be false: probe mount.answers is false; it failed, or its answer does"
+        " not have it, 30 s ago",
+    ]
+
+
+WINDOW = {"days": ["Sun"], "from": "01:00", "to": "05:00", "timeZone": "UTC"}
+
+
+def test_a_stale_cache_is_told_once() -> None:
+    unless = {"fact": {"name": "maintenance.active"}}
+    found = explained(a_rule("r", unless=unless).remedier, a_node(fresh=False), T0)
+    assert found.missing == (
+        "needs a current view of the node: what is known of the node is stale",
+    )
+    assert found.text().count("stale") == 1
+
+
 def test_alternatives_are_one_sentence() -> None:
     when = {"any": [{"label": {"key": "a"}}, {"not": {"label": {"key": "b"}}}]}
     (sentence,) = explained(a_rule("r", when=when).remedier, a_node(labels={"b": ""}), T0).missing
     assert sentence == (
-        "one of: needs label a exists; it is not there; or "
-        "must know to be false: label b exists; it is ''"
+        "one of: needs label a exists; it is absent; or must be false: label b exists; it is ''"
     )
 
 
@@ -112,7 +165,7 @@ def test_derived_facts_are_followed_into_the_rules_that_infer_them() -> None:
     assert explained(reader, a_node(labels={"a": ""}), T0, program).matches is Truth.TRUE
     found = explained(reader, a_node(), T0, program)
     assert found.matches is Truth.FALSE
-    assert "needs label a exists; it is not there" in found.missing[0]
+    assert "needs label a exists; it is absent" in found.missing[0]
     assert "rule other does not select this node" in found.text()
     assert explained(reader, a_node(), T0).matches is Truth.UNKNOWN
 
