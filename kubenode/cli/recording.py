@@ -122,12 +122,11 @@ async def record(
         probes.add_handler(lambda _, old, new: take(recorder.probe(old, new, clock.now())))
         end = None if lasts is None else clock.monotonic() + lasts.total_seconds()
         while not over.is_set():
+            written.flush()  # first what is there: whoever reads along sees that we listen
             left = FLUSH_SECONDS if end is None else end - clock.monotonic()
             if left <= 0:
                 break
             await wait(clock, over, min(left, FLUSH_SECONDS))
-            if not failed:
-                written.flush()
         if not failed:
             with suppress(Full):
                 written.add(recorder.end(clock.now()))

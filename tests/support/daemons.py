@@ -1,6 +1,9 @@
 """Servers started for a test session: one process each, ended by its PID and by nothing else."""
 
 import ctypes
+import errno
+import os
+import random
 import socket
 import subprocess
 import threading
@@ -11,6 +14,7 @@ from signal import SIGCONT, SIGKILL, SIGTERM, Signals
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
+_chance = random.Random(os.urandom(8))  # pytest-randomly seeds the one that all share
 
 
 class StartError(Exception):
@@ -18,10 +22,21 @@ class StartError(Exception):
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A TCP port that nobody listens on at `address` right now."""
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        port: int = probe.getsockname()[1]
+    """A TCP port that nobody listens on at `address`, and that no connection takes meanwhile.
+
+    What the kernel would choose by itself may be the near end of somebody's connection by the time
+    the server listens: the range is left to connections (ip_local_port_range begins at 32768).
+    """
+    while True:
+        port = _chance.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue
         return port
 
 

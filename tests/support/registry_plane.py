@@ -119,8 +119,8 @@ class RegistryPlane:
         return answer
 
     def until_status(self, name: str, **wanted: Any) -> dict[str, Any]:
-        """The status once it has these values; AssertionError after 20 s."""
-        deadline = time.monotonic() + 20
+        """The status once it has these values; AssertionError after 40 s."""
+        deadline = time.monotonic() + 40
         while True:
             status = self.rule(name).get("status", {})
             if all(status.get(key) == value for key, value in wanted.items()):

@@ -44,7 +44,7 @@ async def api(server: EmbeddedApiServer) -> AsyncIterator[ContractApi]:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while True:
             if happened():
                 return
@@ -72,7 +72,7 @@ async def test_stopping_ends_open_watches_soon(server: EmbeddedApiServer, api: C
         await until(lambda: len(server.store.collection(f"foos.{GROUP}").listeners()) == 20)
         begun = time.monotonic()
         await server.stop()
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 10, "the watches would last 20 s"
     assert all(task.result() == [] for task in watching)
 
 

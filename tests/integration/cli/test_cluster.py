@@ -9,11 +9,11 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
 from support.command import kubenode, started
+from support.daemons import free_port
 
 from kubenode.apiserver.server import EmbeddedApiServer
 
@@ -85,12 +85,6 @@ async def test_run_needs_the_namespace_of_its_leases(config: Path) -> None:
     assert "kubenode install" in result.stderr
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 def ready(port: int, limit: float = 60) -> str:
     """The text of /readyz once it is 200."""
     deadline = time.monotonic() + limit
@@ -99,7 +93,7 @@ def ready(port: int, limit: float = 60) -> str:
         try:
             with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
                 return str(answer.read().decode())
-        except URLError as error:
+        except OSError as error:  # refused, cut off or silent
             told = str(error)
         time.sleep(0.1)
     pytest.fail(f"never ready: {told}")

@@ -1,8 +1,8 @@
 """The real command, run as people run it: exit codes, and messages that say what to do."""
 
+import os
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -23,11 +23,17 @@ def refused(result: subprocess.CompletedProcess[str], code: int, *words: str) ->
 
 
 def test_help_comes_at_once() -> None:
-    began = time.monotonic()
+    began = _processor_seconds()
     result = kubenode("--help")
     assert result.returncode == 0
     assert "demo" in result.stdout
-    assert time.monotonic() - began < 2  # 0.2 s; importing kubernetes alone takes 1 s
+    assert _processor_seconds() - began < 2  # 0.2 s; importing kubernetes alone takes 1 s
+
+
+def _processor_seconds() -> float:
+    """Of all commands that ended: how busy the machine is does not count."""
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def test_version_is_printed() -> None:

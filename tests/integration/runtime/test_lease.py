@@ -99,7 +99,7 @@ async def test_a_cut_off_leader_stops_before_another_may_start(
             began = time.monotonic()
             server.faults.append(fault)
             await until(lambda: one.stopped > 0)
-            assert one.stopped - began <= DEADLINE + 0.15
+            assert one.stopped - began < TTL
             server.faults.clear()
             await until(lambda: two.started > 0)
             assert two.started > one.stopped
@@ -123,7 +123,7 @@ async def test_a_lease_taken_by_hand_stops_the_leader_at_its_next_look(
         server.put(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "a person"}})
         began = time.monotonic()
         await until(lambda: one.stopped > 0)
-        assert one.stopped - began < 3 * RETRY
+        assert one.stopped - began < DEADLINE, "it did not wait for its own time to be over"
     assert holder(server) == "a person"
 
 
@@ -164,7 +164,7 @@ async def test_of_two_candidates_one_leads(server: FakeKube, lease_kube: Kube) -
         for _ in range(30):
             assert sum(each.election.leading for each in many) <= 1
             await asyncio.sleep(0.01)
-        assert sum(each.election.leading for each in many) == 1
+        await until(lambda: sum(each.election.leading for each in many) == 1)
         for run in runs:
             run.cancel()
 
