@@ -39,7 +39,7 @@ def lint(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Check rules: each finding as file:line:col: severity: field: problem, remedy."""
+    """Check rules: each finding as file:line:col: severity: field: problem, remedy \\[code]."""
     from kubenode.cli.exits import explained, run
     from kubenode.cli.library import rules_from
     from kubenode.cli.lint import beside
