@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from support.remedy_engine import two_engines
 from support.replay_world import a_rule
 from support.running import running, until
 
-from kubenode.api.v1alpha1 import HostEvent
+from kubenode.api.v1alpha1 import HostEvent, RemedyOperationJob
 from kubenode.cli.recording import Written, opened, record
 from kubenode.cli.replay.recordings import entries
 from kubenode.cli.replay.replaying import replay
@@ -52,9 +52,13 @@ async def drive(cluster: Cluster) -> None:
     await host_event(cluster, "d")
     await cluster.kube.patch(paths.node("e"), {"metadata": {"labels": {"broken": "yes"}}})
     await cluster.say("b", "Sick", "False")
-    while {job.spec.node_name for job in await cluster.jobs()} < set("acde"):
-        await asyncio.sleep(0.1)
+    for node in "acde":
+        await cluster.wait(job_of(node))
     await asyncio.sleep(1.0)  # a job may be due later by what the recorder heard
+
+
+def job_of(node: str) -> Callable[[RemedyOperationJob], bool]:
+    return lambda job: job.spec.node_name == node
 
 
 async def event(cluster: Cluster, node: str, count: int) -> None:
