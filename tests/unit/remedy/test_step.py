@@ -290,7 +290,9 @@ def newly_done(job: Job, after: Job) -> str | None:
     return new[0] if new else None
 
 
+@pytest.mark.exhaustive
 def test_every_case_keeps_the_promises() -> None:
+    """591,675 cases: too many for a person who waits; `make test` has them."""
     taken = set()
     for job, world in every_case():
         after, act = step(job, world)
