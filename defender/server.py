@@ -13,17 +13,13 @@ client takes it for a no: 401 without the bearer token, 413 and 422 for a body t
 """
 
 import asyncio
-import contextlib
-import errno
 import hmac
 import logging
 import math
-import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -33,15 +29,14 @@ from starlette.routing import Route
 from defender.client import DefenderUnreachable, Permits
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import Ask, Verdict
-from kubenode.runtime.process import CannotStart
+from kubenode.runtime.listening import listen
+from kubenode.runtime.webserver import serve
 
 log = logging.getLogger(__name__)
 
 LONGEST_ASK = 2**16
 """Bytes. An Ask with all 64 sources of evidence has under 8 KiB."""
 LONGEST_NAME = 253
-LEAVE_SECONDS = 2
-"""For answers under way when we are told to stop; what is cut off is asked again."""
 
 Status = Callable[[], Mapping[str, Any]]
 
@@ -169,14 +164,6 @@ def _seconds(text: str | None) -> float:
     return seconds
 
 
-class _Server(uvicorn.Server):
-    """Signals are the program's (kubenode.runtime.process), not one part's."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 class DefenderServer:
     """A Part. `port` 0 takes a free one, which `port` then gives; `flag` is named in errors."""
 
@@ -200,47 +187,8 @@ class DefenderServer:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises CannotStart if the port cannot be had."""
-        with self._bound() as listener:
-            server = _Server(
-                uvicorn.Config(
-                    self._app,
-                    log_config=None,
-                    access_log=False,
-                    lifespan="off",
-                    http="h11",
-                    ws="none",
-                    timeout_graceful_shutdown=LEAVE_SECONDS,
-                )
-            )
-            async with asyncio.TaskGroup() as tasks:
-                work = tasks.create_task(server.serve(sockets=[listener]), name="uvicorn")
-                self.listening.set()
-                log.info("defender listens", extra={"address": self.address, "port": self.port})
-                try:
-                    await asyncio.wait({work})
-                finally:
-                    server.should_exit = True
-                    await asyncio.wait({work}, timeout=LEAVE_SECONDS + 1)
-
-    def _bound(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self.address, self.port))
-            listener.listen(1024)
-        except OSError as error:
-            listener.close()
-            raise CannotStart(self._sentence(error)) from error
-        self.port = listener.getsockname()[1]
-        return listener
-
-    def _sentence(self, error: OSError) -> str:
-        where = f"port {self.port} on {self.address}"
-        match error.errno:
-            case errno.EADDRINUSE:
-                return f"{where} is taken; stop what uses it or choose another with {self._flag}"
-            case errno.EACCES:
-                return f"{where} needs root; choose one above 1023 with {self._flag}"
-            case _:
-                return f"cannot listen on {where}: {error.strerror or error}; see {self._flag}"
+        with listen(self.address, self.port, self._flag) as listener:
+            self.port = listener.getsockname()[1]
+            self.listening.set()
+            log.info("defender listens", extra={"address": self.address, "port": self.port})
+            await serve(self._app, listener)

@@ -1,7 +1,7 @@
 """Where labelled cases are: ours beside the tests, the shared ones in a folder that may be missing.
 
-The shared folder is named by KUBENODE_SHARED_DATA; without it /work/shared/data is tried. It is no
-part of this repository, so what needs it is skipped by name where it is not there.
+The shared folder is named by KUBENODE_SHARED_DATA; without it `shared/data` beside this repository
+is tried. It is no part of this repository, so what needs it is skipped by name where it is not.
 """
 
 import os
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kubenode.cli.coverage import BESIDE, VARIABLE
+
 OWN = Path(__file__).parents[1] / "data" / "cases"
-VARIABLE = "KUBENODE_SHARED_DATA"
-USUAL = Path("/work/shared/data")
 
 
 def own_files() -> list[Path]:
@@ -20,7 +20,7 @@ def own_files() -> list[Path]:
 
 def shared_folder() -> Path:
     """Skips the calling test, by name, where there is none."""
-    folder = Path(os.environ.get(VARIABLE, USUAL))
+    folder = Path(os.environ.get(VARIABLE, BESIDE))
     if not (folder / "cases.jsonl").is_file():
         pytest.skip(f"no shared cases in {folder}: name their folder with {VARIABLE}")
     return folder

@@ -23,12 +23,13 @@ from kubenode.cli.cases.form import Case
 from kubenode.cli.cases.reading import read
 from kubenode.cli.cases.scoring import Score, score
 from kubenode.cli.cases.table import HEADS, rows
+from kubenode.cli.coverage import BESIDE, VARIABLE
 from kubenode.cli.library import library
 
 REPOSITORY = Path(__file__).parents[3]
 CASES = REPOSITORY / "tests" / "data" / "cases"
 REPORT = REPOSITORY / "docs" / "reference" / "rules-report.md"
-SHARED = Path(os.environ.get("KUBENODE_SHARED_DATA", "/work/shared/data")) / "cases.jsonl"
+SHARED = Path(os.environ.get(VARIABLE, BESIDE)) / "cases.jsonl"
 FIGURES, ANSWERS, KEPT = "benign-figures.json", "answers.json", "shared-figures.json"
 FRESH = "fresh.jsonl"
 """Cases that were written after the rules, and that no rule was changed for."""

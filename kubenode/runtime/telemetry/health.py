@@ -5,7 +5,6 @@ cluster is no reason to be restarted. Ready means that this process can do its w
 answers "" when all is well, else a sentence that a person can act on.
 """
 
-import errno
 import logging
 from collections.abc import Callable, Mapping
 
@@ -13,7 +12,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from kubenode.runtime.process import CannotStart, forever
+from kubenode.runtime.listening import cannot_listen
+from kubenode.runtime.process import forever
 
 log = logging.getLogger(__name__)
 
@@ -62,19 +62,9 @@ class HealthServer:
         try:
             await web.TCPSite(runner, self.address, self.port).start()
         except OSError as error:
-            raise CannotStart(self._sentence(error)) from error
+            raise cannot_listen(error, self.address, self.port, self._flag) from error
         self.port = runner.addresses[0][1]
         log.info("health server listens", extra={"address": self.address, "port": self.port})
-
-    def _sentence(self, error: OSError) -> str:
-        where = f"port {self.port} on {self.address}"
-        match error.errno:
-            case errno.EADDRINUSE:
-                return f"{where} is taken; stop what uses it or choose another with {self._flag}"
-            case errno.EACCES:
-                return f"{where} needs root; choose one above 1023 with {self._flag}"
-            case _:
-                return f"cannot listen on {where}: {error.strerror or error}; see {self._flag}"
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
