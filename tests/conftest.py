@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from support.components import MissingComponent, control_plane_folder, in_ci
 
-# At a desk the unit tests must stay quick; CI looks three times as hard.
-settings.register_profile("desk", max_examples=33)
-settings.register_profile("ci", max_examples=100)
+# At a desk the unit tests must stay quick; CI looks three times as hard. How busy the machine is
+# tells nothing of the code.
+settings.register_profile(
+    "desk", max_examples=33, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("desk"), max_examples=100)
 settings.load_profile("ci" if in_ci() else "desk")
 
 

@@ -124,7 +124,6 @@ class NeverAbove(RuleBasedStateMachine):
 
 TestNeverAbove = NeverAbove.TestCase
 TestNeverAbove.settings = settings(
-    max_examples=100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

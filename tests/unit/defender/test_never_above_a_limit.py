@@ -266,4 +266,4 @@ def read_back(held: Held) -> Permit:
 
 
 TestNeverAboveALimit = NeverAboveALimit.TestCase
-TestNeverAboveALimit.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestNeverAboveALimit.settings = settings(stateful_step_count=60, deadline=None)
