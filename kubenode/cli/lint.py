@@ -175,7 +175,7 @@ def _compile(report: Report, known: Sequence[NodeRemedier]) -> None:
 
 def _lint(report: Report, known: Sequence[NodeRemedier], conditions: Sequence[str]) -> None:
     """Of the rules that compile."""
-    from remedy.job.model import unsupported
+    from remedy.job.model import ACTING, unsupported
     from rules.lint import lint as look
 
     rules = [rule for _, rule in report.rules.values()]
@@ -184,7 +184,9 @@ def _lint(report: Report, known: Sequence[NodeRemedier], conditions: Sequence[st
         report.tell(document, parts(one.path), one.code, one.message, one.rule)
     for name, (document, rule) in report.rules.items():
         if why := unsupported(rule.spec.ladder or []):
-            text = f"{why}: the operator would refuse the rule"
+            acts = rule.spec.mode in ACTING
+            when = "" if acts else " once its mode is Enforce or Approve"
+            text = f"{why}: the operator would refuse the rule{when}"
             report.tell(document, ("spec", "ladder"), "unavailable", text, name)
 
 

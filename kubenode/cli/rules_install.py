@@ -26,7 +26,7 @@ from kubenode.runtime.kube.errors import (
     Invalid,
     NotFound,
 )
-from remedy.job.model import unsupported
+from remedy.job.model import ACTING, unsupported
 
 TRIES = 5
 DEFAULT = Mode.DRY_RUN
@@ -57,7 +57,7 @@ async def install(
                 failed |= not fine
                 suffix = " (dry run)" if dry_run else ""
                 typer.echo(f"{pack or 'library'}/{rule.metadata.name} {what}{suffix}")
-    for warning in warnings(rules):
+    for warning in warnings(rules, mode or DEFAULT):
         typer.echo(f"kubenode: {warning}", err=True)
     return Exit.FINDING if failed else Exit.FINE
 
@@ -123,8 +123,8 @@ def manifest(rule: NodeRemedier, pack: str, mode: Mode) -> dict[str, Any]:
     }
 
 
-def warnings(rules: Mapping[str, Sequence[NodeRemedier]]) -> Iterator[str]:
-    """What a person should know of the packs: what does not run yet, and what else they need."""
+def warnings(rules: Mapping[str, Sequence[NodeRemedier]], mode: Mode = DEFAULT) -> Iterator[str]:
+    """What a person should know of the packs: what `mode` cannot do yet, what else they need."""
     inferred = {
         rule.spec.infer.fact: (pack, rule.metadata.name)
         for pack, some in packs().items()
@@ -135,7 +135,7 @@ def warnings(rules: Mapping[str, Sequence[NodeRemedier]]) -> Iterator[str]:
     for pack, some in rules.items():
         for rule in some:
             if why := unsupported(rule.spec.ladder or []):
-                yield f"{pack}/{rule.metadata.name} will be refused by the operator: {why}"
+                yield f"{pack}/{rule.metadata.name} {_unavailable(mode)}: {why}"
             for fact in _facts(rule):
                 of, name = inferred.get(fact, ("", ""))
                 if name and name not in mine:
@@ -143,6 +143,13 @@ def warnings(rules: Mapping[str, Sequence[NodeRemedier]]) -> Iterator[str]:
                         f"{pack}/{rule.metadata.name} reads {fact}, which rule {of}/{name} infers:"
                         f" install it too"
                     )
+
+
+def _unavailable(mode: Mode) -> str:
+    """What becomes of a rule in `mode` that has a step to come."""
+    if mode in ACTING:
+        return "will be refused by the operator"
+    return "cannot act yet, in Enforce and Approve it will be refused"
 
 
 def _facts(rule: NodeRemedier) -> list[str]:

@@ -12,7 +12,16 @@ from enum import StrEnum
 from typing import Any
 
 from kubenode.api.meta import Condition, ConditionStatus
-from kubenode.api.v1alpha1 import Disruption, JobPhase, RemedyOperationJob, Rung, Step, Verdict
+from kubenode.api.v1alpha1 import (
+    Disruption,
+    JobPhase,
+    Mode,
+    RemedyOperationJob,
+    Rung,
+    Step,
+    Verdict,
+)
+from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentRequest,
     AlsoMatched,
@@ -295,6 +304,9 @@ SUPPORTED = frozenset(
 )
 
 
+ACTING = frozenset({Mode.ENFORCE, Mode.APPROVE})
+
+
 def unsupported(ladder: list[Rung]) -> str:
     """What of `ladder` this version cannot do, as a sentence; "" if all can be done."""
     for rung in ladder:
@@ -304,6 +316,14 @@ def unsupported(ladder: list[Rung]) -> str:
             if why := unsupported_step(step):
                 return f"rung {rung.name}: {why}"
     return ""
+
+
+def unable(rule: NodeRemedierSpec) -> str:
+    """Why this version cannot do what a rule asks of it, "" if it can.
+
+    Steps are only ever taken in a mode that acts: a rule in DryRun may name those to come.
+    """
+    return unsupported(rule.ladder or []) if rule.mode in ACTING else ""
 
 
 def unsupported_step(step: Step) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kubenode.api.meta import NodeSelection, ObjectMeta
 from kubenode.api.v1alpha1 import Mode, NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
-from remedy.job.model import INCIDENT_ENDS, Job, unsupported
+from remedy.job.model import ACTING, INCIDENT_ENDS, Job, unable
 from remedy.job.step import watched
 from remedy.remedier.judge import rule_id
 
@@ -42,7 +42,7 @@ def wanted(rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob]) ->
             continue
         if rule.spec.mode is Mode.OFF:
             off.add(name)
-        elif why := unsupported(rule.spec.ladder or []):
+        elif why := unable(rule.spec):
             refused[name] = why
         else:
             newest[id_of(rule)] = rule
@@ -58,7 +58,7 @@ def wanted(rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob]) ->
 def needs_its_rule(job: Job) -> bool:
     """Whether the job is still judged: open, or closed with an incident that may still last."""
     if not job.phase.closed:
-        return job.spec.mode in (Mode.ENFORCE, Mode.APPROVE)
+        return job.spec.mode in ACTING
     since, closed = job.status.evidence_false_since, job.status.timeline.closed
     over = since is not None and closed is not None and since - closed >= INCIDENT_ENDS
     return watched(job) and not over

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.runtime.clock import Clock
-from remedy.job.model import unsupported
+from remedy.job.model import unable
 from remedy.registry.select import id_of
 from remedy.webhook import estimate
 from remedy.webhook.neighbours import chained, loadable, readers, upstream
@@ -90,7 +90,7 @@ def read(
     mine = Rule(id_of(rule), rule)
     before = _refusals([*near, *(Rule(id_of(one), one) for one in loadable([old] if old else []))])
     after = _refusals([*near, mine])
-    own = after.pop(mine.id, "") or unsupported(rule.spec.ladder or []) or _no_room(old, others)
+    own = after.pop(mine.id, "") or unable(rule.spec) or _no_room(old, others)
     breaks = {id_.rpartition("@")[0]: why for id_, why in after.items() if id_ not in before}
     affected = readers(rule, [other.remedier for other in near])
     findings = tuple(lint([rule], others, conditions=conditions))

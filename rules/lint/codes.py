@@ -240,7 +240,8 @@ _ADVICE = _codes(
     (
         "unavailable",
         "This version cannot do all steps of the ladder",
-        "The operator refuses such a rule, and says so in its status.",
+        "In Enforce and Approve the operator refuses such a rule, and says so in its status. In"
+        " DryRun, where no step is taken, it is loaded.",
         "Leave the step out, or wait for a version that has it.",
     ),
 )

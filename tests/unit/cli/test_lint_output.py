@@ -108,3 +108,7 @@ def test_steps_that_this_version_cannot_do_are_told(file: Path) -> None:
     told = [f for f in judged([file]).findings if f.code == "unavailable"]
     assert [(f.field, f.line) for f in told] == [("spec.ladder", 10)]
     assert "step reboot is not available" in told[0].message
+    assert told[0].message.endswith("the operator would refuse the rule")
+    file.write_text(file.read_text().replace("mode: Enforce", "mode: DryRun"))
+    (told,) = (f for f in judged([file]).findings if f.code == "unavailable")
+    assert told.message.endswith("refuse the rule once its mode is Enforce or Approve")

@@ -274,3 +274,16 @@ async def test_every_outcome_is_counted() -> None:
             )
 
         assert [counted(o) for o in ("allowed", "refused", "accepted", "unknown")] == [1] * 4
+
+
+BOOT = [{"name": "boot", "steps": [{"cordon": {}}, {"reboot": {}}]}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "passes"), [("Enforce", False), ("Approve", False), ("DryRun", True), ("Off", True)]
+)
+async def test_a_step_to_come_is_refused_where_the_rule_acts(mode: str, passes: bool) -> None:
+    with Admission(FleetInHand(1000, sick=1)) as admission:
+        said = await admission.create(a_spec(mode=mode, ladder=BOOT))
+    assert said["allowed"] is passes
+    assert passes or "step reboot is not available in this version" in said["text"]

@@ -161,3 +161,26 @@ async def test_a_rule_that_was_off_meanwhile_still_has_its_good_version() -> Non
     operator.write(3, ladder=BAD)
     await operator.turn()
     assert operator.active() == ["runtime@1"]
+
+
+async def test_a_rule_that_only_watches_may_name_steps_to_come() -> None:
+    operator = Operator(RevisionApi())
+    operator.write(1, ladder=BAD, mode="DryRun")
+    await operator.turn()
+    assert operator.active() == ["runtime@1"]
+    assert operator.hands.remediers.cache["runtime"].status.phase == "Active"
+
+
+@pytest.mark.parametrize("mode", ["Enforce", "Approve"])
+async def test_once_it_shall_act_it_is_refused_and_goes_on_watching(mode: str) -> None:
+    operator = Operator(RevisionApi())
+    operator.write(1, ladder=BAD, mode="DryRun")
+    await operator.turn()
+    operator.write(2, ladder=BAD, mode=mode)
+    await operator.turn()
+    (active,) = operator.rules.active().values()
+    assert (active.metadata.generation, active.spec.mode) == (1, "DryRun")
+    status = operator.hands.remediers.cache["runtime"].status
+    assert status.phase == "Rejected"
+    [compiled] = [c for c in status.conditions if c.type == "Compiled"]
+    assert "step reboot is not available in this version" in compiled.message

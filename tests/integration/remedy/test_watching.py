@@ -1,0 +1,84 @@
+"""A rule that only watches is loaded with steps that are yet to come, and takes none of them."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from support.embedded import EmbeddedPlane
+from support.remedy_cluster import Cluster, connected, operating
+from support.remedy_engine import two_engines
+
+from kubenode.api.v1alpha1 import GROUP, KINDS
+from kubenode.cli.cluster import crds
+from kubenode.cli.demo.server import hook
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube import paths
+
+pytestmark = pytest.mark.integration
+BOOT = [{"name": "boot", "steps": [{"cordon": {}}, {"reboot": {}}]}]
+WATCHES: dict[str, Any] = {
+    "mode": "DryRun",
+    "nodes": {"all": True},
+    "when": {"condition": {"type": "Sick", "status": "True"}},
+    "groupWait": "0s",
+    "startupGrace": "0s",
+    "ladder": BOOT,
+}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[EmbeddedPlane]:
+    hooks = {f"{kind.resource.plural}.{GROUP}": hook(kind) for kind in KINDS}
+    with EmbeddedPlane(crds=crds(), admission=hooks) as found:
+        yield found
+
+
+@pytest.fixture
+async def cluster(plane: EmbeddedPlane) -> AsyncIterator[Cluster]:
+    async with connected(plane) as found:
+        yield found
+
+
+async def status_of(cluster: Cluster, rule: str, phase: str) -> dict[str, Any]:
+    deadline = SystemClock().monotonic() + 30
+    while True:
+        found = await cluster.kube.get(paths.custom("noderemediers", rule))
+        status: dict[str, Any] = found.get("status", {})
+        if status.get("phase") == phase:
+            return status
+        assert SystemClock().monotonic() < deadline, status
+        await SystemClock().sleep(0.05)
+
+
+async def test_a_rule_in_dry_run_with_a_step_to_come_makes_a_shadowed_job(cluster: Cluster) -> None:
+    await cluster.node("d1")
+    await cluster.rule("boots", **WATCHES)
+    async with operating(cluster.operator(two_engines())):
+        await status_of(cluster, "boots", "Active")
+        await cluster.say("d1", "Sick", "True")
+        job = await cluster.wait(lambda j: j.status.phase.closed)
+        assert (job.status.phase, job.status.steps) == ("Shadowed", [])
+        assert [ask.dry_run for ask in cluster.permits.asked] == [True]
+        node = await cluster.kube.get(paths.node("d1"))
+        assert not node.get("spec", {}).get("unschedulable")
+
+
+async def test_a_person_who_lets_it_act_is_refused_and_it_goes_on_watching(
+    cluster: Cluster,
+) -> None:
+    for name in ("d2", "d3"):
+        await cluster.node(name)
+    await cluster.rule("boots", **WATCHES)
+    async with operating(cluster.operator(two_engines())):
+        await status_of(cluster, "boots", "Active")
+        await cluster.say("d2", "Sick", "True")
+        await cluster.wait(lambda j: j.status.phase == "Shadowed")
+        acts = {"spec": {"mode": "Enforce"}}
+        await cluster.kube.patch(paths.custom("noderemediers", "boots"), acts)
+        status = await status_of(cluster, "boots", "Rejected")
+        (compiled,) = (c for c in status["conditions"] if c["type"] == "Compiled")
+        assert "step reboot is not available in this version" in compiled["message"]
+        await cluster.say("d3", "Sick", "True")
+        job = await cluster.wait(lambda j: j.spec.node_name == "d3" and j.status.phase.closed)
+        assert (job.spec.mode, job.status.phase, job.status.steps) == ("DryRun", "Shadowed", [])
+        assert {ask.dry_run for ask in cluster.permits.asked} == {True}
