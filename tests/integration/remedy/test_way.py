@@ -159,7 +159,7 @@ async def test_another_node_under_the_same_name_cancels_the_job(cluster: Cluster
         await cluster.say("w5", FAULT, "True")
         await cluster.wait(lambda j: j.status.step == 1)
         await cluster.kube.delete(paths.node("w5"))
-        done = await cluster.wait(lambda j: j.status.phase.closed, 10)
+        done = await cluster.wait(lambda j: j.status.phase.closed)
     assert done.status.phase == "Cancelled"
     with pytest.raises(NotFound):
         await cluster.kube.get(paths.node("w5"))
@@ -173,7 +173,7 @@ async def test_a_storm_makes_one_job_for_each_node(cluster: Cluster) -> None:
     async with operating(cluster.operator(two_engines())) as operator:
         for name in names:
             await cluster.say(name, FAULT, "True")
-        await until(lambda: len(operator.jobs.cache) == len(names), 20)
+        await until(lambda: len(operator.jobs.cache) == len(names), 40)
         await cluster.wait(lambda j: j.status.phase == "Verifying")
         made = [job.spec.node_name for job in await cluster.jobs()]
     assert sorted(made) == names
