@@ -2,9 +2,9 @@
 
 Synchronous: it may block as long as the second engine may (rules.engines.durable). One thread
 calls it. Of each node is remembered what its atoms read and what was said of it: only atoms whose
-facts changed (rules.touched) or whose time has come (rules.due) are read again, only rules that ask an atom which turned are evaluated
-again (rules.engines.chain), and nodes whose atoms say the same share one answer. A match on which
-something rests is asked of both engines every time.
+facts changed (rules.touched) or whose time has come (rules.due) are read again, only rules that ask
+an atom which turned are evaluated again (rules.engines.chain), and nodes whose atoms say the same
+share one answer. A match on which something rests is asked of both engines every time.
 """
 
 import time

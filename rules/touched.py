@@ -26,6 +26,7 @@ from rules.atoms import Atom, CountedFact
 from rules.builtin import MAINTENANCE_UNTIL
 from rules.engines.port import UNKNOWN, Vector
 from rules.facts import ConditionFact, EventFact, FactSet
+from rules.leaves.event import fits
 from rules.program import Program
 
 Part = tuple[str, str]
@@ -36,6 +37,10 @@ _MAPPINGS = ("annotations", "changed", "inferred", "labels", "probes", "taints",
 _WHOLE = ("host_events", "same_fault", "unchanged_since", "watched")
 """Fields that are compared as a whole."""
 _FINDING = attrgetter(*(field.name for field in fields(ConditionFact) if field.name != "heard"))
+
+
+MOST_REMEMBERED = 4096
+"""Events of which is remembered who reads them, one or two KB each at most."""
 
 
 class Touched:
@@ -55,8 +60,8 @@ class Touched:
         self._any_condition = self._conditions.pop("", [])
         for members in self._conditions.values():
             members += self._any_condition
-        self._events = slots.get("events", {})
-        self._any_event = self._events.pop("", [])
+        self._event_leaves = [*_event_leaves(program)]
+        self._events_read: dict[tuple[str, str, str, str], frozenset[int]] = {}
         self._alerts = slots.get("alerts", {}).get("", [])
         self._sources = slots.get("sources_heard", {}).get("", [])
 
@@ -76,7 +81,7 @@ class Touched:
                 found.update(slots)
         if self._conditions or self._any_condition:
             self._in_conditions(old.conditions, new.conditions, vector, found)
-        if (self._events or self._any_event) and old.events != new.events:
+        if self._event_leaves and old.events != new.events:
             self._in_events(old.events, new.events, found)
         if self._alerts:
             self._in_alerts(old, new, vector, found)
@@ -112,14 +117,26 @@ class Touched:
     def _in_events(
         self, old: Sequence[EventFact], new: Sequence[EventFact], found: set[int]
     ) -> None:
-        found.update(self._any_event)
         before, after = {id(e) for e in old}, {id(e) for e in new}
-        gone = [e for e in old if id(e) not in after]
-        come = [e for e in new if id(e) not in before]
-        for event in (*gone, *come):
-            found.update(self._events.get(event.reason, ()))
-            if event.forgotten:  # any leaf may mean it
-                found.update(slot for slots in self._events.values() for slot in slots)
+        for event in old:
+            if id(event) not in after:
+                found.update(self._readers(event))
+        for event in new:
+            if id(event) not in before:
+                found.update(self._readers(event))
+
+    def _readers(self, event: EventFact) -> frozenset[int]:
+        """Atoms that mean such an Event; a forgotten one may be any."""
+        if event.forgotten:
+            return frozenset(slot for slot, _ in self._event_leaves)
+        key = event.reason, event.message, event.source, event.severity
+        found = self._events_read.get(key)
+        if found is None:
+            if len(self._events_read) >= MOST_REMEMBERED:
+                self._events_read.clear()
+            readers = frozenset(slot for slot, leaf in self._event_leaves if fits(leaf, event))
+            found = self._events_read[key] = readers
+        return found
 
     def _in_alerts(self, old: FactSet, new: FactSet, vector: Vector, found: set[int]) -> None:
         if old.alerts != new.alerts or not _later(old.alerts_heard, new.alerts_heard):
@@ -138,8 +155,8 @@ def _parts(atom: Atom) -> Iterator[Part]:
             yield "same_fault", ""
         case ConditionLeaf(type=name):
             yield "conditions", name
-        case EventLeaf(reason=name):
-            yield "events", name or ""
+        case EventLeaf():
+            return  # it reads few of all the Events: see Touched._readers
         case HostEventLeaf():
             yield "host_events", ""
         case AlertLeaf():
@@ -159,6 +176,13 @@ def _parts(atom: Atom) -> Iterator[Part]:
                 yield "annotations", MAINTENANCE_UNTIL
         case ProbeLeaf(name=name):
             yield "probes", name
+
+
+def _event_leaves(program: Program) -> Iterator[tuple[int, EventLeaf]]:
+    for slot, atom in enumerate(program.atoms):
+        leaf = atom.leaf if isinstance(atom, AbsentLeaf) else atom
+        if isinstance(leaf, EventLeaf):
+            yield slot, leaf
 
 
 def _told_by(inner: object) -> Iterator[Part]:

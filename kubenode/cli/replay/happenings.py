@@ -27,12 +27,16 @@ from remedy.remedier.facts import FactStore
 from rules.history import CLIP
 from rules.leaves.pattern import found
 
+MOST_REMEMBERED = 4096
+"""Different Events of which is remembered whether a rule counts them."""
+
 
 class EventsRead:
     """Which Events some rule counts: nobody has to look again for the others."""
 
     def __init__(self, rules: Iterable[NodeRemedier]) -> None:
         self._by_reason: dict[str | None, list[EventLeaf]] = {}
+        self._known: dict[tuple[str, str, str, str], bool] = {}
         for rule in rules:
             for leaf in (*rule.spec.when.leaves(), *_guards(rule)):
                 inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
@@ -40,6 +44,15 @@ class EventsRead:
                     self._by_reason.setdefault(inner.reason, []).append(inner)
 
     def reads(self, event: Event) -> bool:
+        key = event.reason, event.source, event.severity, event.message[:CLIP]
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            known = self._known[key] = self._counts(event)
+        return known
+
+    def _counts(self, event: Event) -> bool:
         leaves = [*self._by_reason.get(event.reason, ()), *self._by_reason.get(None, ())]
         return any(
             leaf.source in (None, event.source)
