@@ -105,7 +105,7 @@ def test_a_signal_ends_it_in_3_seconds_with_the_summary_and_no_process_left(
         assert took < 3, f"{took:.1f} s"
         assert process.returncode == 0, err
         assert json.loads(out)["nodes"] == 60
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + 20
         while children(process.pid) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert children(process.pid) == set()
@@ -153,8 +153,8 @@ def test_on_a_terminal_it_draws_the_fleet_and_ends_with_the_summary() -> None:
         assert b"zone-a: 20 nodes" in shown
         assert b"every duration of rules and policy is divided by 20" in shown
         process.send_signal(signal.SIGINT)
-        last = read_until(ours, b'"timeToHeal"', 10)
-        assert process.wait(timeout=10) == 0
+        last = read_until(ours, b'"timeToHeal"', 30)
+        assert process.wait(timeout=30) == 0
         assert b"\x1b[?1049l" in last  # the screen is given back
     finally:
         if process.poll() is None:

@@ -38,7 +38,7 @@ def gone(pid: int) -> bool:
 
 
 def ended(pid: int) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while not gone(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return gone(pid)

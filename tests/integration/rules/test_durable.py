@@ -176,7 +176,7 @@ def test_child_ends_with_its_parent_and_dumps_no_core(bare: ChildProcess) -> Non
     core = next(line for line in limits.splitlines() if line.startswith("Max core file size"))
     assert core.split()[4:6] == ["0", "0"]
     bare._socket.close()
-    assert bare._process.wait(5) == 0
+    assert bare._process.wait(20) == 0
 
 
 class Altered(Between):

@@ -224,6 +224,6 @@ async def test_a_killed_server_stops_the_leader_and_the_cache_is_current_soon_af
         server.start()
         written = await first_success(main, paths.node(f"n1-{run}"))
         began = time.monotonic()
-        await informer.wait_for(f"n1-{run}", written["metadata"]["resourceVersion"], 10)
+        await informer.wait_for(f"n1-{run}", written["metadata"]["resourceVersion"], 20)
         assert time.monotonic() - began < 5.0, "the first success wakes it within 1 s"
     await asyncio.wait_for(ready(main), 60)
