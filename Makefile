@@ -6,6 +6,10 @@ READY := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && { echo "$$p"; break; }; done)
 ARGS ?=
+# What writes charts/kubenode/crds and docs/reference. The last two read tables and cases that may lie beside the repository:
+# where they are missing, both say so or keep what was measured last.
+GENERATORS := kubenode.api.crd kubenode.api.reference kubenode.api.jsonschema kubenode.cli.schema rules.reference \
+	defender.small_clusters kubenode.cli.coverage kubenode.cli.cases.report
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,14 +40,16 @@ check: $(READY) ## format, lint, types, import contracts, generated files up to 
 	$(PY) -m ruff check --no-cache .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(PY) -m kubenode.api.crd --check
-	$(PY) -m kubenode.api.reference --check
-	$(PY) -m defender.small_clusters --check
+	@for generator in $(GENERATORS); do $(PY) -m $$generator --check || bad=1; done; exit $${bad:-0}
 
 docs: $(READY) ## write what is generated: CRDs and docs/reference
-	$(PY) -m kubenode.api.crd
-	$(PY) -m kubenode.api.reference
-	$(PY) -m defender.small_clusters
+	@set -e; for generator in $(GENERATORS); do $(PY) -m $$generator; done
+
+rules-test: $(READY) ## the library's own tests: timelines and what must come of them
+	$(VENV)/bin/kubenode rules test rules/library $(ARGS)
+
+rules-report: $(READY) ## score the library on labelled cases: docs/reference/rules-report.md
+	$(PY) -m kubenode.cli.cases.report $(ARGS)
 
 e2e: $(READY) ## hosts with systemd, real control plane (root)
 	$(PY) -m pytest tests/e2e $(ARGS)
@@ -62,4 +68,4 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 wheel: $(READY) ## build dist/*.whl
 	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
 
-.PHONY: help venv demo test test-unit check docs e2e bench deflake lock wheel
+.PHONY: help venv demo test test-unit check docs rules-test rules-report e2e bench deflake lock wheel

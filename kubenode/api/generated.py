@@ -1,4 +1,4 @@
-"""Files that are written from the models: write them, or say which differ."""
+"""Files that are written by programs of ours: write them, or say which differ."""
 
 import sys
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def run(wanted: Mapping[Path, str], arguments: list[str]) -> int:
     for path in stale:
         name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
         if arguments:
-            sys.stderr.write(f"{name} differs from kubenode/api: run `make docs`\n")
+            sys.stderr.write(f"{name} is not what its generator writes now: run `make docs`\n")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(wanted[path])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.coverage import folder_of, wrong
+from kubenode.cli.coverage import folder_of, main, wrong
 from kubenode.cli.coverage.page import page
 from kubenode.cli.coverage.rows import NoData, Row, Signal, rows
 from kubenode.cli.coverage.serving import serve
@@ -102,3 +102,18 @@ def test_tables_that_are_not_there_or_broken_are_told(
     monkeypatch.setenv("KUBENODE_SHARED_DATA", str(tmp_path))
     assert folder_of(None) == tmp_path
     assert folder_of(tmp_path / "x") == tmp_path / "x"
+
+
+@pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
+def test_without_the_tables_nothing_is_checked_which_passes_only_outside_ci(
+    ci: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KUBENODE_SHARED_DATA", str(tmp_path))
+    monkeypatch.setenv("CI", ci)
+    assert main(["--check"]) == code
+    told = capsys.readouterr().err
+    assert "rule coverage is not checked" in told and "KUBENODE_SHARED_DATA" in told
