@@ -110,5 +110,5 @@ def test_steps_that_this_version_cannot_do_are_told(file: Path) -> None:
     assert "step reboot is not available" in told[0].message
     assert told[0].message.endswith("the operator would refuse the rule")
     file.write_text(file.read_text().replace("mode: Enforce", "mode: DryRun"))
-    (told,) = (f for f in judged([file]).findings if f.code == "unavailable")
-    assert told.message.endswith("refuse the rule once its mode is Enforce or Approve")
+    (watching,) = (f for f in judged([file]).findings if f.code == "unavailable")
+    assert watching.message.endswith("refuse the rule once its mode is Enforce or Approve")
