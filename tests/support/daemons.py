@@ -28,7 +28,7 @@ def free_port(address: str = "127.0.0.1") -> int:
     the server listens: the range is left to connections (ip_local_port_range begins at 32768).
     """
     while True:
-        port = _chance.randrange(20_000, 32_000)
+        port = _chance.randrange(20_000, 30_000)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
