@@ -30,7 +30,7 @@ def planned(
 ) -> Due:
     """`slots` were read at `now`: `flips` says which of them flip, and when; all lie after `now`.
 
-    What comes no later than half as long again after another one is read with it.
+    What would come within twice the time to another one is read with that one.
     """
     was_read = 0
     for slot in slots:
@@ -46,7 +46,7 @@ def planned(
             found[-1] = first, others | mask
         else:
             found.append((at, mask))
-            with_it = at + (at - now) / 2
+            with_it = at + (at - now)
     return tuple(found)
 
 

@@ -208,8 +208,9 @@ class World:
         while (at := self._next()) is not None and at <= end:
             self._clock.set(max(at, self.now))
             self._settle()
-        self._clock.set(max(end, self.now))
-        self._settle()
+        if end > self.now:
+            self._clock.set(end)
+            self._settle()
 
     def run_before(self, end: datetime) -> None:
         """Let everything happen that is due before `end`, and stand there."""
