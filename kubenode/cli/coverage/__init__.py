@@ -4,9 +4,9 @@ python -m kubenode.cli.coverage            write docs/reference/rule-coverage.md
 python -m kubenode.cli.coverage --check    exit 1 when it differs, or a row is neither served nor
                                            answered, or an answer is for a row that is served
 
-The tables are data beside the project, not of it. Where nobody put them there is nothing to compute,
-which is said; the page in the repository stays as it is. A folder that is there, or was named, and
-has not all of them is a failure.
+The tables are data beside the project, not of it. Where nobody put them there is nothing to
+compute, which is said; the page in the repository stays as it is. A folder that is there, or was
+named, and has not all of them is a failure.
 """
 
 import json
