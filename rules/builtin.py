@@ -96,3 +96,7 @@ def near(name: str, known: Iterable[str]) -> str:
     """The end of a sentence that offers what may have been meant; "" if nothing is alike."""
     alike = get_close_matches(name, list(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(alike)}?" if alike else ""
+
+
+NOT_GATHERED = frozenset({"node.leaseAge", "node.podCount", "cluster.displacedPods"})
+"""Facts that this version gathers for no node: they are unknown everywhere."""

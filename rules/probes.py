@@ -81,3 +81,21 @@ _FIELDS = (
 )
 
 PROBES = {field.name: field for field in _FIELDS}
+
+NOT_ANSWERED = frozenset(
+    name
+    for name in PROBES
+    if name.partition(".")[0] in ("power", "peers", "mount", "device")
+    or name
+    in (
+        "host.pid_top_owner",
+        "host.pods_stuck_terminating",
+        "host.restarts",
+        "host.stuck_s",
+        "disk.images_unused_bytes",
+        "clock.boot_clock_wrong",
+        "ready.attached_node",
+        "ready.checkpoint_age_s",
+    )
+)
+"""Fields that nobody answers in this version: they are unknown everywhere."""

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from kubenode.api.generated import ROOT, run
-from rules.builtin import BUILTIN
+from rules.builtin import BUILTIN, NOT_GATHERED
 from rules.lint import CODES, Code, Severity
-from rules.probes import PROBES
+from rules.probes import NOT_ANSWERED, PROBES
 
 FOLDER = ROOT / "docs" / "reference"
 WAYS = {
@@ -24,7 +24,8 @@ FACTS_HEAD = """<!-- Written by `make docs` from rules/builtin.py and rules/prob
 # Facts and probes
 
 What a rule may ask beside conditions, events, alerts, labels, annotations and taints. A fact that
-is not known is **unknown**: it never makes a rule act.
+is not known is **unknown**: it never makes a rule act. What this version does not find out is said
+with its meaning.
 
 ## Built-in facts
 
@@ -54,11 +55,17 @@ Admission runs the same checks. What the API server fills in is there by then: i
 
 def facts_page() -> str:
     facts = (
-        (f"`{fact.name}`", fact.type, fact.unit, WAYS[fact.type], fact.meaning)
+        (f"`{fact.name}`", fact.type, fact.unit, WAYS[fact.type], _meaning(fact.meaning, fact.name))
         for fact in BUILTIN.values()
     )
     probes = (
-        (f"`{probe.name}`", probe.type, probe.unit, _values(probe.values), probe.meaning)
+        (
+            f"`{probe.name}`",
+            probe.type,
+            probe.unit,
+            _values(probe.values),
+            _meaning(probe.meaning, probe.name),
+        )
         for probe in PROBES.values()
     )
     return "\n".join(
@@ -70,6 +77,11 @@ def facts_page() -> str:
             "",
         ]
     )
+
+
+def _meaning(meaning: str, name: str) -> str:
+    unknown = name in NOT_GATHERED or name in NOT_ANSWERED
+    return f"{meaning} (unknown in this version)" if unknown else meaning
 
 
 def _values(values: tuple[str, ...]) -> str:

@@ -11,6 +11,8 @@ from agent.host import HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.probes import CannotAnswer, readings, services
 from agent.probes.host import HostProbes
 from agent.probes.patience import Patience
+from remedy.hostprobes.answering import ready
+from rules.probes import NOT_ANSWERED, PROBES
 
 
 class Units:
@@ -224,3 +226,20 @@ async def test_a_read_that_fails_says_why() -> None:
 
     with pytest.raises(CannotAnswer, match="disk: Input/output error"):
         await Patience().wait_for(broken, 5, "disk")
+
+
+async def test_what_nobody_answers_is_said_in_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every field of the catalogue is answered here, by the operator, or named as unknown."""
+    put(tmp_path, "proc/sys/kernel/pid_max", "1\n")
+    put(tmp_path, "proc/sys/fs/inotify/max_user_watches", "1\n")
+    put(tmp_path, "sys/fs/cgroup/cgroup.stat", "nr_descendants 1\n")
+    (tmp_path / "run/netns").mkdir(parents=True)
+    monkeypatch.setattr(readings, "clock", lambda: {"synchronized": True, "offset_s": 0.0})
+    units = ("kubelet.service", "containerd.service", "chronyd.service")
+    probes = HostProbes(Units(dict.fromkeys(units, "failed")), str(tmp_path), str(tmp_path))
+    said = {f"{n}.{f}" for n in ("host", "clock", "disk", "write") for f in await probes.answer(n)}
+    said |= {f"ready.{field}" for field in ready({"status": {}}, [])}
+    assert said | NOT_ANSWERED | {"disk.inodes_used_pct"} == set(PROBES)
+    assert not said & NOT_ANSWERED
