@@ -249,13 +249,23 @@ def test_a_host_answers_what_it_can_see_from_its_sandbox(
     assert write["answer"] == {"write_test": "ok", "write_test_path": "/var/lib/kubenode-agent"}
 
 
+@pytest.fixture
+def mute_kubelet(healer: AgentHost) -> Iterator[None]:
+    """A kubelet that runs and answers nobody; the host is without one again afterwards."""
+    file = "/etc/systemd/system/kubelet.service"
+    healer.host.write(file, "[Service]\nExecStart=/bin/sleep infinity\n")
+    healer.host.run("systemctl", "daemon-reload")
+    healer.host.run("systemctl", "start", "kubelet")
+    yield
+    healer.host.run("systemctl", "stop", "kubelet")
+    healer.host.run("rm", file)
+    healer.host.run("systemctl", "daemon-reload")
+
+
+@pytest.mark.usefixtures("mute_kubelet")
 def test_a_kubelet_that_runs_and_says_nothing_is_told(
     operator: Operator, healer: AgentHost
 ) -> None:
-    unit = "[Service]\nExecStart=/bin/sleep infinity\n"
-    healer.host.write("/etc/systemd/system/kubelet.service", unit)
-    healer.host.run("systemctl", "daemon-reload")
-    healer.host.run("systemctl", "start", "kubelet")
     hung = operator.wait_status(operator.ask(a_probe("e2e-hung", healer.name, "host")))
     healer.host.run("systemctl", "stop", "kubelet")
     stopped = operator.wait_status(operator.ask(a_probe("e2e-stopped", healer.name, "host")))
