@@ -188,7 +188,7 @@ def opened(out: str) -> Iterator[Sink]:
         with partial.open("rb") as whole:
             os.fsync(whole.fileno())
         partial.replace(path)
-    except BaseException:
+    except BaseException:  # an interrupt too: no half a recording under a name like a whole one
         with suppress(OSError):
             partial.unlink()
         raise

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from kubenode.api.v1alpha1 import API_VERSION, Mode, NodeRemedier
-from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf
+from kubenode.api.v1alpha1.leaves import FactLeaf
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit
 from kubenode.cli.library import packs
@@ -153,7 +153,5 @@ def _unavailable(mode: Mode) -> str:
 
 
 def _facts(rule: NodeRemedier) -> list[str]:
-    roots = [rule.spec.when, *([rule.spec.unless] if rule.spec.unless is not None else [])]
-    leaves = (leaf for root in roots for leaf in root.leaves())
-    inner = (leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf for leaf in leaves)
-    return list(dict.fromkeys(leaf.name for leaf in inner if isinstance(leaf, FactLeaf)))
+    asked = (leaf.name for leaf in rule.spec.asked() if isinstance(leaf, FactLeaf))
+    return list(dict.fromkeys(asked))

@@ -7,7 +7,7 @@ each act anyhow. So nobody has to look at every node of the fleet now and then.
 from collections.abc import Iterable, Mapping
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf
+from kubenode.api.v1alpha1.leaves import FactLeaf
 from remedy.remedier.fleet import Fleet, Group, figures
 from remedy.remedier.values import OF_THE_FLEET
 from rules.atoms import compares
@@ -24,11 +24,10 @@ class Bounds:
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
         self._leaves, self._truths = {}, {}
         for rule in rules.values():
-            for leaf in rule.spec.when.leaves():
-                inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
-                if isinstance(inner, FactLeaf) and inner.name in OF_THE_FLEET:
-                    scope = inner.name.partition(".")[0]
-                    self._leaves.setdefault(scope, {})[inner.model_dump_json()] = inner
+            for leaf in rule.spec.when.asked():
+                if isinstance(leaf, FactLeaf) and leaf.name in OF_THE_FLEET:
+                    scope = leaf.name.partition(".")[0]
+                    self._leaves.setdefault(scope, {})[leaf.model_dump_json()] = leaf
         for group in self._fleet.all():
             self.passed((group,))
 

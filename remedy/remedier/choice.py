@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.api.v1alpha1.leaves import AbsentLeaf, ConditionLeaf, Expression, ProbeLeaf
+from kubenode.api.v1alpha1.leaves import ConditionLeaf, Expression, ProbeLeaf
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from kubenode.runtime.kube.objects import Node
 from remedy.remedier.decide import Candidate, Decision, Subject, decide
@@ -126,9 +126,8 @@ def trigger(match: Match) -> list[TriggerFact]:
 
 def shortest_max_age(rules: Iterable[NodeRemedier]) -> timedelta:
     """The shortest silence of a detector that some rule takes for unknown."""
-    leaves = (leaf for rule in rules for leaf in rule.spec.when.leaves())
-    inner = (leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf for leaf in leaves)
-    return min((leaf.max_age for leaf in inner if isinstance(leaf, ConditionLeaf)), default=MAX_AGE)
+    asked = (leaf for rule in rules for leaf in rule.spec.when.asked())
+    return min((leaf.max_age for leaf in asked if isinstance(leaf, ConditionLeaf)), default=MAX_AGE)
 
 
 def _candidate(
@@ -140,7 +139,4 @@ def _candidate(
 
 
 def _probes_of(expression: Expression) -> Iterable[ProbeLeaf]:
-    for leaf in expression.leaves():
-        inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
-        if isinstance(inner, ProbeLeaf):
-            yield inner
+    return (leaf for leaf in expression.asked() if isinstance(leaf, ProbeLeaf))

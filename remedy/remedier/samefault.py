@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf
+from kubenode.api.v1alpha1.leaves import FactLeaf
 from remedy.remedier.fleet import Fleet, Group
 from rules.atoms import compares
 from rules.builtin import SAME_FAULT
@@ -113,12 +113,9 @@ class SameFaults:
 
 def _counts(rule: NodeRemedier) -> dict[str, tuple[FactLeaf, ...]]:
     """The comparisons of counts in the evidence or the guards of a rule, by scope."""
-    spec = rule.spec
     found: dict[str, tuple[FactLeaf, ...]] = {}
-    for root in (spec.when, spec.unless):
-        for leaf in root.leaves() if root is not None else ():
-            inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
-            if isinstance(inner, FactLeaf) and inner.name in SAME_FAULT:
-                scope = inner.name.partition(".")[0]
-                found[scope] = (*found.get(scope, ()), inner)
+    for leaf in rule.spec.asked():
+        if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT:
+            scope = leaf.name.partition(".")[0]
+            found[scope] = (*found.get(scope, ()), leaf)
     return found

@@ -7,16 +7,12 @@ judge one is not needed. Pure.
 from collections.abc import Iterable, Iterator, Mapping
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
-from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf
+from kubenode.api.v1alpha1.leaves import FactLeaf
 
 
 def facts_asked(rule: NodeRemedier) -> frozenset[str]:
     """Names of all facts in its evidence and guards, built-in and derived."""
-    spec = rule.spec
-    roots = [spec.when, *([spec.unless] if spec.unless is not None else [])]
-    leaves = (leaf for root in roots for leaf in root.leaves())
-    inner = (leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf for leaf in leaves)
-    return frozenset(leaf.name for leaf in inner if isinstance(leaf, FactLeaf))
+    return frozenset(leaf.name for leaf in rule.spec.asked() if isinstance(leaf, FactLeaf))
 
 
 def inferred(rule: NodeRemedier) -> str:

@@ -334,6 +334,11 @@ class Expression(Model):
         for member in self.members:
             yield from member.leaves()
 
+    def asked(self) -> "Iterator[Leaf]":
+        """What is asked, wherever it stands: of an absence the leaf that is to be absent."""
+        for leaf in self.leaves():
+            yield leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
+
 
 def shallow(deepest: int = DEPTH) -> Callable[[Expression | None], Expression | None]:
     """A validator: an expression nests at most `deepest` combinators."""

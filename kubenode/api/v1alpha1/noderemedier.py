@@ -1,5 +1,6 @@
 """NodeRemedier: one repair rule, or one rule that infers a fact."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,7 +11,7 @@ from kubenode.api.base import API_VERSION, CelRule, Model, PrinterColumn, Resour
 from kubenode.api.duration import Duration
 from kubenode.api.meta import Condition, NodeSelection, ObjectMeta, Time
 from kubenode.api.v1alpha1.ladder import Disruption, Rung
-from kubenode.api.v1alpha1.leaves import Expression, Scalar, shallow
+from kubenode.api.v1alpha1.leaves import Expression, Leaf, Scalar, shallow
 
 
 class Mode(StrEnum):
@@ -143,6 +144,12 @@ class NodeRemedierSpec(Model):
         if len(set(names)) < len(names):
             raise names_differ.broken()
         return self
+
+    def asked(self) -> Iterator[Leaf]:
+        """What evidence and guards ask, in this order; of an absence what is to be absent."""
+        yield from self.when.asked()
+        if self.unless is not None:
+            yield from self.unless.asked()
 
     @property
     def disruption_class(self) -> Disruption:

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from kubenode.api.duration import parse_duration
 from kubenode.api.scale import scaled
-from kubenode.api.v1alpha1 import NodeRemedier, default_policy
+from kubenode.api.v1alpha1 import default_policy
 from kubenode.apiserver.server import EmbeddedApiServer
 from kubenode.cli.cluster import require_engine
 from kubenode.cli.demo.controllers import controllers
@@ -39,7 +39,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part, serve
 from kubenode.runtime.telemetry import logging as logs
-from remedy.job.model import unsupported
+from remedy.job.model import unable
 
 LEAVE = 2.5
 """Seconds for all parts to end; whatever has not ended by then ends with the process."""
@@ -92,11 +92,6 @@ def tell(found: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def able(rule: NodeRemedier) -> bool:
-    """Whether this version can do what the rule says; the registry refuses the others."""
-    return not unsupported(rule.spec.ladder or [])
-
-
 class Demo:
     """found  the summary, once the demo has run; it is taken when the end comes, before any part
     stops, so that stopping cannot change it
@@ -107,7 +102,9 @@ class Demo:
         self.clock = SystemClock()
         self.news: deque[str] = deque(maxlen=NEWS)
         self.policy = scaled(default_policy(), options.speed)
-        self.rules = [scaled(rule, options.speed) for rule in library() if able(rule)]
+        # The registry refuses the others, and says so once for each.
+        ours = (rule for rule in library() if not unable(rule.spec))
+        self.rules = [scaled(rule, options.speed) for rule in ours]
         self.found: dict[str, Any] | None = None
         self._folder: Path | None = None
         self._world: World | None = None

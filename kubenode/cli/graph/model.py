@@ -6,7 +6,6 @@ from enum import StrEnum
 
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from kubenode.api.v1alpha1.leaves import (
-    AbsentLeaf,
     AlertLeaf,
     AnnotationLeaf,
     ConditionLeaf,
@@ -128,8 +127,8 @@ def _derived(fact: str) -> Node:
 
 
 def _sources(root: Expression | None, derived: set[str]) -> Iterator[Node]:
-    for leaf in root.leaves() if root is not None else ():
-        yield _source(leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf, derived)
+    for leaf in root.asked() if root is not None else ():
+        yield _source(leaf, derived)
 
 
 def _source(leaf: Leaf, derived: set[str]) -> Node:

@@ -7,12 +7,10 @@ from fnmatch import fnmatchcase
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import (
-    AbsentLeaf,
     AlertLeaf,
     ConditionLeaf,
     EventLeaf,
     HostEventLeaf,
-    Leaf,
 )
 from kubenode.cli.replay.clock import SetClock
 from kubenode.cli.replay.fleet import Fleet
@@ -38,10 +36,9 @@ class EventsRead:
         self._by_reason: dict[str | None, list[EventLeaf]] = {}
         self._known: dict[tuple[str, str, str, str], bool] = {}
         for rule in rules:
-            for leaf in (*rule.spec.when.leaves(), *_guards(rule)):
-                inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
-                if isinstance(inner, EventLeaf):
-                    self._by_reason.setdefault(inner.reason, []).append(inner)
+            for leaf in rule.spec.asked():
+                if isinstance(leaf, EventLeaf):
+                    self._by_reason.setdefault(leaf.reason, []).append(leaf)
 
     def reads(self, event: Event) -> bool:
         key = event.reason, event.source, event.severity, event.message[:CLIP]
@@ -60,10 +57,6 @@ class EventsRead:
             and found(leaf.message, event.message[:CLIP])
             for leaf in leaves
         )
-
-
-def _guards(rule: NodeRemedier) -> Iterable[Leaf | AbsentLeaf]:
-    return rule.spec.unless.leaves() if rule.spec.unless is not None else ()
 
 
 class Happenings:
