@@ -12,14 +12,14 @@ from datetime import timedelta
 
 import msgspec
 
-from defender.census import Census
+from defender.control import RiskControl
+from defender.jobs import CLOSED, Job
 from defender.ledger import Held
 from defender.metrics import Metrics
 from defender.store import NotWritten, PermitStore
 from defender.turns import Turns
 from kubenode.api.v1alpha1 import KINDS, RemedyOperationJob
 from kubenode.api.v1alpha1.permit import PermitState
-from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
@@ -36,7 +36,6 @@ LOOK_AGAIN = timedelta(seconds=30)
 DELETED_AT_ONCE = 100
 JOB = RemedyOperationJob.resource.kind
 PLURALS = {kind.resource.kind: kind.resource.plural for kind in KINDS}
-CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
 
 
 class _Status(msgspec.Struct):
@@ -67,20 +66,20 @@ class Keeper:
         fence: Fence,
         store: PermitStore,
         turns: Turns,
-        census: Census,
+        control: RiskControl,
         nodes: Informer[Node],
-        jobs: Informer[Holder],
+        jobs: Informer[Job],
         metrics: Metrics,
         keep: Callable[[], timedelta],
     ) -> None:
         self._kube, self._clock, self._fence = kube, clock, fence
-        self._store, self._turns, self._census = store, turns, census
+        self._store, self._turns, self._control = store, turns, control
         self._nodes, self._jobs = nodes, jobs
         self._metrics, self._keep = metrics, keep
 
     async def round(self) -> None:
         """Once over all permits. What fails is tried again in the next round."""
-        self._census.advance(self._clock.now())
+        self._control.advance(self._clock.now())
         for held in self._store.ledger:
             if not self._needs_care(held):
                 continue
@@ -107,7 +106,7 @@ class Keeper:
         if held.holder.kind != JOB or not self._jobs.fresh():
             return False
         job = self._jobs.get(held.holder.name)
-        return job is None or _over(job, held)
+        return job is None or job.metadata.uid != held.holder.uid or not job.open
 
     async def _care(self, held: Held) -> None:
         self._fence.check()

@@ -13,20 +13,21 @@ Recovery never asks: uncordoning, cancelling and giving back need no permit.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from defender.census import STARTUP_GRACE, Census
+from defender.census import STARTUP_GRACE
 from defender.client import DefenderUnreachable
-from defender.keeper import ROUND_SECONDS, Holder, Keeper, turn_of
-from defender.ledger import Held, Ledger
-from defender.limits.rate import horizon
+from defender.control import RiskControl
+from defender.jobs import Job
+from defender.keeper import ROUND_SECONDS, Keeper, turn_of
+from defender.ledger import Held
+from defender.limits.case import LOOK_AGAIN
 from defender.metrics import Metrics
-from defender.policies import BUILT_IN, Policy, covering, read_policy
+from defender.policies import Policy, covering, read_policy
 from defender.reporter import Reporter
 from defender.store import LIFE, PERMITS, NotWritten, PermitStore
 from defender.turns import Turns
@@ -46,14 +47,12 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 
 log = logging.getLogger(__name__)
 
-FALLBACK = replace(BUILT_IN, metadata=ObjectMeta(name="built-in"))
-"""Rules what no policy covers, under a name that no other policy's groups have."""
 RETRY = timedelta(seconds=5)
 
 
@@ -66,7 +65,7 @@ class DefenderSettings:
     """
 
     life: timedelta = LIFE
-    look_again: timedelta = timedelta(seconds=15)
+    look_again: timedelta = LOOK_AGAIN
     grace: timedelta = STARTUP_GRACE
     round: float = ROUND_SECONDS
 
@@ -93,8 +92,8 @@ class Defender:
     ) -> None:
         self.settings = settings or DefenderSettings()
         self._kube, self._fence, self._clock = kube, fence, clock
-        self.census = Census(self.settings.grace)
-        self.ledger = Ledger()
+        self.control = RiskControl(self.settings.grace, self.settings.look_again)
+        self.census, self.ledger = self.control.census, self.control.ledger
         self.store = PermitStore(kube, clock, self.ledger, self.settings.life)
         self._turns = Turns()
         self.nodes: Informer[Node] = informer(
@@ -104,18 +103,17 @@ class Defender:
         self.policies: Informer[Policy] = informer(
             kube, paths.custom(DefenderPolicy.resource.plural), read_policy, clock=clock
         )
-        self.jobs: Informer[Holder] = informer(
+        self.jobs: Informer[Job] = informer(
             kube,
             paths.custom(RemedyOperationJob.resource.plural),
-            structs(Holder),
+            structs(Job),
             clock=clock,
-            name="holders of defender",
+            name="jobs of defender",
         )
-        self._policies: tuple[Policy, ...] = ()
-        self.census.govern([FALLBACK])
         self.nodes.add_handler(self._node_changed)
         self.permits.add_handler(self.store.changed)
         self.policies.add_handler(self._policy_changed)
+        self.jobs.add_handler(self._job_changed)
         self.metrics = Metrics(registry, self.census, self.ledger, lambda: not self._why_blind())
         self.reporter = Reporter(kube, clock, fence, self.policies, self.census, self.ledger)
         self.keeper = Keeper(
@@ -124,11 +122,11 @@ class Defender:
             fence,
             self.store,
             self._turns,
-            self.census,
+            self.control,
             self.nodes,
             self.jobs,
             self.metrics,
-            self.remembered,
+            self.control.remembered,
         )
         if runtime is not None:
             for each in self._informers:
@@ -184,25 +182,15 @@ class Defender:
         why = self._why_blind()
         return why[1] if why else ""
 
-    def remembered(self) -> timedelta:
-        """How long released permits count: in the longest rate, and in perNode."""
-        found = [timedelta(hours=1)]
-        for policy in (*self._policies, FALLBACK):
-            if policy.spec is not None:
-                found.append(policy.spec.per_node.within)
-                found += [horizon(each.rate) for each in policy.spec.limits if each.rate]
-        return max(found)
-
     def _node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
-        if new is None:
-            self.census.remove(name)
-        else:
-            self.census.put(new, self._clock.now())
+        self.control.node_changed(name, new, self._clock.now())
+
+    def _job_changed(self, name: str, old: Job | None, new: Job | None) -> None:
+        self.control.job_changed(old, new, self._clock.now())
 
     def _policy_changed(self, name: str, old: Policy | None, new: Policy | None) -> None:
-        self._policies = tuple(self.policies.cache.values())
         if old is None or new is None or old.spec != new.spec:
-            self.census.govern([*self._policies, FALLBACK])
+            self.control.govern(list(self.policies.cache.values()), self._clock.now())
 
     # -- the port -----------------------------------------------------------------------------
 
@@ -229,16 +217,8 @@ class Defender:
         if not self.nodes.readable(ask.node):
             return self._no(Reason.STALE_DATA, f"node {ask.node} cannot be read")
         now = self._clock.now()
-        self.census.advance(now)
-        verdict = judge(
-            ask,
-            self.census,
-            self.ledger,
-            self._policies,
-            now,
-            look_again=self.settings.look_again,
-            fallback=FALLBACK,
-        )
+        self.control.advance(now)
+        verdict = self.control.queue.answered(ask, judge(ask, self.control, now), now)
         if ask.dry_run:
             return verdict.model_copy(update={"permit": ""})
         if not verdict.allowed or verdict.permit:
@@ -261,8 +241,10 @@ class Defender:
     def _take(self, ask: Ask, now: datetime) -> Held:
         member = self.census.member(ask.node)
         assert member is not None  # judged a moment ago
-        scopes = scopes_of(member, ask, self._policies, FALLBACK)
-        chosen: Sequence[Policy] = covering(self._policies, member.labels, ask.operation, FALLBACK)
+        scopes = scopes_of(member, ask, self.control.policies, self.control.fallback)
+        chosen = covering(
+            self.control.policies, member.labels, ask.operation, self.control.fallback
+        )
         return self.store.take(ask, scopes, chosen[0].metadata.generation, now)
 
     async def check(self, permit: str, seconds_needed: float) -> Verdict:
@@ -378,5 +360,5 @@ class Defender:
                 }
                 for held in sorted(open_, key=lambda held: held.granted_at)
             ],
-            "policies": {policy.name: policy.problems for policy in self._policies},
+            "policies": {policy.name: policy.problems for policy in self.control.policies},
         }

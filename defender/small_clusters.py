@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from defender.census import Census
-from defender.ledger import Held, Ledger
-from defender.policies import BUILT_IN
+from defender.control import RiskControl
+from defender.ledger import Held
 from defender.verdict import judge, scopes_of
 from kubenode.api.generated import ROOT, run
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
@@ -110,27 +110,27 @@ def _section(setting: Setting) -> str:
         "| nodes | " + " | ".join(f"{failed} unhealthy" for failed in columns) + " |",
         "| ---: |" + " --- |" * len(columns),
     ]
-    census = Census()
-    census.govern([BUILT_IN])
+    control = RiskControl()
     for number in range(setting.others):
-        census.put(_node(f"other-{number}", {}, ready=True), NOW)
+        control.census.put(_node(f"other-{number}", {}, ready=True), NOW)
     for nodes in range(1, LARGEST + 1):
         cells = [
-            answer(setting, census, nodes, failed) if failed <= nodes else "" for failed in columns
+            answer(setting, control, nodes, failed) if failed <= nodes else "" for failed in columns
         ]
         lines.append(f"| {nodes} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 
 
-def answer(setting: Setting, census: Census, nodes: int, failed: int) -> str:
+def answer(setting: Setting, control: RiskControl, nodes: int, failed: int) -> str:
     """How many of the unhealthy nodes get a permit, or why none does.
 
-    `census` holds the nodes around the group; the group is taken out of it again.
+    `control` holds the nodes around the group; the group is taken out of it again.
     """
+    census, ledger = control.census, control.ledger
     names = [f"n{number}" for number in range(nodes)]
     for number, name in enumerate(names):
         census.put(_node(name, setting.labels, ready=number >= failed), NOW)
-    ledger, reason = Ledger(), ""
+    reason = ""
     for name in names[:failed] or names[:1]:
         ask = Ask(
             operation=Operation.REPAIR if failed else Operation.ROLLOUT,
@@ -138,14 +138,16 @@ def answer(setting: Setting, census: Census, nodes: int, failed: int) -> str:
             node=name,
             holder=Holder(kind="RemedyOperationJob", name=name, uid=name),
         )
-        verdict = judge(ask, census, ledger, [], NOW)
+        verdict = judge(ask, control, NOW)
         if verdict.allowed:
             ledger.enter(_held(ask, census))
         else:
             reason = reason or verdict.reason
+    granted = len(ledger)
     for name in names:
         census.remove(name)
-    return str(len(ledger.open())) if len(ledger) else reason
+        ledger.forget(name)
+    return str(granted) if granted else reason
 
 
 def _held(ask: Ask, census: Census) -> Held:

@@ -6,10 +6,11 @@ fleet to get better, then what time and other holders lift.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from defender.census import CLUSTER, Census, Member, scope_of
-from defender.ledger import Held, Ledger
+from defender.census import CLUSTER, Member, scope_of
+from defender.control import RiskControl
+from defender.ledger import Held
 from defender.limits.case import Case, Refusal, look_again_at
 from defender.limits.concurrency import concurrency
 from defender.limits.min_healthy import min_healthy
@@ -20,56 +21,54 @@ from defender.policies import BUILT_IN, Policy, covering
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.permit import PermitState
 
-LOOK_AGAIN = timedelta(seconds=15)
-
 ORDER = (
     Reason.UNKNOWN,
     Reason.NODE_BUSY,
     Reason.EXCLUDED,
     Reason.POLICY_INVALID,
     Reason.PAUSED,
+    Reason.BREAKER_OPEN,
+    Reason.COMMON_CAUSE,
+    Reason.WINDOW_CLOSED,
     Reason.PER_NODE,
+    Reason.DISPLACED_PODS,
     Reason.MIN_HEALTHY,
     Reason.CONCURRENCY_LIMIT,
     Reason.RATE_LIMIT,
 )
 
 
-def judge(
-    ask: Ask,
-    census: Census,
-    permits: Ledger,
-    policies: Sequence[Policy],
-    now: datetime,
-    look_again: timedelta = LOOK_AGAIN,
-    fallback: Policy = BUILT_IN,
-) -> Verdict:
-    """Allowed with `permit` named: the holder has it already. Allowed without: take it now.
-
-    `fallback` rules what none of `policies` covers; both must be among what `census` counts by.
-    """
-    member = census.member(ask.node)
+def judge(ask: Ask, control: RiskControl, now: datetime) -> Verdict:
+    """Allowed with `permit` named: the holder has it already. Allowed without: take it now."""
+    member = control.census.member(ask.node)
     if member is None:
-        message = f"node {ask.node}: no such node is known"
-        return refused(Refusal(Reason.UNKNOWN, message, look_again_at(now, look_again, ask.node)))
+        return _unknown(ask, control, now, f"node {ask.node}: no such node is known")
     if ask.class_ is Disruption.NONE:
-        message = "class None disrupts nothing and needs no permit"
-        return refused(Refusal(Reason.UNKNOWN, message, look_again_at(now, look_again, ask.node)))
-    mine = permits.open_of(ask.holder, ask.node)
+        return _unknown(ask, control, now, "class None disrupts nothing and needs no permit")
+    mine = control.ledger.open_of(ask.holder, ask.node)
     if mine is not None and stands_for(mine, ask):
         return granted(mine)
-    if busy := _busy(ask, permits, now, look_again):
+    if busy := _busy(ask, control, now):
         return refused(busy)
     refusals: list[Refusal] = []
-    for policy in covering(policies, member.labels, ask.operation, fallback):
+    cases: list[Case] = []
+    for policy in covering(control.policies, member.labels, ask.operation, control.fallback):
         if policy.spec is None or policy.problem_for(ask.operation):
-            refusals.append(_invalid(policy, ask, now, look_again))
+            refusals.append(_invalid(policy, ask, control, now))
             continue
-        case = Case(ask, member, policy, policy.spec, census, permits, now, mine, look_again)
+        case = Case(ask, member, policy, policy.spec, control, now, mine)
+        cases.append(case)
         refusals += _refusals(case)
+    if not refusals:
+        refusals = [no for case in cases if (no := control.queue.refuse(case))]
     if refusals:
         return refused(min(refusals, key=_place))
     return Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
+
+
+def _unknown(ask: Ask, control: RiskControl, now: datetime, message: str) -> Verdict:
+    later = look_again_at(now, control.look_again, ask.node)
+    return refused(Refusal(Reason.UNKNOWN, message, later))
 
 
 def stands_for(held: Held, ask: Ask) -> bool:
@@ -82,15 +81,15 @@ def stands_for(held: Held, ask: Ask) -> bool:
     )
 
 
-def _busy(ask: Ask, permits: Ledger, now: datetime, look_again: timedelta) -> Refusal | None:
+def _busy(ask: Ask, control: RiskControl, now: datetime) -> Refusal | None:
     """One permit per node: two holders on one node undo each other's work."""
-    for held in permits.open_on(ask.node):
+    for held in control.ledger.open_on(ask.node):
         if not held.same_holder(ask.holder):
             who = f"{held.holder.kind} {held.holder.name}"
             return Refusal(
                 Reason.NODE_BUSY,
                 f"node {ask.node}: {who} holds permit {held.name}",
-                look_again_at(now, look_again, ask.node),
+                look_again_at(now, control.look_again, ask.node),
                 f"node={ask.node}",
                 1,
                 1,
@@ -98,13 +97,13 @@ def _busy(ask: Ask, permits: Ledger, now: datetime, look_again: timedelta) -> Re
     return None
 
 
-def _invalid(policy: Policy, ask: Ask, now: datetime, look_again: timedelta) -> Refusal:
+def _invalid(policy: Policy, ask: Ask, control: RiskControl, now: datetime) -> Refusal:
     message = f"policy {policy.name}: {policy.problem_for(ask.operation)}"
-    return Refusal(Reason.POLICY_INVALID, message, look_again_at(now, look_again, ask.node))
+    return Refusal(Reason.POLICY_INVALID, message, look_again_at(now, control.look_again, ask.node))
 
 
 def _refusals(case: Case) -> list[Refusal]:
-    found = [excluded(case), paused(case), per_node(case)]
+    found = [excluded(case), paused(case), case.control.breakers.refuse(case), per_node(case)]
     for limit in case.spec.limits:
         scope = scope_of(limit, case.member.labels, case.member.control_plane)
         if scope is None or case.ask.class_ not in case.classes(limit):

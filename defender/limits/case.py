@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from defender.census import Census, Group, Health, Member
@@ -12,6 +13,10 @@ from kubenode.api.share import is_ratio
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit
 
+if TYPE_CHECKING:
+    from defender.control import RiskControl
+
+LOOK_AGAIN = timedelta(seconds=15)
 EVERYBODYS = ("default", BUILT_IN_NAME)
 BY_DEFAULT = frozenset({Disruption.PODS, Disruption.NODE})
 """The classes of a limit that names none."""
@@ -33,19 +38,24 @@ class Refusal:
 class Case:
     """One act, judged under one policy.
 
-    mine        the holder's own open permit on the node, which must not stand in its own way
-    look_again  how long to wait where nothing says when it will be better
+    mine  the holder's own open permit on the node, which must not stand in its own way
     """
 
     ask: Ask
     member: Member
     policy: Policy
     spec: DefenderPolicySpec
-    census: Census
-    ledger: Ledger
+    control: "RiskControl"
     now: datetime
     mine: Held | None
-    look_again: timedelta
+
+    @property
+    def census(self) -> Census:
+        return self.control.census
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.control.ledger
 
     @property
     def inevitable(self) -> bool:
@@ -54,7 +64,7 @@ class Case:
 
     def later(self) -> datetime:
         """A time to ask again, different for each node, so that they do not come all at once."""
-        return look_again_at(self.now, self.look_again, self.ask.node)
+        return look_again_at(self.now, self.control.look_again, self.ask.node)
 
     def classes(self, limit: Limit) -> frozenset[Disruption]:
         return frozenset(limit.classes) if limit.classes else BY_DEFAULT

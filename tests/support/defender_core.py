@@ -6,9 +6,9 @@ from typing import Any
 
 from support.clock import T0
 
-from defender.census import Census
-from defender.ledger import Held, Ledger
-from defender.policies import BUILT_IN, Policy, read_policy
+from defender.control import RiskControl
+from defender.ledger import Held
+from defender.policies import Policy, read_policy
 from defender.verdict import judge, scopes_of
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
@@ -81,13 +81,13 @@ class Core:
     def __init__(self, *policies: Policy, now: datetime = T0) -> None:
         self.now = now
         self.policies = list(policies)
-        self.census = Census()
-        self.ledger = Ledger()
-        self.census.govern([*policies, BUILT_IN])
+        self.control = RiskControl()
+        self.census, self.ledger = self.control.census, self.control.ledger
+        self.control.govern(policies, now)
 
     def nodes(self, *nodes: Node) -> "Core":
         for node in nodes:
-            self.census.put(node, self.now)
+            self.control.node_changed(node.metadata.name, node, self.now)
         return self
 
     def fleet(self, count: int, labels: Mapping[str, str] | None = None, prefix: str = "n") -> None:
@@ -101,10 +101,10 @@ class Core:
 
     def step(self, **duration: float) -> None:
         self.now += timedelta(**duration)
-        self.census.advance(self.now)
+        self.control.advance(self.now)
 
     def judge(self, ask: Ask) -> Verdict:
-        return judge(ask, self.census, self.ledger, self.policies, self.now)
+        return judge(ask, self.control, self.now)
 
     def ask(self, ask: Ask) -> Verdict:
         """Judge, and take what is allowed, as if its record were written at once."""

@@ -4,11 +4,9 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from defender.census import Census
-from defender.ledger import Held, Ledger
-from defender.limits.rate import horizon
+from defender.control import RiskControl
+from defender.ledger import Held
 from defender.policies import Policy, read_policy
-from defender.service import FALLBACK
 from defender.store import LIFE
 from defender.verdict import granted, judge, scopes_of
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Reason, Verdict
@@ -28,29 +26,24 @@ class Budget:
         self, clock: SetClock, policies: Sequence[DefenderPolicy], *, unlimited: bool = False
     ) -> None:
         self._clock, self._unlimited = clock, unlimited
-        self._policies = [_policy(policy) for policy in policies]
-        self.census, self.ledger = Census(), Ledger()
-        self.census.govern([*self._policies, FALLBACK])
+        self.control = RiskControl()
+        self.ledger = self.control.ledger
+        self.control.govern([_policy(policy) for policy in policies], clock.now())
         self._pruned = clock.now()
-        specs = [p.spec for p in (*self._policies, FALLBACK) if p.spec is not None]
-        rates = [limit.rate for spec in specs for limit in spec.limits]
-        looked_back = [horizon(rate) for rate in rates if rate is not None]
-        self._remembered = max([*looked_back, *(spec.per_node.within for spec in specs)])
+        self._remembered = self.control.remembered()
 
     def node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
-        if new is None:
-            self.census.remove(name)
-        elif old is None or _counts_differ(old, new):
-            self.census.put(new, self._clock.now())
+        if new is None or old is None or _counts_differ(old, new):
+            self.control.node_changed(name, new, self._clock.now())
 
     async def ask(self, ask: Ask) -> Verdict | str:
         now = self._clock.now()
         self._prune(now)
-        self.census.advance(now)
+        self.control.advance(now)
         mine = self.ledger.open_of(ask.holder, ask.node)
         if mine is not None and mine.expires_at <= now:
             mine.expires_at = now + LIFE  # who asks shows that it lives
-        verdict = judge(ask, self.census, self.ledger, self._policies, now, fallback=FALLBACK)
+        verdict = judge(ask, self.control, now)
         if self._unlimited and not verdict.allowed and verdict.reason is not Reason.UNKNOWN:
             verdict = Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
         if ask.dry_run:
@@ -64,7 +57,7 @@ class Budget:
         if mine is not None:
             self.ledger.grant(mine, ask.class_, now)
             return mine
-        member = self.census.member(ask.node)
+        member = self.control.census.member(ask.node)
         assert member is not None  # judged a moment ago
         held = Held(
             name=self.ledger.next_name(ask.holder, ask.node),
@@ -73,7 +66,7 @@ class Budget:
             holder=ask.holder,
             grants=[(ask.class_, now)],
             expires_at=now + LIFE,
-            scopes=scopes_of(member, ask, self._policies, FALLBACK),
+            scopes=scopes_of(member, ask, self.control.policies, self.control.fallback),
         )
         self.ledger.enter(held)
         return held

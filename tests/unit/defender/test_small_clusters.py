@@ -2,7 +2,7 @@
 
 import pytest
 
-from defender.census import Census
+from defender.control import RiskControl
 from defender.policies import BUILT_IN
 from defender.small_clusters import FILE, LARGEST, OTHERS, SETTINGS, Setting, answer, page
 from kubenode.api.v1alpha1 import Disruption
@@ -10,12 +10,6 @@ from kubenode.api.v1alpha1 import Disruption
 REFUSED = "MinHealthy"
 EVERY = [(nodes, failed) for nodes in range(1, LARGEST + 1) for failed in range(nodes + 1)]
 """All sizes with all numbers of unhealthy nodes."""
-
-
-def counted() -> Census:
-    census = Census()
-    census.govern([BUILT_IN])
-    return census
 
 
 def by_hand(title: str, nodes: int, failed: int) -> str:
@@ -47,9 +41,9 @@ WHOLE = [setting for setting in SETTINGS if not setting.others]
 
 @pytest.mark.parametrize("setting", WHOLE, ids=lambda setting: setting.title)
 def test_f11_small_clusters_get_the_documented_answer(setting: Setting) -> None:
-    census = counted()
+    control = RiskControl()
     for nodes, failed in EVERY:
-        got = answer(setting, census, nodes, failed)
+        got = answer(setting, control, nodes, failed)
         assert got == by_hand(setting.title, nodes, failed), (nodes, failed)
 
 

@@ -1,0 +1,73 @@
+"""Everything that a verdict is made of, in memory: one risk control.
+
+Kube Defender's service feeds it from what it watches; simulations and tests feed it from what they
+make up. It does no I/O and never reads a clock, so all of them decide alike.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from defender.breaker.breakers import Breakers
+from defender.census import STARTUP_GRACE, Census
+from defender.jobs import Job
+from defender.ledger import Ledger
+from defender.limits.case import LOOK_AGAIN
+from defender.limits.rate import horizon
+from defender.policies import BUILT_IN, Policy
+from defender.queue import Queue
+from kubenode.runtime.kube.objects import Node
+
+
+class RiskControl:
+    """grace       in which a new node need not be ready
+    look_again  to wait at least where nothing says when a limit will allow more
+    fallback    rules what none of the policies covers: never "no limit"
+    displaced   pods that we displaced and that are pending; None: unknown
+    """
+
+    def __init__(
+        self,
+        grace: timedelta = STARTUP_GRACE,
+        look_again: timedelta = LOOK_AGAIN,
+        fallback: Policy = BUILT_IN,
+    ) -> None:
+        self.look_again = look_again
+        self.fallback = fallback
+        self.policies: tuple[Policy, ...] = ()
+        self.census = Census(grace)
+        self.ledger = Ledger()
+        self.breakers = Breakers(self.census, self.ledger)
+        self.queue = Queue()
+        self.displaced: int | None = 0
+        self.census.govern([fallback])
+
+    def govern(self, policies: Sequence[Policy], now: datetime) -> None:
+        """These policies hold from now on."""
+        self.policies = tuple(policies)
+        self.census.govern([*policies, self.fallback])
+        self.breakers.govern([*policies, self.fallback], now)
+
+    def node_changed(self, name: str, node: Node | None, now: datetime) -> None:
+        if node is None:
+            self.census.remove(name)
+        else:
+            self.census.put(node, now)
+        self.breakers.node_changed(name, now)
+
+    def job_changed(self, old: Job | None, new: Job | None, now: datetime) -> None:
+        self.breakers.job_changed(old, new, now)
+
+    def advance(self, now: datetime) -> bool:
+        """Let time pass. Whether the state of a breaker changed."""
+        self.census.advance(now)
+        self.queue.advance(now)
+        return self.breakers.advance(now)
+
+    def remembered(self) -> timedelta:
+        """How long released permits count: in the longest rate, and in perNode."""
+        found = [timedelta(hours=1)]
+        for policy in (*self.policies, self.fallback):
+            if policy.spec is not None:
+                found.append(policy.spec.per_node.within)
+                found += [horizon(each.rate) for each in policy.spec.limits if each.rate]
+        return max(found)

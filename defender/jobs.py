@@ -1,0 +1,102 @@
+"""RemedyOperationJobs as Kube Defender reads them: what the breaker counts, what people look at.
+
+Decoded by msgspec, since a storm makes thousands of them. Fields that nobody here reads are left
+out; a job that lacks one has the default.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.runtime.kube.objects import ObjectMeta
+
+CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
+
+
+class Remedier(msgspec.Struct, rename="camel", frozen=True):
+    name: str = ""
+
+
+class Evidence(msgspec.Struct, rename="camel", frozen=True):
+    """`source` is who reported it, such as `NPD`, `Provider` or `Probe`."""
+
+    atom: str = ""
+    source: str = ""
+
+
+class Trigger(msgspec.Struct, rename="camel", frozen=True):
+    first_true: datetime | None = None
+    facts: tuple[Evidence, ...] = ()
+    explanation: str = ""
+
+
+class Approval(msgspec.Struct, rename="camel", frozen=True):
+    required: bool = False
+
+
+class JobSpec(msgspec.Struct, rename="camel", frozen=True):
+    node_name: str = ""
+    remedier: Remedier = Remedier()
+    trigger: Trigger = Trigger()
+    mode: str = ""
+    severity: str = "Warning"
+    fault_class: str = ""
+    deadline: datetime | None = None
+    start_rung: int = 0
+    approval: Approval = Approval()
+
+
+class Step(msgspec.Struct, rename="camel", frozen=True):
+    rung: int = 0
+    index: int = 0
+    name: str = ""
+    by: str = ""
+    state: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    message: str = ""
+
+
+class Hold(msgspec.Struct, rename="camel", frozen=True):
+    reason: str = ""
+    scope: str = ""
+    message: str = ""
+    look_again_at: datetime | None = None
+
+
+class Timeline(msgspec.Struct, rename="camel", frozen=True):
+    fault_seen: datetime | None = None
+    job_created: datetime | None = None
+    permit_granted: datetime | None = None
+    cordoned: datetime | None = None
+    drained: datetime | None = None
+    acted: datetime | None = None
+    verified: datetime | None = None
+    closed: datetime | None = None
+
+
+class JobStatus(msgspec.Struct, rename="camel", frozen=True):
+    phase: str = ""
+    rung: int = 0
+    step: int = 0
+    steps: tuple[Step, ...] = ()
+    hold: Hold | None = None
+    timeline: Timeline = Timeline()
+
+
+class Job(msgspec.Struct, rename="camel", frozen=True):
+    """One RemedyOperationJob."""
+
+    metadata: ObjectMeta
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+    @property
+    def open(self) -> bool:
+        return self.status.phase not in CLOSED
+
+    @property
+    def acts(self) -> bool:
+        """Whether it may ever act; those of rules in DryRun never do."""
+        return self.spec.mode in ("Enforce", "Approve")
