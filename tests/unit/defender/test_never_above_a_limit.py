@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.clock import T0
 from support.defender_core import CONTROL_PLANE, POOL, ZONE, Core, a_node, a_policy, an_ask
 
-from defender.ledger import Held, Ledger, grants_of, held_from
+from defender.ledger import Held, grants_of, held_from
 from kubenode.api.v1alpha1 import Ask, Disruption, ObjectMeta, Permit, Reason
 from kubenode.api.v1alpha1.permit import PermitSpec, PermitStatus
 
@@ -212,10 +212,12 @@ class NeverAboveALimit(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """Nothing but the Permit objects survives."""
-        ledger = Ledger()
+        again = Core(POLICY, now=self.core.now)
+        for plain in self.model.nodes.values():
+            again.nodes(a_node(plain.name, plain.labels, schedulable=plain.healthy))
         for held in self.core.ledger:
-            ledger.enter(held_from(read_back(held), 3600))
-        self.core.ledger = ledger
+            again.ledger.enter(held_from(read_back(held), 3600))
+        self.core = again
 
     @rule()
     def count_again(self) -> None:
