@@ -214,6 +214,8 @@ class Pause(Model):
     """Absent: until resumed."""
     by: str = Field(default="", max_length=256)
     why: str = Field(default="", max_length=1024)
+    now: StrictBool = False
+    """Also revoke the permits there whose jobs have done nothing irreversible yet."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
