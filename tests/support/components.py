@@ -22,8 +22,11 @@ PACKAGES = {
     "ip": "iproute2",
     "nft": "nftables",
     "redis-server": "redis-server",
+    "redis-sentinel": "redis-sentinel",
     "prometheus": "prometheus",
     "prometheus-alertmanager": "prometheus-alertmanager",
+    "promtool": "prometheus",
+    "chromium": "chromium",
     "containerd": "containerd",
 }
 """Programs found on PATH, and the Debian package that has each."""
