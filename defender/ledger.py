@@ -32,6 +32,9 @@ class Held:
     uid        "" until the Permit is known to exist
     releasing  the holder gave it back, but that is not known to be written
     looked_at  when its holder was last looked at
+    late       it came to be when nobody in charge knew of it: it counts, and is worth nothing until
+               it was judged anew
+    take       number of the take in the log that replicas share, 0 without one
     """
 
     name: str
@@ -52,6 +55,8 @@ class Held:
     releasing: bool = False
     status_written: bool = False
     looked_at: datetime | None = None
+    late: bool = False
+    take: int = 0
 
     @property
     def class_(self) -> Disruption:

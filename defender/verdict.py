@@ -76,6 +76,7 @@ def stands_for(held: Held, ask: Ask) -> bool:
     return (
         held.state in (PermitState.GRANTED, PermitState.OVERDUE)
         and not held.unsure
+        and not held.late
         and not held.releasing
         and held.class_.weight >= ask.class_.weight
     )

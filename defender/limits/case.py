@@ -86,7 +86,7 @@ class Case:
     def granted_in(self, group: Group, since: datetime) -> Iterator[tuple[datetime, Disruption]]:
         """Grants of a group, oldest first, less those of ours that may not have been written."""
         for at, held, place in self.ledger.grants_since(since):
-            if held is self.mine and place >= len(held.grants) - held.unsure:
+            if held is self.mine and (held.late or place >= len(held.grants) - held.unsure):
                 continue
             if self._counts_in(held, group) and held.operation in self.spec.operations:
                 yield at, held.grants[place][0]
