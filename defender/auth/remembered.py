@@ -1,0 +1,52 @@
+"""Answers of the API server that are good for a few seconds, a bounded number of them."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from kubenode.runtime.clock import Clock
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Remembered(Generic[K, V]):
+    """seconds  an answer is good for
+    most     answers kept; the oldest goes first
+
+    Who asks while the same question is on its way gets the same answer. Failures are not kept.
+    """
+
+    def __init__(self, clock: Clock, *, seconds: float, most: int) -> None:
+        self._clock, self._seconds, self._most = clock, seconds, most
+        self._known: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._asked: dict[K, asyncio.Future[V]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        """Raises what `ask` raises."""
+        known = self._known.get(key)
+        if known is not None and self._clock.monotonic() < known[0]:
+            return known[1]
+        asked = self._asked.get(key)
+        if asked is None:
+            asked = self._asked[key] = asyncio.ensure_future(self._find(key, ask))
+            asked.add_done_callback(lambda done: self._over(key, done))
+        # One who gives up waiting must not take the answer from the others.
+        return await asyncio.shield(asked)
+
+    async def _find(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        found = await ask()
+        self._known[key] = self._clock.monotonic() + self._seconds, found
+        self._known.move_to_end(key)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return found
+
+    def _over(self, key: K, done: "asyncio.Future[V]") -> None:
+        self._asked.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # seen: nobody may be waiting any more

@@ -1,0 +1,44 @@
+"""Who stands at the other end of a TLS connection: the subject of a client certificate.
+
+The handshake has verified the certificate against the authorities that the server trusts; here it
+is only read. Kubernetes' own convention holds: the common name is the user, organizations are the
+groups.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from kubenode.runtime.tls.certificates import Unreadable
+
+SCOPE_KEY = "kubenode.peer"
+"""Where an ASGI application finds the Peer of its connection, if that showed a certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """`ends` is when the certificate does: a connection may outlive it."""
+
+    name: str
+    organizations: tuple[str, ...]
+    ends: datetime
+
+
+def peer_of(certificate: bytes) -> Peer:
+    """From a certificate in DER. Raises Unreadable for one that names nobody."""
+    try:
+        found = x509.load_der_x509_certificate(certificate)
+        names = [_text(each) for each in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        groups = found.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    except ValueError as error:
+        raise Unreadable(f"no certificate of a client: {error}") from error
+    if len(names) != 1 or not names[0]:
+        raise Unreadable(f"a client's certificate needs one common name, this one has {len(names)}")
+    return Peer(names[0], tuple(_text(each) for each in groups), found.not_valid_after_utc)
+
+
+def _text(attribute: x509.NameAttribute[str | bytes]) -> str:
+    value = attribute.value
+    return value if isinstance(value, str) else value.decode(errors="replace")
