@@ -4,25 +4,41 @@ Kube Defender counts by itself, from Nodes, and does not believe whoever asks. C
 nodes for each question would take milliseconds, so the sums are kept up to date with every change
 of a node; what changes with time alone (the end of a start-up grace) is kept in `_due`.
 
-Permits are not known here: a node that is healthy by itself but has an open permit is taken off
-by the limits, which see both.
+A scope whose breaker is open is *dark*. Its nodes leave the sums of every group that has other
+nodes too, so that two healthy zones go on healing while the third is dark. They stay in groups
+that lie wholly in the dark, and among the control plane: there they are a quorum, and no ratio.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from defender.policies import Policy
-from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope
+from defender.coverage import (
+    CLUSTER,
+    CONTROL_PLANE,
+    CONTROL_PLANE_LABELS,
+    Coverage,
+    Group,
+    Place,
+    in_scope,
+    is_control_plane,
+    scope_of,
+)
+from defender.policies import BUILT_IN, Policy
 from kubenode.runtime.kube.objects import Node, NodeCondition
 
-CLUSTER = "cluster"
-CONTROL_PLANE = "control-plane"
-CONTROL_PLANE_LABELS = (
-    "node-role.kubernetes.io/control-plane",
-    "node-role.kubernetes.io/master",
-)
+__all__ = [
+    "CLUSTER",
+    "CONTROL_PLANE",
+    "CONTROL_PLANE_LABELS",
+    "Census",
+    "Group",
+    "Health",
+    "Member",
+    "Tally",
+    "scope_of",
+]
 DELETION_TAINTS = frozenset(
     {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"}
 )
@@ -54,7 +70,7 @@ class Member:
 
     @property
     def control_plane(self) -> bool:
-        return any(label in self.labels for label in CONTROL_PLANE_LABELS)
+        return is_control_plane(self.labels)
 
     @property
     def counted(self) -> bool:
@@ -98,36 +114,39 @@ def _never_ready(ready: NodeCondition | None, born: datetime | None) -> bool:
 
 @dataclass(slots=True)
 class Tally:
-    """`everyone` counts starting and leaving nodes too, `members` and `healthy` do not."""
+    """Nodes of a group, by what they are by themselves: permits are taken off in `free`.
+
+    everyone  starting and leaving nodes too; `members` and `healthy` are without them
+    taken     nodes that are healthy by themselves but have an open permit
+    """
 
     everyone: int = 0
     members: int = 0
     healthy: int = 0
+    taken: int = 0
 
-    def add(self, member: Member, sign: int) -> None:
+    @property
+    def free(self) -> int:
+        """Nodes that are healthy and without an open permit."""
+        return self.healthy - self.taken
+
+    def add(self, member: Member, sign: int, taken: bool = False) -> None:
+        healthy = member.health is Health.HEALTHY
         self.everyone += sign
         self.members += sign * member.counted
-        self.healthy += sign * (member.health is Health.HEALTHY)
+        self.healthy += sign * healthy
+        self.taken += sign * (healthy and taken)
+
+    def less(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.everyone - other.everyone,
+            self.members - other.members,
+            self.healthy - other.healthy,
+            self.taken - other.taken,
+        )
 
 
-Group = tuple[str, str]
-"""Name of a policy, and a scope in it: `cluster`, `control-plane` or `label=value`."""
 NONE = Tally()
-
-
-def scope_of(limit: Limit, labels: Mapping[str, str], control_plane: bool) -> str | None:
-    """The scope of `limit` that a node is in; None if the limit is not about it."""
-    match limit.scope:
-        case LimitScope.CLUSTER:
-            return CLUSTER
-        case LimitScope.CONTROL_PLANE:
-            return CONTROL_PLANE if control_plane else None
-        case LimitScope.LABEL:
-            # A node without the label belongs to no group; an empty value is a value.
-            value = labels.get(limit.label or "")
-            return None if value is None else f"{limit.label}={value}"
-        case LimitScope.FLEET:
-            return None
 
 
 class Census:
@@ -135,78 +154,144 @@ class Census:
 
     def __init__(self, grace: timedelta = STARTUP_GRACE) -> None:
         self.grace = grace
+        self.coverage = Coverage()
+        self.moved: set[str] = set()
+        """Nodes that came, went or changed groups since whoever counts by them last looked."""
         self._nodes: dict[str, Node] = {}
         self._members: dict[str, Member] = {}
-        self._groups: dict[str, frozenset[Group]] = {}
+        self._places: dict[str, Place] = {}
+        self._taken: set[str] = set()
         self._tallies: dict[Group, Tally] = {}
         self._due: dict[str, datetime] = {}
         self._were_ready: dict[str, str] = {}
-        self._policies: tuple[Policy, ...] = ()
+        self._dark: dict[str, frozenset[str]] = {}
+        self._dark_tallies: dict[Group, Tally] = {}
 
     def put(self, node: Node, now: datetime) -> None:
         name, uid = node.metadata.name, node.metadata.uid
         was_ready = self._were_ready.get(name) == uid
         member = member_of(node, now, self.grace, was_ready)
-        self.remove(name)
+        before = self._places.get(name)
+        self._drop(name)
         if was_ready or member.health is Health.HEALTHY:
             self._were_ready[name] = uid
         self._nodes[name] = node
         self._members[name] = member
+        place = self._places[name] = self.coverage.place(member.labels)
+        if place is not before:
+            self.moved.add(name)
         if member.until is not None:
             self._due[name] = member.until
-        self._count(member)
+        self._count(member, place, +1)
 
     def remove(self, name: str) -> None:
+        if name in self._members:
+            self.moved.add(name)
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
         member = self._members.pop(name, None)
         if member is None:
             return
+        self._count(member, self._places.pop(name), -1)
         del self._nodes[name]
         self._due.pop(name, None)
         self._were_ready.pop(name, None)
-        for group in self._groups.pop(name):
-            self._tallies[group].add(member, -1)
 
     def advance(self, now: datetime) -> None:
         """Let time pass: nodes whose grace is over are judged anew."""
         for name in [name for name, at in self._due.items() if at <= now]:
             self.put(self._nodes[name], now)
 
-    def govern(self, policies: Iterable[Policy]) -> None:
+    def govern(self, policies: Iterable[Policy], fallback: Policy = BUILT_IN) -> None:
         """Count by the groups of these policies from now on."""
-        self._policies = tuple(policies)
+        self.coverage = Coverage(policies, fallback)
+        names = {policy.name for policy in self.coverage.everyone}
+        self._dark = {name: scopes for name, scopes in self._dark.items() if name in names}
         self._tallies.clear()
-        for member in self._members.values():
-            self._count(member)
+        self._dark_tallies.clear()
+        self.moved.update(self._members)
+        for name, member in self._members.items():
+            place = self._places[name] = self.coverage.place(member.labels)
+            self._count(member, place, +1)
 
-    def _count(self, member: Member) -> None:
-        groups = frozenset(self._groups_of(member))
-        self._groups[member.name] = groups
-        for group in groups:
-            self._tallies.setdefault(group, Tally()).add(member, +1)
+    def take(self, name: str, taken: bool) -> None:
+        """Whether the node has an open permit, whatever else it is."""
+        if taken is (name in self._taken):
+            return
+        member, place = self._members.get(name), self._places.get(name)
+        if member is not None and place is not None:
+            self._count(member, place, -1)
+        (self._taken.add if taken else self._taken.discard)(name)
+        if member is not None and place is not None:
+            self._count(member, place, +1)
 
-    def _groups_of(self, member: Member) -> Iterable[Group]:
-        for policy in self._policies:
-            if policy.spec is None or not policy.covers(member.labels):
-                continue
-            yield policy.name, CLUSTER
-            for limit in policy.spec.limits:
-                scope = scope_of(limit, member.labels, member.control_plane)
-                if scope is not None:
-                    yield policy.name, scope
+    def darken(self, policy: str, scopes: frozenset[str]) -> None:
+        """From now on the breakers of these scopes are open, and no others of the policy."""
+        if scopes == self._dark.get(policy, frozenset()):
+            return
+        for group in [group for group in self._dark_tallies if group[0] == policy]:
+            del self._dark_tallies[group]
+        self._dark.pop(policy, None)
+        if not scopes:
+            return
+        self._dark[policy] = scopes
+        for name, member in self._members.items():
+            if self.in_the_dark(member, policy):
+                for group in self._places[name].groups:
+                    if group[0] == policy:
+                        self._add(self._dark_tallies, group, member, +1)
+
+    def _count(self, member: Member, place: Place, sign: int) -> None:
+        dark = [policy for policy in self._dark if self.in_the_dark(member, policy)]
+        for group in place.groups:
+            self._add(self._tallies, group, member, sign)
+            if dark and group[0] in dark:
+                self._add(self._dark_tallies, group, member, sign)
+
+    def _add(self, sums: dict[Group, Tally], group: Group, member: Member, sign: int) -> None:
+        tally = sums.get(group)
+        if tally is None:
+            tally = sums[group] = Tally()
+        tally.add(member, sign, member.name in self._taken)
+        if tally.everyone == 0:
+            del sums[group]
 
     # -- reading ------------------------------------------------------------------------------
 
     def member(self, name: str) -> Member | None:
         return self._members.get(name)
 
+    def place(self, name: str) -> Place | None:
+        return self._places.get(name)
+
     def __len__(self) -> int:
         return len(self._members)
 
     def tally(self, group: Group) -> Tally:
-        return self._tallies.get(group, NONE)
+        """Without the nodes of a dark scope, unless the group is nothing else."""
+        everyone = self._tallies.get(group, NONE)
+        return everyone.less(self._dark_tallies[group]) if self._dims(group) else everyone
+
+    def _dims(self, group: Group) -> bool:
+        """Whether the nodes of a dark scope are left out of the group."""
+        dark = self._dark_tallies.get(group)
+        if dark is None or group[1] == CONTROL_PLANE:
+            return False
+        return dark.everyone < self._tallies[group].everyone
+
+    def in_the_dark(self, member: Member, policy: str) -> bool:
+        return any(in_scope(scope, member.labels) for scope in self._dark.get(policy, ()))
 
     def belongs(self, name: str, group: Group) -> bool:
-        return group in self._groups.get(name, ())
+        place = self._places.get(name)
+        return place is not None and group in place.groups
+
+    def counted_in(self, member: Member, group: Group) -> bool:
+        """Whether the tally of a group has this node in it."""
+        if not self.belongs(member.name, group):
+            return False
+        return not self._dims(group) or not self.in_the_dark(member, group[0])
 
     def counts(self) -> dict[Health, int]:
         """Nodes by health, permits not regarded."""

@@ -39,12 +39,12 @@ class RiskControl:
         self.breakers = Breakers(self.census, self.ledger)
         self.queue = Queue()
         self.displaced: int | None = 0
-        self.census.govern([fallback])
+        self.census.govern([], fallback)
 
     def govern(self, policies: Sequence[Policy], now: datetime) -> None:
         """These policies hold from now on."""
         self.policies = tuple(policies)
-        self.census.govern([*policies, self.fallback])
+        self.census.govern(policies, self.fallback)
         self.breakers.govern([*policies, self.fallback], now)
 
     def node_changed(self, name: str, node: Node | None, now: datetime) -> None:

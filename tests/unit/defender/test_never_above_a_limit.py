@@ -226,9 +226,9 @@ class NeverAboveALimit(RuleBasedStateMachine):
         for plain in self.model.nodes.values():
             fresh.nodes(a_node(plain.name, plain.labels, schedulable=plain.healthy))
         for name in self.model.nodes:
-            member = fresh.census.member(name)
-            assert member is not None
-            for group in fresh.census._groups_of(member):
+            place = fresh.census.place(name)
+            assert place is not None
+            for group in place.groups:
                 assert self.core.census.tally(group) == fresh.census.tally(group)
 
     @invariant()

@@ -1,0 +1,193 @@
+"""What the policies make of a node: which of them cover it, and in which scope each limit sees it.
+
+Nodes by the thousand differ in labels that no policy reads and are alike in those that one does.
+So the answer is worked out once for each combination of the labels that matter, and shared.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from defender.policies import BUILT_IN, BUILT_IN_NAME, Policy
+from kubenode.api.meta import LabelSelector
+from kubenode.api.v1alpha1 import Disruption, Operation
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
+
+CLUSTER = "cluster"
+CONTROL_PLANE = "control-plane"
+CONTROL_PLANE_LABELS = (
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+)
+EVERYBODYS = ("default", BUILT_IN_NAME)
+"""Policies whose scopes are told without their name."""
+BY_DEFAULT = frozenset({Disruption.PODS, Disruption.NODE})
+"""The classes of a limit that names none."""
+MOST_PLACES = 50_000
+"""Combinations that are remembered; nodes that come and go for months make no more."""
+
+Group = tuple[str, str]
+"""Name of a policy, and a scope in it: `cluster`, `control-plane` or `label=value`."""
+Key = tuple[str, int, str]
+"""Name of a policy, which of its limits, and the scope in which that limit counts."""
+
+
+def is_control_plane(labels: Mapping[str, str]) -> bool:
+    return any(label in labels for label in CONTROL_PLANE_LABELS)
+
+
+def scope_of(limit: Limit, labels: Mapping[str, str], control_plane: bool) -> str | None:
+    """The scope of `limit` that a node is in; None if the limit is not about it."""
+    match limit.scope:
+        case LimitScope.CLUSTER:
+            return CLUSTER
+        case LimitScope.CONTROL_PLANE:
+            return CONTROL_PLANE if control_plane else None
+        case LimitScope.LABEL:
+            # A node without the label belongs to no group; an empty value is a value.
+            value = labels.get(limit.label or "")
+            return None if value is None else f"{limit.label}={value}"
+        case LimitScope.FLEET:
+            return None
+
+
+def in_scope(scope: str, labels: Mapping[str, str]) -> bool:
+    """Whether a node with `labels` is in `scope`, by the name that `scope_of` gave it."""
+    if scope == CLUSTER:
+        return True
+    if scope == CONTROL_PLANE:
+        return is_control_plane(labels)
+    label, _, value = scope.partition("=")
+    return labels.get(label) == value
+
+
+def recorded(policy: str, scope: str) -> str:
+    """A scope as a permit's status names it; no label and no name of a policy has a colon."""
+    return scope if policy in EVERYBODYS else f"{policy}:{scope}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One limit, in the scope in which it binds the nodes of a place."""
+
+    limit: Limit
+    scope: str
+    group: Group
+    key: Key
+    classes: frozenset[Disruption]
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """One policy, as it is about the nodes of a place. `spec` is None if it cannot be read."""
+
+    policy: Policy
+    spec: DefenderPolicySpec | None
+    excluded: bool
+    bounds: tuple[Bound, ...]
+
+
+@dataclass(slots=True)
+class Place:
+    """What holds for all nodes that are alike to the policies.
+
+    rulings  of the policies that cover them, by name; `fallback` rules what these do not
+    groups   every group that they are in, those of the breakers' scopes too
+    """
+
+    rulings: tuple[Ruling, ...]
+    fallback: Ruling
+    groups: frozenset[Group]
+    _ruling: dict[Operation, tuple[Ruling, ...]] = field(default_factory=dict)
+
+    def ruling(self, operation: Operation) -> tuple[Ruling, ...]:
+        """What rules an act of `operation`: never nothing."""
+        found = self._ruling.get(operation)
+        if found is None:
+            found = tuple(r for r in self.rulings if r.policy.rules(operation))
+            found = self._ruling[operation] = found or (self.fallback,)
+        return found
+
+
+class Coverage:
+    """The places that some policies make."""
+
+    def __init__(self, policies: Iterable[Policy] = (), fallback: Policy = BUILT_IN) -> None:
+        self.policies = tuple(sorted(policies, key=lambda policy: policy.name))
+        self.fallback = fallback
+        self.everyone = (*self.policies, fallback)
+        self._labels = tuple(sorted({key for p in self.everyone for key in _labels_of(p)}))
+        self._places: dict[tuple[str | None, ...], Place] = {}
+        self._bounds: dict[Key, Bound] = {}
+        self._rulings: dict[tuple[str, bool, tuple[Key, ...]], Ruling] = {}
+
+    def place(self, labels: Mapping[str, str]) -> Place:
+        known = tuple(map(labels.get, self._labels))
+        place = self._places.get(known)
+        if place is None:
+            if len(self._places) >= MOST_PLACES:
+                self._places.clear()
+            place = self._places[known] = self._work_out(labels)
+        return place
+
+    def bound(self, policy: str, index: int, limit: Limit, scope: str) -> Bound:
+        key = (policy, index, scope)
+        bound = self._bounds.get(key)
+        if bound is None:
+            if len(self._bounds) >= MOST_PLACES:
+                self._bounds.clear()
+            classes = frozenset(limit.classes) if limit.classes else BY_DEFAULT
+            bound = self._bounds[key] = Bound(limit, scope, (policy, scope), key, classes)
+        return bound
+
+    def _work_out(self, labels: Mapping[str, str]) -> Place:
+        rulings = tuple(self._ruling(p, labels) for p in self.policies if p.covers(labels))
+        fallback = self._ruling(self.fallback, labels)
+        groups = frozenset(
+            group for ruling in (*rulings, fallback) for group in _groups_of(ruling, labels)
+        )
+        return Place(rulings, fallback, groups)
+
+    def _ruling(self, policy: Policy, labels: Mapping[str, str]) -> Ruling:
+        bounds, spec = list[Bound](), policy.spec
+        control_plane = is_control_plane(labels)
+        for index, limit in enumerate(spec.limits if spec is not None else ()):
+            scope = scope_of(limit, labels, control_plane)
+            if scope is not None:
+                bounds.append(self.bound(policy.name, index, limit, scope))
+        excluded = spec is not None and spec.exclude is not None and spec.exclude.matches(labels)
+        known = (policy.name, excluded, tuple(bound.key for bound in bounds))
+        ruling = self._rulings.get(known)
+        if ruling is None:
+            if len(self._rulings) >= MOST_PLACES:
+                self._rulings.clear()
+            ruling = self._rulings[known] = Ruling(policy, spec, excluded, tuple(bounds))
+        return ruling
+
+
+def _groups_of(ruling: Ruling, labels: Mapping[str, str]) -> Iterator[Group]:
+    if ruling.spec is None:
+        return
+    name = ruling.policy.name
+    yield name, CLUSTER
+    for bound in ruling.bounds:
+        yield bound.group
+    for scope in ruling.spec.breaker.scopes:
+        if scope.label is not None and scope.label in labels:
+            yield name, f"{scope.label}={labels[scope.label]}"
+
+
+def _labels_of(policy: Policy) -> Iterator[str]:
+    """Every label that decides what the policy makes of a node."""
+    yield from CONTROL_PLANE_LABELS
+    spec = policy.spec
+    if spec is None:
+        return
+    for selector in (spec.nodes.selector, spec.nodes.exclude, spec.exclude):
+        if selector is not None:
+            yield from _labels_in(selector)
+    yield from (limit.label for limit in spec.limits if limit.label is not None)
+    yield from (scope.label for scope in spec.breaker.scopes if scope.label is not None)
+
+
+def _labels_in(selector: LabelSelector) -> Sequence[str]:
+    return [*selector.match_labels, *(each.key for each in selector.match_expressions)]
