@@ -202,6 +202,70 @@ def crds() -> None:
 app.command("record")(record)
 
 
+PauseScope = Annotated[
+    str,
+    typer.Option("--scope", metavar="SCOPE",
+                 help="cluster, node=NAME, zone=VALUE, rack=VALUE, pool=VALUE or LABEL=VALUE."),
+]  # fmt: skip
+OnePolicy = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="NAME", help="Only this DefenderPolicy; default: all."),
+]
+
+
+@app.command()
+def pause(
+    scope: PauseScope = "cluster",
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Ends by itself, like 2h.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Ends then: 16:00, or 2026-11-21T16:00Z."),
+    ] = None,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Told with each no.")] = "",
+    now: Annotated[
+        bool,
+        typer.Option("--now", help="Take back permits of jobs that did nothing irreversible yet."),
+    ] = False,
+    policy: OnePolicy = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Also a scope that no node is in.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Let nobody start to disrupt nodes, in the cluster or a part of it, until it is resumed.
+
+    What holds a permit goes on, unless --now. Uncordoning, verifying and giving back go on always.
+    """
+    from kubenode.cli.exits import explained, run
+    from kubenode.cli.pausing import Asked, end_from, pause_command, scope_from
+    from kubenode.runtime.clock import SystemClock
+
+    with explained():
+        end = end_from(for_, until, SystemClock().now())
+        asked = Asked(scope_from(scope), end, why, now, policy, allow_empty)
+    raise typer.Exit(run(pause_command(kubeconfig, context, asked)))
+
+
+@app.command()
+def resume(
+    scope: PauseScope = "cluster",
+    everything: Annotated[bool, typer.Option("--all", help="Every pause, of any scope.")] = False,
+    policy: OnePolicy = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """End a pause. Faults that waited are looked at anew; nothing that was held is replayed."""
+    from kubenode.cli.exits import explained, run
+    from kubenode.cli.pausing import resume_command, scope_from
+
+    with explained():
+        which = None if everything else scope_from(scope)
+    raise typer.Exit(run(resume_command(kubeconfig, context, which, policy)))
+
+
 @explain_app.command("node")
 def explain_node(name: str, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Why a node is, or is not, being repaired: rules, what they read, jobs, holds."""

@@ -1,0 +1,115 @@
+"""A person's pause and resume, written to the DefenderPolicies of a cluster.
+
+Without a policy's name they go to every policy, so that nothing is left out whatever covers it.
+Only `spec.pauses` is read and written, so a policy that this version cannot read is paused too. A
+write fails if somebody wrote first, and is then made anew from what is there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from defender.pauses import Edit, Full, Scope, paused, resumed
+from kubenode.api.v1alpha1 import DefenderPolicy, default_policy
+from kubenode.api.v1alpha1.defenderpolicy import Pause
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, Conflict, NotFound
+
+TRIES = 8
+POLICIES = paths.custom(DefenderPolicy.resource.plural)
+Change = Callable[[list[Pause]], Edit]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was done to one policy. `edit` is None where nothing could be; `problem` says why."""
+
+    policy: str
+    edit: Edit | None
+    problem: str = ""
+    created: bool = False
+
+
+async def pause(
+    kube: Kube, wanted: Pause, now: datetime, policy: str | None = None
+) -> list[Written]:
+    """Pause in `policy`, or in all; where there is none `default` is made as Kube Defender would.
+
+    Raises KubeError; NotFound if `policy` is not there.
+    """
+    created = policy is None and await _ensure_one(kube)
+    done = await _each(kube, policy, lambda pauses: paused(pauses, wanted, now))
+    return [Written(w.policy, w.edit, w.problem, created) for w in done]
+
+
+async def resume(
+    kube: Kube, scope: Scope | None, now: datetime, policy: str | None = None
+) -> list[Written]:
+    """End the pauses of `scope` in `policy`, or in all; scope None: every pause. Raises KubeError.
+
+    A pause of the cluster holds for a node too: ending the node's own leaves that one.
+    """
+    return await _each(kube, policy, lambda pauses: resumed(pauses, scope, now))
+
+
+async def _ensure_one(kube: Kube) -> bool:
+    if (await kube.get(POLICIES))["items"]:
+        return False
+    try:
+        await kube.create(POLICIES, default_policy().to_dict())
+    except AlreadyExists:
+        return False  # Kube Defender made it a moment ago
+    return True
+
+
+async def _each(kube: Kube, policy: str | None, change: Change) -> list[Written]:
+    if policy is not None:
+        return [await _one(kube, await kube.get(_path(policy)), change)]
+    items = (await kube.get(POLICIES))["items"]
+    return [await _one(kube, item, change) for item in items]
+
+
+async def _one(kube: Kube, item: dict[str, Any], change: Change) -> Written:
+    name = item["metadata"]["name"]
+    for _ in range(TRIES):
+        try:
+            edit = change(pauses_of(item))
+            if edit.changes:
+                await kube.patch(_path(name), _patch(item, edit))
+            return Written(name, edit)
+        except ValidationError as error:
+            why = error.errors()[0]
+            return Written(name, None, f"spec.pauses: {why['msg']}: mend it by hand")
+        except Full as error:
+            return Written(name, None, str(error))
+        except Conflict:
+            pass
+        except NotFound:
+            return Written(name, None, "was deleted meanwhile")
+        try:
+            item = await kube.get(_path(name))
+        except NotFound:
+            return Written(name, None, "was deleted meanwhile")
+    return Written(name, None, "somebody else keeps writing it: try again")
+
+
+_pauses = TypeAdapter(list[Pause])
+
+
+def pauses_of(item: dict[str, Any]) -> list[Pause]:
+    """The pauses of a DefenderPolicy as the server sent it. Raises ValidationError."""
+    return _pauses.validate_python(item["spec"].get("pauses") or [], extra="ignore")
+
+
+def _patch(item: dict[str, Any], edit: Edit) -> dict[str, Any]:
+    written = [pause.to_dict() for pause in edit.pauses]
+    version = item["metadata"]["resourceVersion"]
+    return {"metadata": {"resourceVersion": version}, "spec": {"pauses": written}}
+
+
+def _path(name: str) -> str:
+    return paths.custom(DefenderPolicy.resource.plural, name)

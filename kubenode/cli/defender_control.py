@@ -1,0 +1,29 @@
+"""A cluster's objects in the same RiskControl that answers in production.
+
+What only a running Kube Defender knows is not in it: who waits in its queue.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from defender.control import RiskControl
+from defender.ledger import held_from
+from defender.policies import Policy
+from defender.store import LIFE
+from kubenode.cli.defender_objects import Objects
+
+
+def risk_control(
+    seen: Objects, now: datetime, policies: Sequence[Policy] | None = None
+) -> RiskControl:
+    """Under these `policies`, or the cluster's own."""
+    control = RiskControl()
+    control.govern(seen.policies if policies is None else policies, now)
+    for name, node in seen.nodes.items():
+        control.node_changed(name, node, now)
+    for permit in seen.permits:
+        control.ledger.enter(held_from(permit, LIFE.total_seconds()))
+    for job in seen.jobs:
+        control.job_changed(None, job, now)
+    control.advance(now)
+    return control

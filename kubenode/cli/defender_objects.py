@@ -1,0 +1,50 @@
+"""What Kube Defender decides by, read from a cluster once: nodes, policies, permits, jobs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from defender.jobs import Job
+from defender.policies import Policy, read_policy
+from kubenode.api.v1alpha1 import DefenderPolicy, Permit, RemedyOperationJob
+from kubenode.cli.cluster import require_crds
+from kubenode.cli.live import once
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, structs
+
+POLICIES = paths.custom(DefenderPolicy.resource.plural)
+PERMITS = paths.custom(Permit.resource.plural)
+JOBS = paths.custom(RemedyOperationJob.resource.plural)
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """`unreadable` are names of permits that cannot be read: then Kube Defender grants nothing."""
+
+    nodes: Mapping[str, Node]
+    policies: Sequence[Policy]
+    permits: Sequence[Permit]
+    jobs: Sequence[Job]
+    unreadable: Sequence[str] = ()
+
+
+async def read_objects(kube: Kube) -> Objects:
+    """Raises Refusal without our kinds, KubeError where a right is missing."""
+    await require_crds(kube)
+    nodes = Informer(kube, paths.nodes(), structs(Node))
+    policies = Informer(kube, POLICIES, read_policy)
+    permits = Informer(kube, PERMITS, Permit.from_server)
+    jobs = Informer(kube, JOBS, structs(Job))
+    informers: Sequence[Informer[Any]] = (nodes, policies, permits, jobs)
+    for informer in informers:  # an Informer would try again for ever
+        await kube.get(informer.path, query={"limit": 1})
+    await once(*informers)
+    return Objects(
+        dict(nodes.cache),
+        sorted(policies.cache.values(), key=lambda policy: policy.name),
+        list(permits.cache.values()),
+        list(jobs.cache.values()),
+        sorted(permits.broken),
+    )
