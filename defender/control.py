@@ -37,7 +37,7 @@ class RiskControl:
         self.census = Census(grace)
         self.ledger = Ledger()
         self.breakers = Breakers(self.census, self.ledger)
-        self.queue = Queue()
+        self.queue = Queue(self.census, self.ledger)
         self.displaced: int | None = 0
         self.census.govern([], fallback)
 
@@ -46,22 +46,29 @@ class RiskControl:
         self.policies = tuple(policies)
         self.census.govern(policies, self.fallback)
         self.breakers.govern([*policies, self.fallback], now)
+        self.queue.governed()
 
     def node_changed(self, name: str, node: Node | None, now: datetime) -> None:
+        before = self.census.member(name)
         if node is None:
             self.census.remove(name)
         else:
             self.census.put(node, now)
         self.breakers.node_changed(name, now)
+        self.queue.node_changed(name, before, self.census.member(name))
 
     def job_changed(self, old: Job | None, new: Job | None, now: datetime) -> None:
         self.breakers.job_changed(old, new, now)
+        self.queue.job_changed(old, new)
 
     def advance(self, now: datetime) -> bool:
         """Let time pass. Whether the state of a breaker changed."""
         self.census.advance(now)
+        changed = self.breakers.advance(now)
+        if changed:
+            self.queue.breakers_changed()
         self.queue.advance(now)
-        return self.breakers.advance(now)
+        return changed
 
     def remembered(self) -> timedelta:
         """How long released permits count: in the longest rate, and in perNode."""

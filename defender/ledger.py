@@ -10,7 +10,7 @@ The rules that keep it safe:
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -129,6 +129,8 @@ class Ledger:
     _by_node: dict[str, dict[str, Held]] = field(default_factory=dict)
     _grants: list[tuple[datetime, str, int]] = field(default_factory=list)
     """(instant, permit, place in its grants), sorted."""
+    on_freed: list[Callable[[Held], None]] = field(default_factory=list)
+    """Told of each permit that counts no longer, or for less."""
 
     def enter(self, held: Held) -> None:
         if held.name in self._all:
@@ -151,6 +153,7 @@ class Ledger:
         if not on_node:
             del self._by_node[held.node]
         self._grants = [g for g in self._grants if g[1] != name]
+        self._freed(held)
 
     def grant(self, held: Held, class_: Disruption, at: datetime) -> None:
         """A stronger class for a permit that is held."""
@@ -162,6 +165,7 @@ class Ledger:
         class_at = held.grants[-1]
         self._grants.remove((class_at[1], held.name, len(held.grants) - 1))
         held.grants.pop()
+        self._freed(held)
 
     def replace_grants(self, held: Held, grants: list[tuple[Disruption, datetime]]) -> None:
         self._grants = [g for g in self._grants if g[1] != held.name]
@@ -173,6 +177,11 @@ class Ledger:
         held.state, held.released_at = PermitState.RELEASED, at
         held.unsure, held.also, held.releasing = 0, frozenset(), False
         self._open.pop(held.name, None)
+        self._freed(held)
+
+    def _freed(self, held: Held) -> None:
+        for tell in self.on_freed:
+            tell(held)
 
     # -- reading ------------------------------------------------------------------------------
 

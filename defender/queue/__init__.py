@@ -1,0 +1,8 @@
+"""Who waits for a permit, in which order, who is called next, and when everybody looks again.
+
+Pure memory, rebuilt by those who ask. `defender.queue.calling` is left out here: it judges.
+"""
+
+from defender.queue.queue import Queue
+
+__all__ = ["Queue"]

@@ -1,0 +1,199 @@
+"""One that waits: what was asked, since when, and what its place in the queue is made of.
+
+    deadline   a planned event's time; whoever has one comes before all who have none
+    severity   then by severity
+    turn       then by rounds over the zones (defender.queue.lane), so that none starves
+    age        then the older fault; each earlier permit of the node makes it PENALTY younger
+
+Nobody starves behind a stream of those that matter more: who has waited for PATIENCE comes among
+those with a deadline, as if that moment were its own.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Ask, Reason, Verdict
+from kubenode.api.v1alpha1.noderemedier import Severity
+from kubenode.api.v1alpha1.permit import Holder
+
+PATIENCE = {
+    Severity.CRITICAL: timedelta(minutes=30),
+    Severity.WARNING: timedelta(hours=1),
+    Severity.INFO: timedelta(hours=2),
+}
+PENALTY = timedelta(minutes=10)
+MOST_PENALTIES = 6
+DUE = 0
+"""The first band: a deadline, or patience that is over."""
+BANDS = {Severity.CRITICAL: 1, Severity.WARNING: 2, Severity.INFO: 3}
+
+Key = tuple[str, str, str]
+"""Kind and uid of the holder, and the node."""
+LaneKey = tuple[str, str, str, str, bool]
+"""Reason and scope of the refusal; operation, class and inevitability of what was asked."""
+
+
+def _time(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone: write it in UTC, ending in Z")
+    return at
+
+
+def key_of(ask: Ask) -> Key:
+    return ask.holder.kind, ask.holder.uid, ask.node
+
+
+@dataclass(slots=True)
+class Entry:
+    """since          of the first refusal
+    fault_since    of the fault, where it is known
+    look_again_at  as it was told
+    failures       earlier permits of the node within a day
+    missed         it was called and did not come; whoever asks again is called again
+    """
+
+    ask: Ask
+    since: datetime
+    fault_since: datetime
+    asked_at: datetime
+    look_again_at: datetime
+    reason: Reason
+    scope: str = ""
+    message: str = ""
+    zone: str = ""
+    failures: int = 0
+    missed: bool = False
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.ask)
+
+    @property
+    def lane(self) -> LaneKey:
+        ask = self.ask
+        return self.reason, self.scope, ask.operation, ask.class_, ask.inevitable
+
+    @property
+    def due(self) -> datetime:
+        """When it comes into the first band, if it has no deadline; its place there."""
+        patient = self.since + PENALTY * self.failures + PATIENCE[self.ask.severity]
+        return patient if self.ask.deadline is None else min(patient, self.ask.deadline)
+
+    def band(self, now: datetime) -> int:
+        return DUE if self.ask.deadline or self.due <= now else BANDS[self.ask.severity]
+
+    def sort_key(self, now: datetime) -> "SortKey":
+        band = self.band(now)
+        due = self.due.timestamp() if band == DUE else 0.0
+        age = (self.fault_since + PENALTY * self.failures).timestamp()
+        return band, due, age, self.key
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for another replica."""
+        return {
+            "ask": self.ask.to_dict(),
+            "since": format_time(self.since),
+            "faultSince": format_time(self.fault_since),
+            "askedAt": format_time(self.asked_at),
+            "lookAgainAt": format_time(self.look_again_at),
+            "reason": str(self.reason),
+            "scope": self.scope,
+            "message": self.message,
+            "zone": self.zone,
+            "failures": self.failures,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Entry":
+        """Raises ValueError or KeyError for data that is no entry."""
+        return cls(
+            ask=Ask.model_validate(data["ask"]),
+            since=_time(data["since"]),
+            fault_since=_time(data["faultSince"]),
+            asked_at=_time(data["askedAt"]),
+            look_again_at=_time(data["lookAgainAt"]),
+            reason=Reason(data["reason"]),
+            scope=str(data["scope"]),
+            message=str(data["message"]),
+            zone=str(data["zone"]),
+            failures=min(int(data["failures"]), MOST_PENALTIES),
+        )
+
+    def refused(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
+        """It asked, again or for the first time."""
+        self.ask, self.asked_at, self.missed = ask, now, False
+        self.reason, self.scope, self.message = verdict.reason, verdict.scope, verdict.message
+
+
+SortKey = tuple[int, float, float, Key]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one stands in the queue, for people: never written to a job.
+
+    place   1 for the next in line of those who wait for the same
+    called  a slot is kept for it at the moment
+    """
+
+    holder: Holder
+    node: str
+    operation: str
+    class_: str
+    severity: str
+    fault_class: str
+    place: int
+    ahead: int
+    reason: Reason
+    scope: str
+    message: str
+    since: datetime
+    fault_since: datetime
+    deadline: datetime | None
+    look_again_at: datetime
+    called: bool
+
+    @classmethod
+    def of(cls, entry: Entry, ahead: int, *, called: bool) -> "Place":
+        ask = entry.ask
+        return cls(
+            holder=ask.holder,
+            node=ask.node,
+            operation=ask.operation,
+            class_=ask.class_,
+            severity=ask.severity,
+            fault_class=ask.fault_class,
+            place=ahead + 1,
+            ahead=ahead,
+            reason=entry.reason,
+            scope=entry.scope,
+            message=entry.message,
+            since=entry.since,
+            fault_since=entry.fault_since,
+            deadline=ask.deadline,
+            look_again_at=entry.look_again_at,
+            called=called,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "holder": self.holder.to_dict(),
+            "node": self.node,
+            "operation": self.operation,
+            "class": self.class_,
+            "severity": self.severity,
+            "faultClass": self.fault_class,
+            "place": self.place,
+            "ahead": self.ahead,
+            "reason": str(self.reason),
+            "scope": self.scope,
+            "message": self.message,
+            "since": format_time(self.since),
+            "faultSince": format_time(self.fault_since),
+            "deadline": format_time(self.deadline) if self.deadline else None,
+            "lookAgainAt": format_time(self.look_again_at),
+            "called": self.called,
+        }

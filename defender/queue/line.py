@@ -1,0 +1,132 @@
+"""Who waits, in order: entries in lanes, a lane for each thing that is waited for."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from heapq import heapify, heappop, heappush
+
+from defender.queue.entry import DUE, Entry, Key, LaneKey, Place, SortKey
+from defender.queue.lane import Lane, Rank, Turns
+
+MOST_WAITING = 20_000
+
+
+class Line:
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self._entries: dict[Key, Entry] = {}
+        self._sorted: dict[Key, tuple[LaneKey, SortKey]] = {}
+        self._lanes: dict[LaneKey, Lane] = {}
+        self._of_scope: dict[str, set[LaneKey]] = {}
+        self._patient: list[tuple[datetime, Key]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    @property
+    def full(self) -> bool:
+        return len(self._entries) >= MOST_WAITING
+
+    def get(self, key: Key) -> Entry | None:
+        return self._entries.get(key)
+
+    def put(self, entry: Entry, now: datetime) -> Lane:
+        """Where it belongs by now: another lane than before, another band."""
+        key, wanted = entry.key, (entry.lane, entry.sort_key(now))
+        self._entries[key] = entry
+        if self._sorted.get(key) == wanted:
+            return self._lanes[entry.lane]
+        self._take_out(entry)
+        lane_key, sort_key = wanted
+        lane = self._lanes.get(lane_key)
+        if lane is None:
+            lane = self._lanes[lane_key] = Lane()
+            self._of_scope.setdefault(entry.scope, set()).add(lane_key)
+        lane.add(entry.zone, sort_key)
+        self._sorted[key] = wanted
+        if sort_key[0] != DUE:
+            self._wait_for_patience(entry)
+        return lane
+
+    def forget(self, key: Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._take_out(entry)
+
+    def _take_out(self, entry: Entry) -> None:
+        place = self._sorted.pop(entry.key, None)
+        if place is None:
+            return
+        lane_key, sort_key = place
+        lane = self._lanes[lane_key]
+        lane.remove(entry.zone, sort_key)
+        if len(lane):
+            return
+        del self._lanes[lane_key]
+        lanes = self._of_scope[lane_key[1]]
+        lanes.discard(lane_key)
+        if not lanes:
+            del self._of_scope[lane_key[1]]
+
+    def _wait_for_patience(self, entry: Entry) -> None:
+        heappush(self._patient, (entry.due, entry.key))
+        if len(self._patient) > 4 * MOST_WAITING:
+            self._patient = [(each.due, each.key) for each in self]
+            heapify(self._patient)
+
+    def advance(self, now: datetime) -> None:
+        """Whose patience is over comes into the first band."""
+        while self._patient and self._patient[0][0] <= now:
+            entry = self._entries.get(heappop(self._patient)[1])
+            if entry is not None:
+                self.put(entry, now)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def lane(self, key: LaneKey) -> Lane | None:
+        return self._lanes.get(key)
+
+    @property
+    def lanes(self) -> Iterable[LaneKey]:
+        return self._lanes.keys()
+
+    def lanes_of(self, scope: str) -> Iterable[LaneKey]:
+        return self._of_scope.get(scope, ())
+
+    def first(
+        self, lane_keys: Iterable[LaneKey], may: Callable[[Key], bool]
+    ) -> tuple[Entry | None, list[LaneKey]]:
+        """The best placed of some lanes that may be called; and the lanes without any."""
+        best: Rank | None = None
+        empty: list[LaneKey] = []
+        for lane_key in lane_keys:
+            lane = self._lanes.get(lane_key)
+            rank = lane.first(self.turns, may) if lane is not None else None
+            if rank is None:
+                empty.append(lane_key)
+            elif best is None or rank < best:
+                best = rank
+        return (None if best is None else self._entries[best[3]]), empty
+
+    def ahead(self, entry: Entry) -> int:
+        """How many of its lane come before it."""
+        lane_key, sort_key = self._sorted[entry.key]
+        return self._lanes[lane_key].ahead(entry.zone, sort_key, self.turns)
+
+    def place(self, entry: Entry, *, called: bool) -> Place:
+        return Place.of(entry, self.ahead(entry), called=called)
+
+    def in_order(self) -> list[Entry]:
+        """Everybody, by rank over all lanes."""
+        ranked = (rank for lane in self._lanes.values() for rank in lane.ranked(self.turns))
+        return [self._entries[rank[3]] for rank in sorted(ranked)]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many wait, by reason and scope."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (reason, scope, *_), lane in self._lanes.items():
+            found[reason, scope] += len(lane)
+        return dict(found)

@@ -1,0 +1,317 @@
+"""What the verdict asks of those who wait, what they are told, and what may free a slot for them.
+
+A refused holder that asks again keeps its place; one that stops asking loses it. When a slot may
+have become free, `defender.queue.calling` calls the next in line: for a short grace a slot is then
+kept from whoever is not better placed (`calls`). Nobody else is in anybody's way.
+
+Order is not safety: what the queue forgets costs places, never a limit.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+from typing import Any
+from zlib import crc32
+
+from defender.census import Census, Health, Member
+from defender.jobs import Job
+from defender.ledger import JOB, Held, Ledger
+from defender.limits.case import Case, Refusal
+from defender.queue.calls import Calls
+from defender.queue.entry import DUE, MOST_PENALTIES, Entry, Key, LaneKey, Place, key_of
+from defender.queue.line import MOST_WAITING, Line
+from defender.queue.room import rooms, takes
+from kubenode.api.v1alpha1 import Ask, Reason, Verdict
+from kubenode.api.v1alpha1.permit import Holder
+
+LOST = timedelta(minutes=2)
+"""Past the time to look again: then nobody asks for it any more."""
+NEXT = 8
+"""As many of those next in line look again early, should a call not reach them."""
+LONGEST = timedelta(minutes=5)
+ROUND = timedelta(seconds=15)
+"""In which NEXT of them look again, where nothing is known of how fast slots become free."""
+ZONE = "topology.kubernetes.io/zone"
+NOT_WAITING = (Reason.UNKNOWN, Reason.STALE_DATA, Reason.STORE_UNAVAILABLE)
+"""The asker is wrong, or Kube Defender is blind: no slot will be called out for it."""
+
+
+class Queue:
+    """listening  whether anybody hears calls; else no slot is kept for anyone"""
+
+    def __init__(self, census: Census, ledger: Ledger) -> None:
+        self.listening = False
+        self.line = Line()
+        self.calls = Calls()
+        self._census, self._ledger = census, ledger
+        self._fresh: set[LaneKey] = set()
+        """Lanes of which the first may be allowed by now."""
+        self._retry: list[tuple[datetime, LaneKey]] = []
+        self._lost: list[tuple[datetime, Key]] = []
+        self._faults: dict[str, tuple[str, datetime]] = {}
+        ledger.on_freed.append(self.freed)
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    # -- asked by the verdict -----------------------------------------------------------------
+
+    def refuse(self, case: Case) -> Refusal | None:
+        """Why others come first, None if none does. Asked when every limit would allow the act."""
+        claims = [entry for entry in self._called() if not self._gives_way(entry, case)]
+        if not claims:
+            return None
+        for room in rooms(case):
+            kept = sum(takes(entry.ask, case, room) for entry in claims)
+            if kept and room.left <= kept:
+                return Refusal(
+                    room.reason,
+                    f"{case.where(room.scope)}: what is free is kept for others who wait",
+                    case.later(),
+                    room.scope,
+                    room.limit - room.left + kept,
+                    room.limit,
+                )
+        return None
+
+    def _called(self) -> list[Entry]:
+        found = (self.line.get(key) for key in self.calls)
+        return [entry for entry in found if entry is not None]
+
+    def _gives_way(self, claim: Entry, case: Case) -> bool:
+        """Whether the one that was called is the asker, or one that the asker comes before."""
+        key, now = key_of(case.ask), case.now
+        if claim.key == key:
+            return True
+        mine = self.line.get(key) or self._entry(case.ask, now)
+        bands = mine.band(now), claim.band(now)
+        return bands[0] < bands[1] or (bands == (DUE, DUE) and mine.due < claim.due)
+
+    # -- told of every answer -----------------------------------------------------------------
+
+    def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> Verdict:
+        """The answer, with the time to ask again that suits the asker's place."""
+        if ask.dry_run:
+            return verdict
+        key = key_of(ask)
+        self.calls.came(key)
+        entry = self.line.get(key)
+        if verdict.allowed or verdict.reason in NOT_WAITING:
+            if verdict.allowed and not verdict.permit:
+                self._served(ask, entry, now)
+            self.forget(key)
+            return verdict
+        if entry is None and self.line.full:
+            return verdict
+        entry = entry or self._entry(ask, now)
+        later = verdict.look_again_at or now + ROUND
+        entry.refused(ask, verdict, now)
+        self._put(entry, later, now)
+        entry.look_again_at = self._spread(entry, later, now)
+        self._expect(entry)
+        return verdict.model_copy(update={"look_again_at": entry.look_again_at})
+
+    def _entry(self, ask: Ask, now: datetime) -> Entry:
+        fault = self._faults.get(ask.holder.name) if ask.holder.kind == JOB else None
+        known = fault is not None and fault[0] == ask.holder.uid
+        day = now - timedelta(days=1)
+        before = [h for h in self._ledger.on_node(ask.node) if not h.open and h.granted_at > day]
+        return Entry(
+            ask=ask,
+            since=now,
+            fault_since=min(now, fault[1]) if known and fault is not None else now,
+            asked_at=now,
+            look_again_at=now,
+            reason=Reason.UNKNOWN,
+            zone=self._zone(ask.node),
+            failures=min(len(before), MOST_PENALTIES),
+        )
+
+    def _zone(self, node: str) -> str:
+        member = self._census.member(node)
+        return member.labels.get(ZONE, "") if member is not None else ""
+
+    def _served(self, ask: Ask, entry: Entry | None, now: datetime) -> None:
+        self.line.turns.served(self._zone(ask.node))
+        lane = self.line.lane(entry.lane) if entry is not None else None
+        if lane is not None:
+            lane.served(now)
+
+    def _put(self, entry: Entry, retry_at: datetime, now: datetime) -> None:
+        lane = self.line.put(entry, now)
+        if lane.retry_at is None or retry_at < lane.retry_at:
+            self._retry_at(entry.lane, retry_at)
+
+    def _spread(self, entry: Entry, later: datetime, now: datetime) -> datetime:
+        """The next in line come soon, those behind them when their slot is to be expected."""
+        place = self.line.ahead(entry)
+        if place < NEXT:
+            return later
+        lane = self.line.lane(entry.lane)
+        each = lane.interval if lane is not None else None
+        extra = ROUND * (place / NEXT) if each is None else timedelta(seconds=each) * place
+        seed = f"{entry.ask.holder.uid} {now.timestamp():.0f}"
+        part = crc32(seed.encode()) % 1000 / 1000
+        return later + min(extra, LONGEST) * (0.5 + part)
+
+    def _expect(self, entry: Entry) -> None:
+        heappush(self._lost, (entry.look_again_at + LOST, entry.key))
+        if len(self._lost) > 16 * MOST_WAITING:
+            self._lost = [(each.look_again_at + LOST, each.key) for each in self.line]
+            heapify(self._lost)
+
+    def forget(self, key: Key) -> None:
+        self.line.forget(key)
+        self.calls.gone(key)
+
+    # -- what may free a slot -----------------------------------------------------------------
+
+    def freed(self, held: Held) -> None:
+        """A permit counts no longer."""
+        self._look_at(f"node={held.node}")
+        if held.scopes is None:
+            self._fresh.update(self.line.lanes)
+        for scope in held.scopes or ():
+            self._look_at(scope.rpartition(":")[2])  # as `recorded` writes it, without the policy
+
+    def node_changed(self, name: str, old: Member | None, new: Member | None) -> None:
+        """The census counts `new` now. A node that became healthy, or is gone, makes room."""
+        self._look_at(f"node={name}")
+        healthy = new is not None and new.health is Health.HEALTHY
+        if new is None or (healthy and (old is None or old.health is not Health.HEALTHY)):
+            self._look_at_reasons(Reason.MIN_HEALTHY, Reason.DISPLACED_PODS)
+
+    def governed(self) -> None:
+        """Policies changed: anything may be allowed now."""
+        self._fresh.update(self.line.lanes)
+
+    def breakers_changed(self) -> None:
+        self._look_at_reasons(Reason.BREAKER_OPEN, Reason.COMMON_CAUSE)
+
+    def job_changed(self, old: Job | None, new: Job | None) -> None:
+        """How old the fault is; a job that is over waits no longer."""
+        job = new or old
+        if job is None:
+            return
+        name, uid = job.metadata.name, job.metadata.uid
+        if new is not None and new.open and new.acts:
+            since = new.spec.trigger.first_true or new.metadata.creation_timestamp
+            if since is not None:
+                self._faults[name] = (uid, since)
+            return
+        if self._faults.get(name, ("",))[0] == uid:
+            del self._faults[name]
+        self.forget((JOB, uid, job.spec.node_name))
+
+    def listen(self) -> None:
+        """Somebody hears calls from now on."""
+        self.listening = True
+        self.calls.heard()
+        self._fresh.update(self.line.lanes)
+
+    def _look_at(self, scope: str) -> None:
+        self._fresh.update(self.line.lanes_of(scope))
+
+    def _look_at_reasons(self, *reasons: Reason) -> None:
+        self._fresh.update(lane for lane in self.line.lanes if lane[0] in reasons)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def advance(self, now: datetime) -> None:
+        """Let time pass: who stopped asking is forgotten, who was called and did not come waits."""
+        self.line.advance(now)
+        while self._lost and self._lost[0][0] <= now:
+            entry = self.line.get(heappop(self._lost)[1])
+            if entry is not None and entry.look_again_at + LOST <= now:
+                self.forget(entry.key)
+        while self._retry and self._retry[0][0] <= now:
+            lane_key = heappop(self._retry)[1]
+            lane = self.line.lane(lane_key)
+            if lane is not None and lane.retry_at is not None and lane.retry_at <= now:
+                self._fresh.add(lane_key)
+        for key in self.calls.over(now):
+            entry = self.line.get(key)
+            if entry is not None:
+                entry.missed = True
+                self._fresh.update(self.line.lanes)  # the slot kept for it is anybody's
+
+    def next_at(self) -> datetime | None:
+        """When somebody may have to be called without other news."""
+        times = [self._retry[0][0]] if self._retry else []
+        over = self.calls.next_at()
+        return min([*times, over] if over is not None else times, default=None)
+
+    # -- calling: for defender.queue.calling --------------------------------------------------
+
+    @property
+    def news(self) -> bool:
+        """Whether somebody may be called."""
+        return self.listening and bool(self._fresh)
+
+    def first(self, now: datetime) -> Entry | None:
+        """The best placed of all that may be allowed by now and can be called."""
+
+        def may(key: Key) -> bool:
+            entry = self.line.get(key)
+            return entry is not None and self.calls.can_call(entry, now)
+
+        entry, nobody = self.line.first(self._fresh, may)
+        for lane_key in nobody:
+            self._retry_at(lane_key, now + ROUND)
+        return entry
+
+    def blocked(self, entry: Entry, verdict: Verdict, now: datetime) -> None:
+        """It was judged, and may not go: its lane waits, or it waits in another one by now."""
+        before = entry.lane
+        entry.reason, entry.scope, entry.message = verdict.reason, verdict.scope, verdict.message
+        later = verdict.look_again_at or now + ROUND
+        if entry.lane == before:
+            self._retry_at(before, later)
+        else:
+            self._put(entry, later, now)
+
+    def _retry_at(self, lane_key: LaneKey, at: datetime) -> None:
+        """The first of a lane may not go yet."""
+        self._fresh.discard(lane_key)
+        lane = self.line.lane(lane_key)
+        if lane is not None:
+            lane.retry_at = at
+            heappush(self._retry, (at, lane_key))
+
+    # -- people, and other replicas -----------------------------------------------------------
+
+    def position(self, holder: Holder, node: str) -> Place | None:
+        """Where a holder waits among those who wait for the same; None if it does not wait."""
+        entry = self.line.get((holder.kind, holder.uid, node))
+        return None if entry is None else self.line.place(entry, called=entry.key in self.calls)
+
+    def waiting(self, limit: int = MOST_WAITING) -> list[Place]:
+        """Everybody in order."""
+        found = self.line.in_order()[:limit]
+        return [self.line.place(entry, called=entry.key in self.calls) for entry in found]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many wait, by reason and scope."""
+        return self.line.counts()
+
+    def export(self) -> list[dict[str, Any]]:
+        """Everybody as plain data."""
+        return [entry.to_dict() for entry in self.line]
+
+    def adopt(self, entries: Iterable[dict[str, Any]], now: datetime) -> None:
+        """Take over who waits at another replica; of two words on one holder the newer counts.
+
+        Raises ValueError or KeyError for data that is no entry.
+        """
+        for data in entries:
+            entry = Entry.from_dict(data)
+            mine = self.line.get(entry.key)
+            if entry.look_again_at + LOST <= now or (mine is None and self.line.full):
+                continue
+            if mine is not None:
+                if mine.asked_at >= entry.asked_at:
+                    continue
+                entry.since = min(entry.since, mine.since)
+                self.forget(entry.key)
+            self._put(entry, entry.look_again_at, now)
+            self._expect(entry)
