@@ -1,0 +1,139 @@
+"""What Kube Defender was asked lately, and what it answered: for `kubenode defender simulate`.
+
+A holder that is refused asks again and again; that is one request, from its first ask until it has
+its permit, with how often and why it was refused on the way. In memory and bounded: the oldest go
+first, and `dropped` says how many did.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from heapq import nsmallest
+
+from pydantic import StrictInt
+
+from kubenode.api.base import Model
+from kubenode.api.meta import Time
+from kubenode.api.v1alpha1 import Ask, Reason, Verdict
+
+MOST = 10_000
+"""Some 1.5 KB each."""
+KEPT = timedelta(hours=24)
+PAGE = 1000
+Key = tuple[str, str, str, str]
+
+
+@dataclass(slots=True)
+class Request:
+    """ask      as it was put last
+    held     how many asks were refused, by reason
+    granted  when the permit was given; None: not yet
+    """
+
+    ask: Ask
+    first: datetime
+    last: datetime
+    count: int
+    verdict: Verdict
+    held: Counter[Reason] = field(default_factory=Counter)
+    granted: datetime | None = None
+
+
+class PastRequest(Model):
+    """One request as it is shown."""
+
+    ask: Ask
+    first_asked: Time
+    last_asked: Time
+    count: StrictInt
+    """How often it was asked."""
+    held: dict[Reason, StrictInt]
+    """How many of the asks were refused, by reason."""
+    granted_at: Time | None = None
+    verdict: Verdict
+    """The last answer."""
+
+
+class RequestsPage(Model):
+    """Requests in order of their last ask."""
+
+    began: Time
+    """Nothing before is known: Kube Defender started then."""
+    dropped: StrictInt
+    """Requests that were forgotten because there were too many."""
+    requests: list[PastRequest]
+
+
+class Requests:
+    """Told of every answer by `answered`."""
+
+    def __init__(self, began: datetime, most: int = MOST, kept: timedelta = KEPT) -> None:
+        self.began, self.dropped = began, 0
+        self._most, self._kept = most, kept
+        self._going: OrderedDict[Key, Request] = OrderedDict()
+        """Least lately asked first."""
+        self._over: OrderedDict[tuple[Key, datetime], Request] = OrderedDict()
+
+    def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
+        """Dry runs take nothing and are no requests."""
+        if ask.dry_run:
+            return
+        key = (ask.holder.uid, ask.node, ask.class_.value, ask.operation.value)
+        request = self._going.get(key)
+        if request is not None and _is_over(request, verdict):
+            self._over[key, request.first] = self._going.pop(key)
+            request = None
+        if request is None:
+            request = self._going[key] = Request(ask, now, now, 0, verdict)
+        self._going.move_to_end(key)
+        request.ask, request.last, request.verdict = ask, now, verdict
+        request.count += 1
+        if not verdict.allowed:
+            request.held[verdict.reason] += 1
+        elif request.granted is None:
+            request.granted = now
+        self.prune(now)
+
+    def prune(self, now: datetime) -> None:
+        """Forget what is too old, and the oldest of what is too much."""
+        while self._over and next(iter(self._over.values())).last < now - self._kept:
+            self._over.popitem(last=False)
+        while self._going and next(iter(self._going.values())).last < now - self._kept:
+            self._going.popitem(last=False)
+        while len(self) > self._most:
+            self.dropped += 1
+            if self._over:
+                self._over.popitem(last=False)
+            else:
+                self._going.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._over) + len(self._going)
+
+    def page(self, since: datetime | None = None, limit: int = PAGE) -> RequestsPage:
+        """The first `limit` of those asked since then; the body of `GET /v1/requests`.
+
+        The next page is `since` the last `lastAsked`; what is on both pages is the same request.
+        """
+        kept = [*self._over.values(), *self._going.values()]
+        found = [r for r in kept if since is None or r.last >= since]
+        found = nsmallest(min(limit, PAGE), found, key=lambda r: (r.last, r.ask.node))
+        shown = [_shown(request) for request in found]
+        return RequestsPage(began=self.began, dropped=self.dropped, requests=shown)
+
+
+def _shown(request: Request) -> PastRequest:
+    return PastRequest(
+        ask=request.ask,
+        first_asked=request.first,
+        last_asked=request.last,
+        count=request.count,
+        held=dict(request.held),
+        granted_at=request.granted,
+        verdict=request.verdict,
+    )
+
+
+def _is_over(request: Request, verdict: Verdict) -> bool:
+    """Whether it had its permit, and the new answer is about another one."""
+    return request.granted is not None and verdict.permit != request.verdict.permit
