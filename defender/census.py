@@ -283,6 +283,10 @@ class Census:
     def in_the_dark(self, member: Member, policy: str) -> bool:
         return any(in_scope(scope, member.labels) for scope in self._dark.get(policy, ()))
 
+    def groups(self) -> list[Group]:
+        """Those that have nodes."""
+        return list(self._tallies)
+
     def belongs(self, name: str, group: Group) -> bool:
         place = self._places.get(name)
         return place is not None and group in place.groups
