@@ -13,6 +13,7 @@ Recovery never asks: uncordoning, cancelling and giving back need no permit.
 """
 
 import logging
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,6 +33,7 @@ from defender.reporter import Reporter
 from defender.store import LIFE, PERMITS, NotWritten, PermitStore
 from defender.turns import Turns
 from defender.verdict import granted, judge, scopes_of
+from defender.waking import Waker
 from kubenode.api.v1alpha1 import (
     Ask,
     DefenderPolicy,
@@ -40,7 +42,7 @@ from kubenode.api.v1alpha1 import (
     RemedyOperationJob,
     Verdict,
 )
-from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.api.v1alpha1.permit import Holder, PermitState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence, LeaseLost
 from kubenode.runtime.kube import paths
@@ -96,6 +98,7 @@ class Defender:
         self.census, self.ledger = self.control.census, self.control.ledger
         self.store = PermitStore(kube, clock, self.ledger, self.settings.life)
         self._turns = Turns()
+        self.waker = Waker(self.control, clock, lambda: not self._why_blind())
         self.nodes: Informer[Node] = informer(
             kube, paths.nodes(), structs(Node), clock=clock, name="nodes of defender"
         )
@@ -146,7 +149,7 @@ class Defender:
     @property
     def parts(self) -> list[Part]:
         """What grants and keeps: to be started once the lease is held."""
-        return [self]
+        return [self, self.waker]
 
     async def run(self) -> None:
         """Load the record, then keep it, until cancelled. Nothing is granted before and after."""
@@ -218,6 +221,7 @@ class Defender:
             return self._no(Reason.STALE_DATA, f"node {ask.node} cannot be read")
         now = self._clock.now()
         self.control.advance(now)
+        self.waker.call(now)
         verdict = self.control.queue.answered(ask, judge(ask, self.control, now), now)
         if ask.dry_run:
             return verdict.model_copy(update={"permit": ""})
@@ -295,6 +299,10 @@ class Defender:
             except NotWritten as error:
                 self.metrics.unclear.inc()
                 raise DefenderUnreachable(f"the release could not be written: {error}") from error
+
+    def wakes(self) -> AsyncIterator[Holder]:
+        """Holders for whom a slot is free and kept for a moment: they shall ask now."""
+        return self.waker.wakes()
 
     # -- saying no ----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ kept from whoever is not better placed (`calls`). Nobody else is in anybody's wa
 Order is not safety: what the queue forgets costs places, never a limit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -37,10 +37,13 @@ NOT_WAITING = (Reason.UNKNOWN, Reason.STALE_DATA, Reason.STORE_UNAVAILABLE)
 
 
 class Queue:
-    """listening  whether anybody hears calls; else no slot is kept for anyone"""
+    """listening  whether anybody hears calls; else no slot is kept for anyone
+    on_news    told when somebody may have to be called
+    """
 
     def __init__(self, census: Census, ledger: Ledger) -> None:
         self.listening = False
+        self.on_news: Callable[[], None] = lambda: None
         self.line = Line()
         self.calls = Calls()
         self._census, self._ledger = census, ledger
@@ -170,7 +173,7 @@ class Queue:
         """A permit counts no longer."""
         self._look_at(f"node={held.node}")
         if held.scopes is None:
-            self._fresh.update(self.line.lanes)
+            self._look_at_lanes(self.line.lanes)
         for scope in held.scopes or ():
             self._look_at(scope.rpartition(":")[2])  # as `recorded` writes it, without the policy
 
@@ -183,7 +186,7 @@ class Queue:
 
     def governed(self) -> None:
         """Policies changed: anything may be allowed now."""
-        self._fresh.update(self.line.lanes)
+        self._look_at_lanes(self.line.lanes)
 
     def breakers_changed(self) -> None:
         self._look_at_reasons(Reason.BREAKER_OPEN, Reason.COMMON_CAUSE)
@@ -203,17 +206,23 @@ class Queue:
             del self._faults[name]
         self.forget((JOB, uid, job.spec.node_name))
 
-    def listen(self) -> None:
-        """Somebody hears calls from now on."""
-        self.listening = True
-        self.calls.heard()
-        self._fresh.update(self.line.lanes)
+    def listen(self, heard: bool) -> None:
+        """Whether anybody hears calls from now on."""
+        self.listening = heard
+        if heard:
+            self.calls.heard()
+            self._look_at_lanes(self.line.lanes)
 
     def _look_at(self, scope: str) -> None:
-        self._fresh.update(self.line.lanes_of(scope))
+        self._look_at_lanes(self.line.lanes_of(scope))
 
     def _look_at_reasons(self, *reasons: Reason) -> None:
-        self._fresh.update(lane for lane in self.line.lanes if lane[0] in reasons)
+        self._look_at_lanes([lane for lane in self.line.lanes if lane[0] in reasons])
+
+    def _look_at_lanes(self, lanes: Iterable[LaneKey]) -> None:
+        self._fresh.update(lanes)
+        if self.news:
+            self.on_news()
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -228,12 +237,12 @@ class Queue:
             lane_key = heappop(self._retry)[1]
             lane = self.line.lane(lane_key)
             if lane is not None and lane.retry_at is not None and lane.retry_at <= now:
-                self._fresh.add(lane_key)
+                self._look_at_lanes([lane_key])
         for key in self.calls.over(now):
             entry = self.line.get(key)
             if entry is not None:
                 entry.missed = True
-                self._fresh.update(self.line.lanes)  # the slot kept for it is anybody's
+                self._look_at_lanes(self.line.lanes)  # the slot kept for it is anybody's
 
     def next_at(self) -> datetime | None:
         """When somebody may have to be called without other news."""
