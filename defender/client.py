@@ -9,17 +9,29 @@ Both keep the same promises:
   permit; a stronger class upgrades it; releasing what is released, or gone, is done.
 """
 
-import json
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
+from urllib.parse import quote
 
-import aiohttp
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from kubenode.api.v1alpha1 import Ask, Verdict
+from defender.answers import Breakers, Explanation, Preview, Queue, Status
+from defender.connection import ClientTls, Connection, Unanswered
+from defender.requests import RequestsPage
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Ask, Reason, Verdict
+from kubenode.api.v1alpha1.permit import Holder
 
 LONGEST_ANSWER = 2**16
 """Bytes. A verdict has under 2 KiB; more is not from Kube Defender."""
+LONGEST_PAGE = 2**26
+"""Bytes of what people read: 1000 requests, or 10,000 permits."""
+
+M = TypeVar("M", bound=BaseModel)
+
+__all__ = ["ClientTls", "DefenderUnreachable", "HttpPermits", "Permits"]
 
 
 class DefenderUnreachable(Exception):
@@ -58,78 +70,113 @@ class Permits(Protocol):
         """Give `permit` back. Done when this returns; released or unknown ones are done already."""
         ...
 
+    def wakes(self) -> AsyncIterator[Holder]:
+        """Holders that are next in line, endless: one of ours asks now instead of later.
+
+        What is lost of it costs time, nothing else.
+        """
+        ...
+
 
 class HttpPermits:
-    """Permits of a Kube Defender in another process.
+    """Permits of a Kube Defender in another process, and what else it tells.
 
-    url         `http://HOST:PORT` of `kubenode run defender`
-    token_file  its bearer token, read again for each request, so that it can be rotated
+    urls        `http://HOST:PORT` or `https://...` of its replicas; the next one is tried when one
+                cannot be reached or does not lead
+    token_file  our bearer token, read again for each request, so that it can be rotated
     timeout     seconds for one whole call; short, since the caller holds a worker meanwhile
+    tls         whom to trust, and who we are, for https
     """
 
     def __init__(
-        self, url: str, token_file: str | Path | None = None, *, timeout: float = 5
+        self,
+        urls: str | Sequence[str],
+        token_file: str | Path | None = None,
+        *,
+        timeout: float = 5,
+        tls: ClientTls | None = None,
     ) -> None:
-        self._url = url.rstrip("/")
-        self._token_file = Path(token_file) if token_file is not None else None
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
-        self._session: aiohttp.ClientSession | None = None
+        self._connection = Connection(urls, token_file, timeout=timeout, tls=tls)
 
     async def ask(self, ask: Ask) -> Verdict:
-        return _verdict(await self._call("POST", "/v1/permits", ask.to_dict()))
+        return await self._verdict("POST", "/v1/permits", ask)
 
     async def check(self, permit: str, seconds_needed: float) -> Verdict:
-        path = f"/v1/permits/{permit}?secondsNeeded={seconds_needed:g}"
-        return _verdict(await self._call("GET", path))
+        path = f"/v1/permits/{_part(permit)}?secondsNeeded={seconds_needed:g}"
+        return await self._verdict("GET", path)
 
     async def renew(self, permit: str) -> Verdict:
-        return _verdict(await self._call("POST", f"/v1/permits/{permit}/renew"))
+        return await self._verdict("POST", f"/v1/permits/{_part(permit)}/renew")
 
     async def release(self, permit: str) -> None:
-        await self._call("POST", f"/v1/permits/{permit}/release")
+        await self._call("POST", f"/v1/permits/{_part(permit)}/release")
+
+    async def wakes(self) -> AsyncIterator[Holder]:
+        """Connects again by itself, so it raises nothing and never ends."""
+        async for data in self._connection.events("/v1/wakes"):
+            try:
+                yield Holder.model_validate_json(data, extra="ignore")
+            except ValidationError:
+                continue  # of a newer version than ours: what is lost costs time alone
+
+    # -- for people ---------------------------------------------------------------------------
+
+    async def status(self) -> Status:
+        return await self._read(Status, "/v1/status")
+
+    async def explain(self, node: str) -> Explanation:
+        return await self._read(Explanation, f"/v1/nodes/{_part(node)}/explain")
+
+    async def preview(self, node: str) -> Preview:
+        return await self._read(Preview, f"/v1/nodes/{_part(node)}/preview")
+
+    async def queue(self) -> Queue:
+        return await self._read(Queue, "/v1/queue")
+
+    async def breakers(self) -> Breakers:
+        return await self._read(Breakers, "/v1/breakers")
+
+    async def requests(self, since: datetime | None = None, limit: int = 1000) -> RequestsPage:
+        """What was asked since an instant, in order of the last ask; at most 1000."""
+        after = f"&since={quote(format_time(since))}" if since is not None else ""
+        return await self._read(RequestsPage, f"/v1/requests?limit={limit}{after}")
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._connection.close()
 
-    async def _call(self, method: str, path: str, body: Any = None) -> bytes:
-        """The body of a 2xx answer. Raises DefenderUnreachable for everything else."""
-        tried = f"{method} {self._url}{path.partition('?')[0]}"
-        if self._session is None:
-            self._session = aiohttp.ClientSession()
+    # -- calls --------------------------------------------------------------------------------
+
+    async def _verdict(self, method: str, path: str, body: Ask | None = None) -> Verdict:
+        """The first replica that can say; else what the last one said."""
+        verdict: Verdict | None = None
+        for _ in range(len(self._connection)):
+            verdict = _model(Verdict, await self._call(method, path, body))
+            if verdict.reason is not Reason.STORE_UNAVAILABLE:
+                break
+            self._connection.turn_to_next()
+        assert verdict is not None
+        return verdict
+
+    async def _read(self, model: type[M], path: str) -> M:
+        return _model(model, await self._call("GET", path, longest=LONGEST_PAGE))
+
+    async def _call(
+        self, method: str, path: str, body: Ask | None = None, longest: int = LONGEST_ANSWER
+    ) -> bytes:
         try:
-            async with self._session.request(
-                method,
-                self._url + path,
-                json=body,
-                headers=self._headers(),
-                timeout=self._timeout,
-                allow_redirects=False,
-            ) as answer:
-                raw = await answer.content.read(LONGEST_ANSWER)
-                if answer.status // 100 == 2:
-                    return raw
-                raise DefenderUnreachable(f"{tried}: {answer.status} {_why(raw)}")
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise DefenderUnreachable(f"{tried}: {error or type(error).__name__}") from error
-
-    def _headers(self) -> dict[str, str]:
-        if self._token_file is None:
-            return {}
-        return {"Authorization": f"Bearer {self._token_file.read_text().strip()}"}
+            given = None if body is None else body.to_dict()
+            return await self._connection.call(method, path, given, longest)
+        except Unanswered as error:
+            raise DefenderUnreachable(str(error)) from error
 
 
-def _verdict(raw: bytes) -> Verdict:
+def _part(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _model(model: type[M], raw: bytes) -> M:
     try:
-        return Verdict.model_validate_json(raw, extra="ignore")
+        return model.model_validate_json(raw, extra="ignore")
     except ValidationError as error:
-        raise DefenderUnreachable(f"Kube Defender's answer is no verdict: {error}") from error
-
-
-def _why(raw: bytes) -> str:
-    """The server's own sentence, or what it sent instead, cut to a line."""
-    try:
-        return str(json.loads(raw)["message"])
-    except (ValueError, KeyError, TypeError):
-        return raw.decode(errors="replace")[:200]
+        what = "verdict" if model is Verdict else model.__name__
+        raise DefenderUnreachable(f"Kube Defender's answer is no {what}: {error}") from error

@@ -9,12 +9,16 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 from pydantic import Field
 
+from defender.auth.gate import Gate, GateSettings
 from defender.client import HttpPermits, Permits
+from defender.http.app import create_app
+from defender.http.shown import ShownService
 from defender.server import DefenderServer
 from defender.service import Defender
 from kubenode.api.share import PATTERN as SHARE
@@ -217,12 +221,12 @@ async def _remedy(settings: RemedyFlags) -> None:
 async def _defender(settings: DefenderFlags) -> None:
     async with standing(settings, "defender") as ground:
         service = _service(ground)
+        token_file = Path(settings.token_file) if settings.token_file else None
+        gate = Gate(None, ground.clock, GateSettings(token_file, anyone=token_file is None))
         server = DefenderServer(
-            service,
-            service.status,
+            create_app(service, ShownService(service, ground.clock), gate),
             address=settings.listen_address,
             port=settings.listen_port,
-            token_file=settings.token_file,
         )
         # A follower listens too: it answers that it does not hold the lease, which is a no.
         await ground.serve(service.parts, [*service.ground, server])

@@ -2,6 +2,9 @@
 
 A context that is given a new certificate uses it for the next handshake; connections that stand
 keep theirs. Nothing is written to a disk: OpenSSL reads from an anonymous file in memory.
+
+A context can be given further authorities but none can be taken from it, so each set of clients'
+authorities has a context of its own, which the handshake is moved to as soon as it begins.
 """
 
 import asyncio
@@ -15,22 +18,64 @@ class LiveContext:
     """`loaded` is set once there is a certificate to serve with."""
 
     def __init__(self) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context = _new_context()
         self.loaded = asyncio.Event()
         self.pair: Pair | None = None
+        self._asking: ssl.SSLContext | None = None
+        self._authorities = b""
 
     def load(self, pair: Pair) -> None:
         """Serve with `pair` from the next handshake on. Raises Unreadable if it is none."""
         if pair == self.pair:
             return
-        file = os.memfd_create("serving-certificate")
-        try:
-            os.write(file, pair.certificate + pair.key)
-            self.context.load_cert_chain(f"/proc/self/fd/{file}")
-        except ssl.SSLError as error:
-            raise Unreadable(f"no certificate with its key: {error}") from error
-        finally:
-            os.close(file)
+        for context in (self.context, self._asking):
+            if context is not None:
+                _load(context, pair)
         self.pair = pair
         self.loaded.set()
+
+    def trust(self, authorities: bytes) -> None:
+        """Ask clients for certificates, and take those that these PEM authorities signed.
+
+        A client without a certificate is served all the same: the application knows whom it
+        answers. Raises Unreadable; then those of before stay.
+        """
+        if authorities == self._authorities:
+            return
+        asking = _new_context()
+        try:
+            asking.load_verify_locations(cadata=authorities.decode())
+        except (ssl.SSLError, UnicodeDecodeError) as error:
+            raise Unreadable(f"no PEM certificates of authorities: {error}") from error
+        if not asking.get_ca_certs():
+            raise Unreadable("no certificate of an authority is in it")
+        if self.pair is not None:
+            _load(asking, self.pair)
+        self._asking, self._authorities = asking, authorities
+        for context in (self.context, asking):
+            context.verify_mode = ssl.CERT_OPTIONAL
+            # What a ticket resumes was verified by the authorities of that time.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+        self.context.sni_callback = self._move
+
+    def _move(self, handshake: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        if self._asking is not None:
+            handshake.context = self._asking
+
+
+def _new_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    file = os.memfd_create("serving-certificate")
+    try:
+        os.write(file, pair.certificate + pair.key)
+        context.load_cert_chain(f"/proc/self/fd/{file}")
+    except ssl.SSLError as error:
+        raise Unreadable(f"no certificate with its key: {error}") from error
+    finally:
+        os.close(file)

@@ -3,6 +3,7 @@
 Behind the server stands a double of the port, for what it decides is tested elsewhere.
 """
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,10 +17,15 @@ import pytest
 from support.clock import T0
 from support.running import running
 
+from defender.answers import Breakers, Explanation, Queue, Status
+from defender.auth.gate import Gate, GateSettings
 from defender.client import DefenderUnreachable, HttpPermits
-from defender.server import LONGEST_ASK, DefenderServer
+from defender.http.admission import LONGEST_ASK
+from defender.http.app import Api, create_app
+from defender.server import DefenderServer
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder, Operation
+from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import CannotStart, causes
 
 pytestmark = pytest.mark.integration
@@ -61,6 +67,7 @@ class Recording:
     says: Verdict = field(default_factory=lambda: YES)
     fails: Exception | None = None
     heard: list[tuple[Any, ...]] = field(default_factory=list)
+    woken: list[Holder] = field(default_factory=list)
 
     def _answer(self, *what: Any) -> Verdict:
         self.heard.append(what)
@@ -80,13 +87,47 @@ class Recording:
     async def release(self, permit: str) -> None:
         self._answer("release", permit)
 
+    async def wakes(self) -> AsyncIterator[Holder]:
+        for holder in self.woken:
+            yield holder
+        await asyncio.Event().wait()
+
+
+STATUS = Status(ready="yes", nodes={"Healthy": 3}, permits=[], policies={"default": []})
+
+
+class Nothing:
+    """Shows a Kube Defender that knows node n1 alone, and nothing of it."""
+
+    def status(self) -> Status:
+        return STATUS
+
+    def explain(self, node: str) -> Explanation | None:
+        if node != "n1":
+            return None
+        return Explanation(
+            node=node, health="Healthy", policies=[], ready="yes", permits=[], waiting=[],
+            answers=[],
+        )  # fmt: skip
+
+    def queue(self) -> Queue:
+        return Queue(waiting=[])
+
+    def breakers(self) -> Breakers:
+        return Breakers(policies=[])
+
+
+def an_app(port: Recording, token_file: Path | None = None) -> Api:
+    settings = GateSettings(token_file, anyone=token_file is None)
+    return create_app(port, Nothing(), Gate(None, SystemClock(), settings))
+
 
 @asynccontextmanager
 async def serving(
     port: Recording, token_file: Path | None = None, shown: Path | None = None
 ) -> AsyncIterator[tuple[str, HttpPermits]]:
     """URL and client of a server that listens."""
-    server = DefenderServer(port, lambda: {"permits": 3}, token_file=token_file)
+    server = DefenderServer(an_app(port, token_file))
     async with running(server.run()):
         await server.listening.wait()
         url = f"http://127.0.0.1:{server.port}"
@@ -227,7 +268,7 @@ async def test_status_needs_the_token_and_health_does_not(tmp_path: Path) -> Non
             assert answer.status == 401
         shown = {"Authorization": "Bearer s3cret"}
         async with session.get(f"{url}/v1/status", headers=shown) as answer:
-            assert await answer.json() == {"permits": 3}
+            assert await answer.json() == STATUS.to_dict()
 
 
 async def test_a_taken_port_is_named_with_the_flag() -> None:
@@ -235,13 +276,13 @@ async def test_a_taken_port_is_named_with_the_flag() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        server = DefenderServer(Recording(), dict, port=port)
+        server = DefenderServer(an_app(Recording()), port=port)
         with pytest.raises(CannotStart, match=f"port {port} on 127.0.0.1 is taken.*--listen-port"):
             await server.run()
 
 
 async def test_an_address_that_is_not_ours_is_named() -> None:
-    server = DefenderServer(Recording(), dict, address="192.0.2.1")
+    server = DefenderServer(an_app(Recording()), address="192.0.2.1")
     with pytest.raises(CannotStart, match="cannot listen on port 0") as caught:
         await server.run()
     assert causes(caught.value) == [caught.value]

@@ -13,7 +13,10 @@ from support.defender_world import a_policy, an_ask
 from support.remedy_cluster import Cluster, connected, install_crds
 from support.running import running, until
 
+from defender.auth.gate import open_gate
 from defender.client import HttpPermits
+from defender.http.app import create_app
+from defender.http.shown import ShownService
 from defender.server import DefenderServer
 from defender.service import Defender, DefenderSettings
 from kubenode.api.v1alpha1 import Permit, Reason
@@ -80,7 +83,9 @@ async def open_permits(kube: Kube) -> list[str]:
 
 async def test_askers_at_once_over_http_get_the_limit_and_no_more(cluster: Cluster) -> None:
     async with defending(cluster.kube) as defender:
-        server = DefenderServer(defender, defender.status)
+        clock = SystemClock()
+        app = create_app(defender, ShownService(defender, clock), open_gate(clock))
+        server = DefenderServer(app)
         async with running(server.run()):
             await server.listening.wait()
             clients = [HttpPermits(f"http://127.0.0.1:{server.port}") for _ in range(4)]

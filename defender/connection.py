@@ -1,0 +1,200 @@
+"""HTTP to the replicas of Kube Defender: several addresses, TLS, a token, connections kept."""
+
+import asyncio
+import json
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from kubenode.runtime.rate import Backoff
+
+CONNECT_SECONDS = 2.0
+SILENCE_SECONDS = 60.0
+"""A stream that says nothing for so long is dead: the server writes every 15 s."""
+AGAIN, AT_MOST = 0.5, 10.0
+"""Seconds until a lost stream is opened again."""
+LOOK_SECONDS = 10.0
+"""How late a renewed certificate is noticed."""
+LONGEST_LINE = 2**16
+NOT_THIS_ONE = frozenset({502, 503, 504})
+"""Another replica may be able to say."""
+
+
+class Unanswered(Exception):
+    """No answer of 2xx, from any replica. The text says what was tried and what came instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """PEM files; `authorities` None: those that the system trusts."""
+
+    authorities: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+class Connection:
+    """Connections are kept for all calls; `close` ends them."""
+
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        token_file: str | Path | None,
+        *,
+        timeout: float,
+        tls: ClientTls | None,
+    ) -> None:
+        given = [urls] if isinstance(urls, str) else urls
+        self._urls = [url.rstrip("/") for url in given]
+        if not self._urls:
+            raise ValueError("urls: give at least one address of Kube Defender")
+        self._token_file = Path(token_file) if token_file is not None else None
+        self._timeout = timeout
+        self._tls = _Trust(tls)
+        self._at = 0
+        self._session: aiohttp.ClientSession | None = None
+
+    def __len__(self) -> int:
+        return len(self._urls)
+
+    def turn_to_next(self) -> None:
+        """Begin with another replica next time."""
+        self._at = (self._at + 1) % len(self._urls)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def call(self, method: str, path: str, body: Any, longest: int) -> bytes:
+        """The body of a 2xx answer of at most `longest` bytes. Raises Unanswered.
+
+        Where nobody answers, the next replica is tried: every call may be repeated.
+        """
+        deadline = time.monotonic() + self._timeout
+        failures = []
+        for _ in self._urls:
+            url = self._urls[self._at]
+            left = max(deadline - time.monotonic(), 0.1)
+            tried = f"{method} {url}{path.partition('?')[0]}"
+            try:
+                return await self._once(method, url + path, body, longest, left, tried)
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                failures.append(f"{tried}: {error or type(error).__name__}")
+            self.turn_to_next()
+        raise Unanswered("; ".join(failures))
+
+    async def _once(
+        self, method: str, url: str, body: Any, longest: int, seconds: float, tried: str
+    ) -> bytes:
+        limit = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+        async with self._open().request(
+            method,
+            url,
+            json=body,
+            headers=self._headers(),
+            timeout=limit,
+            allow_redirects=False,
+            ssl=self._tls.context(url),
+        ) as answer:
+            raw = await _read(answer, longest)
+            if answer.status // 100 == 2:
+                return raw
+            said = f"{answer.status} {_why(raw)}"
+            if answer.status in NOT_THIS_ONE:
+                raise ValueError(said)
+            raise Unanswered(f"{tried}: {said}")
+
+    async def events(self, path: str) -> AsyncIterator[str]:
+        """The data of server-sent events. Endless: a lost stream is opened again."""
+        backoff = Backoff(AGAIN, AT_MOST, random.random)
+        while True:
+            try:
+                async for data in self._stream(path):
+                    backoff.reset()
+                    yield data
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError, Unanswered):
+                self.turn_to_next()
+            await asyncio.sleep(backoff.next())
+
+    async def _stream(self, path: str) -> AsyncIterator[str]:
+        url = self._urls[self._at] + path
+        limit = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS
+        )
+        async with self._open().get(
+            url,
+            headers=self._headers(),
+            timeout=limit,
+            allow_redirects=False,
+            ssl=self._tls.context(url),
+        ) as answer:
+            if answer.status != 200:
+                raise Unanswered(f"{answer.status}")
+            async for line in answer.content:
+                if line.startswith(b"data:"):
+                    yield line[5:].decode().strip()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(read_bufsize=LONGEST_LINE)
+        return self._session
+
+    def _headers(self) -> dict[str, str]:
+        if self._token_file is None:
+            return {}
+        return {"Authorization": f"Bearer {self._token_file.read_text().strip()}"}
+
+
+class _Trust:
+    """The TLS of a client whose files may be renewed. Raises OSError for those it cannot use."""
+
+    def __init__(self, files: ClientTls | None) -> None:
+        self._files = files or ClientTls()
+        self._context: ssl.SSLContext | None = None
+        self._content: tuple[bytes, ...] = ()
+        self._look_at = 0.0
+
+    def context(self, url: str) -> ssl.SSLContext | bool:
+        if not url.startswith("https:"):
+            return True
+        if self._context is None or time.monotonic() >= self._look_at:
+            content = self._read()
+            if self._context is None or content != self._content:
+                self._context, self._content = self._new(), content
+            self._look_at = time.monotonic() + LOOK_SECONDS
+        return self._context
+
+    def _read(self) -> tuple[bytes, ...]:
+        files = (self._files.authorities, self._files.certificate, self._files.key)
+        return tuple(path.read_bytes() for path in files if path is not None)
+
+    def _new(self) -> ssl.SSLContext:
+        files = self._files
+        context = ssl.create_default_context(cafile=files.authorities)
+        if files.certificate is not None:
+            context.load_cert_chain(files.certificate, files.key)
+        return context
+
+
+async def _read(answer: aiohttp.ClientResponse, longest: int) -> bytes:
+    raw = bytearray()
+    async for chunk in answer.content.iter_any():
+        raw += chunk
+        if len(raw) > longest:
+            raise ValueError(f"an answer of more than {longest} bytes is not Kube Defender's")
+    return bytes(raw)
+
+
+def _why(raw: bytes) -> str:
+    """The server's own sentence, or what it sent instead, cut to a line."""
+    try:
+        return str(json.loads(raw)["message"])
+    except (ValueError, KeyError, TypeError):
+        return raw.decode(errors="replace")[:200]

@@ -1,0 +1,56 @@
+"""Before a question is answered: who asks, whether they may, and whether its body fits."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+
+from defender.auth.gate import Gate
+from defender.auth.identity import PERMITS, Identity, Proof
+from defender.http.failures import Refused
+from kubenode.runtime.tls.peer import SCOPE_KEY
+
+LONGEST_ASK = 2**16
+"""Bytes. An Ask with all 64 sources of evidence has under 8 KiB."""
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+HOW_TO_SHOW = "show Kube Defender who you are: Authorization: Bearer TOKEN, or a client certificate"
+
+Admit = Callable[[Request], Awaitable[Identity]]
+
+
+def to(gate: Gate, verb: str) -> Admit:
+    """The dependency of a route: whoever may `verb` permits, by RBAC of group kubenode.io."""
+
+    async def admit(request: Request) -> Identity:
+        who = await gate.identify(shown_token(request), request.scope.get(SCOPE_KEY))
+        if who is None:
+            raise Refused(401, HOW_TO_SHOW)
+        if who.proof is Proof.LOOPBACK:
+            refuse_browsers(request)
+        if not await gate.may(who, verb, PERMITS):
+            raise Refused(403, f"{who.name} may not {verb} {PERMITS}.kubenode.io: grant it by RBAC")
+        return who
+
+    return admit
+
+
+def shown_token(request: Request) -> str:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def refuse_browsers(request: Request) -> None:
+    """Where nobody has to prove anything, a page in somebody's browser must not ask for them."""
+    host = request.url.hostname or ""
+    foreign = request.headers.get("Origin") or request.headers.get("Sec-Fetch-Site")
+    if host not in LOCAL_NAMES or foreign not in (None, "", "none", "same-origin"):
+        raise Refused(403, "without a token only programs on this host are answered, no web pages")
+
+
+async def body_of(request: Request) -> bytes:
+    """Raises Refused for more than LONGEST_ASK bytes."""
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LONGEST_ASK:
+            raise Refused(413, f"body: longer than {LONGEST_ASK} bytes, an Ask never is: cut it")
+    return bytes(raw)

@@ -1,0 +1,92 @@
+"""Kube Defender's API as one application.
+
+    POST /v1/permits                            an Ask          -> a Verdict
+    GET  /v1/permits/NAME?secondsNeeded=NUMBER  check           -> a Verdict
+    POST /v1/permits/NAME/renew                                 -> a Verdict
+    POST /v1/permits/NAME/release                               -> {}
+    GET  /v1/wakes                              server-sent events: who is next
+    GET  /v1/status, /v1/queue, /v1/breakers    what is held, who waits, what is stopped
+    GET  /v1/nodes/NAME/explain                 every reason for and against
+    GET  /openapi.json, /healthz                need no token
+
+A refusal is an answer: 200 and `allowed: false`. Everything else is `{"message": ...}`, and the
+client takes it for a no. docs/reference/defender-openapi.json is the whole of it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from defender.auth.gate import Gate
+from defender.client import Permits
+from defender.http.failures import handle_failures
+from defender.http.permits import permits_router
+from defender.http.reading import reading_router
+from defender.http.shown import Shown
+from defender.http.streams import Streams
+from kubenode.api.v1alpha1 import Ask
+
+DESCRIPTION = (
+    "The only authority on whether a node may be disrupted. A refusal is an answer: 200 with"
+    " `allowed: false`, a reason and when to ask again. Every call may be repeated. Whatever is not"
+    " an answer means no."
+)
+READ_BY_HAND = [(Ask, "validation")]
+"""Models of bodies that the routes read themselves, which FastAPI does not see."""
+
+
+class Api(FastAPI):
+    """`streams` are to be closed when the server stops."""
+
+    def __init__(self, streams: Streams, **given: Any) -> None:
+        super().__init__(**given)
+        self.streams = streams
+
+    def openapi(self) -> dict[str, Any]:
+        if not self.openapi_schema:
+            made = super().openapi()
+            _, read = models_json_schema(
+                READ_BY_HAND,  # type: ignore[arg-type]
+                ref_template="#/components/schemas/{model}",
+            )
+            parts = made.setdefault("components", {})
+            parts["schemas"] = dict(sorted({**read["$defs"], **parts["schemas"]}.items()))
+            parts["securitySchemes"] = {
+                "token": {"type": "http", "scheme": "bearer"},
+                "certificate": {"type": "mutualTLS"},
+            }
+            made["security"] = [{"token": []}, {"certificate": []}]
+            self.openapi_schema = made
+        return self.openapi_schema
+
+
+def create_app(
+    permits: Permits, shown: Shown, gate: Gate, mounts: Sequence[tuple[str, ASGIApp]] = ()
+) -> Api:
+    """`mounts`: further applications below a path, which see to their own callers."""
+    streams = Streams()
+    app = Api(
+        streams,
+        title="Kube Defender",
+        version="v1",
+        description=DESCRIPTION,
+        docs_url=None,  # its pages come from a CDN
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    handle_failures(app)
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> PlainTextResponse:
+        return PlainTextResponse("ok\n")
+
+    app.include_router(permits_router(permits, gate, streams))
+    app.include_router(reading_router(shown, gate))
+    for path, mounted in mounts:
+        app.mount(path, mounted)
+    return app

@@ -1,0 +1,116 @@
+"""Asking for permits, keeping them and giving them back: the port `Permits` over HTTP."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import ValidationError
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import JSONResponse, Response
+
+from defender.answers import Done
+from defender.auth.gate import Gate
+from defender.client import Permits
+from defender.http.admission import body_of, to
+from defender.http.failures import Refused, failures
+from defender.http.streams import Streams
+from kubenode.api.problems import problems
+from kubenode.api.v1alpha1 import Ask, Verdict
+
+ASK_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Ask"}}},
+    }
+}
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events; the data of each is one Holder as JSON.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+Name = Annotated[str, Path(min_length=1, max_length=253, description="Of the Permit.")]
+Seconds = Annotated[
+    float,
+    Query(
+        alias="secondsNeeded",
+        ge=0,
+        allow_inf_nan=False,
+        description="How long the permit must last: the timeout of the act.",
+    ),
+]
+"""Not a number means not valid long enough, never 0."""
+
+
+def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["permits"])
+
+    @router.post(
+        "/permits",
+        operation_id="ask",
+        dependencies=[Depends(to(gate, "create"))],
+        response_model=Verdict,
+        responses=failures(400, 401, 403, 413, 422, 503),
+        openapi_extra=ASK_BODY,
+    )
+    async def ask(request: Request) -> Response:
+        """May this holder disrupt this node now? A refusal is an answer: 200, `allowed: false`."""
+        raw = await body_of(request)
+        try:
+            asked = Ask.model_validate_json(raw)
+        except ValidationError as error:
+            raise Refused(422, "; ".join(problems(error, Ask))) from None
+        return answer(await permits.ask(asked))
+
+    @router.get(
+        "/permits/{name}",
+        operation_id="check",
+        dependencies=[Depends(to(gate, "get"))],
+        response_model=Verdict,
+        responses=failures(401, 403, 422, 503),
+    )
+    async def check(name: Name, seconds_needed: Seconds) -> Response:
+        """Is the permit held, not revoked, and valid for `secondsNeeded` more?"""
+        return answer(await permits.check(name, seconds_needed))
+
+    @router.post(
+        "/permits/{name}/renew",
+        operation_id="renew",
+        dependencies=[Depends(to(gate, "update"))],
+        response_model=Verdict,
+        responses=failures(401, 403, 422, 503),
+    )
+    async def renew(name: Name) -> Response:
+        """Prolong the permit. Refused when it is revoked, released or unknown."""
+        return answer(await permits.renew(name))
+
+    @router.post(
+        "/permits/{name}/release",
+        operation_id="release",
+        dependencies=[Depends(to(gate, "update"))],
+        response_model=Done,
+        responses=failures(401, 403, 422, 503),
+    )
+    async def release(name: Name) -> Response:
+        """Give the permit back. Released or unknown ones are done already."""
+        await permits.release(name)
+        return JSONResponse({})
+
+    @router.get(
+        "/wakes",
+        operation_id="wakes",
+        dependencies=[Depends(to(gate, "create"))],
+        response_class=EventSourceResponse,
+        responses=STREAM | failures(401, 403, 503),
+    )
+    async def wakes() -> Response:
+        """Holders that are next in line: ask now instead of at `lookAgainAt`. Endless."""
+        return streams.serve(
+            ServerSentEvent(data=holder.model_dump_json(by_alias=True))
+            async for holder in permits.wakes()
+        )
+
+    return router
+
+
+def answer(verdict: Verdict) -> Response:
+    return JSONResponse(verdict.to_dict())

@@ -1,0 +1,58 @@
+"""What is held, who waits, what stands against an act: for people and dashboards, read-only."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path
+from starlette.responses import JSONResponse, Response
+
+from defender.answers import Breakers, Explanation, Queue, Status
+from defender.auth.gate import Gate
+from defender.http.admission import to
+from defender.http.failures import Refused, failures
+from defender.http.shown import Shown
+from kubenode.api.base import Model
+
+Node = Annotated[str, Path(min_length=1, max_length=253, description="Name of the Node.")]
+
+
+def reading_router(shown: Shown, gate: Gate) -> APIRouter:
+    router = APIRouter(
+        prefix="/v1",
+        tags=["reading"],
+        dependencies=[Depends(to(gate, "get"))],
+        responses=failures(401, 403, 503),
+    )
+
+    @router.get("/status", operation_id="status", response_model=Status)
+    async def status() -> Response:
+        """What is held, counted and decided."""
+        return shown_as(shown.status())
+
+    @router.get(
+        "/nodes/{name}/explain",
+        operation_id="explain",
+        response_model=Explanation,
+        responses=failures(404, 422),
+    )
+    async def explain(name: Node) -> Response:
+        """What somebody new would be told now, for each operation and class, and every reason."""
+        found = shown.explain(name)
+        if found is None:
+            raise Refused(404, f"node {name}: no such node is known")
+        return shown_as(found)
+
+    @router.get("/queue", operation_id="queue", response_model=Queue)
+    async def queue() -> Response:
+        """Who waits for a permit, next one first."""
+        return shown_as(shown.queue())
+
+    @router.get("/breakers", operation_id="breakers", response_model=Breakers)
+    async def breakers() -> Response:
+        """Breakers that are not closed, and those that closed lately, by policy."""
+        return shown_as(shown.breakers())
+
+    return router
+
+
+def shown_as(model: Model) -> Response:
+    return JSONResponse(model.to_dict())

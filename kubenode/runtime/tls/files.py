@@ -1,0 +1,72 @@
+"""A server's certificate, and its clients' authorities, from files that somebody else renews."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.process import CannotStart
+from kubenode.runtime.tls.certificates import Pair, Unreadable
+from kubenode.runtime.tls.context import LiveContext
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 10.0
+"""How late a renewed file is noticed. By content: kubelet swaps links, and keeps times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """PEM files. Without certificate and key the context gets them from elsewhere."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_authorities: Path | None = None
+
+
+class FileKeeper:
+    """A Part: gives the files' content to a context, again whenever it changes."""
+
+    name = "certificate files"
+
+    def __init__(self, clock: Clock, context: LiveContext, files: Files) -> None:
+        self._clock, self._context, self._files = clock, context, files
+        self._trouble = ""
+
+    def start(self, flag: str) -> None:
+        """The first time, when a person is there to be told. Raises CannotStart; `flag` is named
+        in it."""
+        try:
+            self._load()
+        except (OSError, Unreadable) as error:
+            raise CannotStart(f"{error}; see {flag}") from error
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(POLL_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """What cannot be used is told, and what was there before goes on being used."""
+        trouble = ""
+        try:
+            self._load()
+        except (OSError, Unreadable) as error:
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            log.warning("certificate files", extra={"why": trouble})
+        self._trouble = trouble
+
+    def _load(self) -> None:
+        files = self._files
+        if files.client_authorities is not None:
+            self._context.trust(_read(files.client_authorities))
+        if files.certificate is not None and files.key is not None:
+            self._context.load(Pair(_read(files.certificate), _read(files.key)))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise OSError(f"{path} cannot be read: {error.strerror or error}") from error
