@@ -56,6 +56,10 @@ from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 log = logging.getLogger(__name__)
 
 RETRY = timedelta(seconds=5)
+LONGEST_LIFE = timedelta(hours=6)
+"""No step may need more: its permit would be looked at too late."""
+CLOCKS = timedelta(minutes=1)
+"""A permit is renewed for this much longer than a step needs: checks come later, by other clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +269,10 @@ class Defender:
             return self._no(Reason.UNKNOWN, f"permit {permit} ends before the step would: renew it")
         return granted(held)
 
-    async def renew(self, permit: str) -> Verdict:
-        return self._said("renew", await self._renew(permit))
+    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
+        return self._said("renew", await self._renew(permit, seconds_needed))
 
-    async def _renew(self, permit: str) -> Verdict:
+    async def _renew(self, permit: str, seconds_needed: float) -> Verdict:
         if refusal := self._blind() or self._not_held(permit):
             return refusal
         held = self.ledger.get(permit)
@@ -279,7 +283,8 @@ class Defender:
             if held.unsure:
                 return self._no(Reason.STORE_UNAVAILABLE, f"permit {permit} is being changed")
             try:
-                await self.store.renew(held, self._clock.now())
+                at_least = min(timedelta(seconds=seconds_needed) + CLOCKS, LONGEST_LIFE)
+                await self.store.renew(held, self._clock.now(), at_least)
             except NotWritten as error:
                 return self._unwritten(error)
         return granted(held)

@@ -243,9 +243,15 @@ class PermitStore:
             "scopes": sorted(held.scopes or ()),
         }
 
-    async def renew(self, held: Held, now: datetime) -> None:
-        """Prolong. Raises NotWritten; then the old time holds, in memory too."""
-        status = self._status(held, now + self.life) | {"renewedAt": format_time(now)}
+    async def renew(
+        self, held: Held, now: datetime, at_least: timedelta = timedelta(0)
+    ) -> None:
+        """Prolong, by `at_least` if that is longer than a life. Raises NotWritten; then the old time
+        holds, in memory too.
+        """
+        status = self._status(held, now + max(self.life, at_least)) | {
+            "renewedAt": format_time(now)
+        }
         for last in (False, True):
             try:
                 await self._patch_status(held, status, guarded=True)
@@ -261,6 +267,18 @@ class PermitStore:
     async def overdue(self, held: Held) -> None:
         """Its time is over and its holder lives. Raises KubeError."""
         await self._patch_status(held, {"state": PermitState.OVERDUE}, guarded=True)
+
+    async def revoke(self, held: Held, reason: str, message: str) -> None:
+        """Its holder may begin nothing more; it counts until it is given back. Raises KubeError."""
+        condition = {
+            "type": "Revoked",
+            "status": "True",
+            "reason": reason,
+            "message": message[:1024],
+            "lastTransitionTime": format_time(self._clock.now()),
+        }
+        status = {"state": PermitState.REVOKED, "conditions": [condition]}
+        await self._patch_status(held, status, guarded=True)
 
     async def release(self, held: Held) -> None:
         """Raises NotWritten: then the permit still counts, and housekeeping goes on releasing."""

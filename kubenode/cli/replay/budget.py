@@ -79,11 +79,11 @@ class Budget:
             return self._no(f"permit {permit} ends before the step would: renew it")
         return granted(held)
 
-    async def renew(self, permit: str) -> Verdict | str:
+    async def renew(self, permit: str, seconds: float = 0) -> Verdict | str:
         held = self.ledger.get(permit)
         if held is None or not held.open:
             return self._no(f"permit {permit} is not held")
-        held.expires_at = self._clock.now() + LIFE
+        held.expires_at = self._clock.now() + max(LIFE, timedelta(seconds=seconds))
         return granted(held)
 
     async def release(self, permit: str) -> str:
