@@ -14,15 +14,17 @@ from pydantic import ValidationError
 
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.runtime.admission.review import BadReview, Review, answer, read
 from kubenode.runtime.recorder import EventRecorder
 from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.examine import Examiner, orphans
 from remedy.webhook.metrics import Metrics
-from remedy.webhook.review import BadReview, Review, Verdict, answer, read
+from remedy.webhook.review import Verdict
 from remedy.webhook.verdict import judged
 
 log = logging.getLogger(__name__)
 
+PATH = "/validate/noderemediers"
 RESOURCE = "noderemediers.kubenode.io"
 LEAVE_SECONDS = 0.5
 """Of the time that the API server gives: for the way back."""
@@ -54,7 +56,7 @@ class Validator:
         self._metrics.answered(verdict)
         if not verdict.allowed:
             log.info("rule not admitted", extra={"rule": review.name, "why": verdict.message})
-        return answer(review.uid, verdict)
+        return answer(review.uid, verdict, "kubenode rules lint shows them all")
 
     async def _verdict(self, review: Review, seconds: float) -> Verdict:
         if review.operation == "DELETE":

@@ -11,6 +11,7 @@ from itertools import islice
 from prometheus_client import CollectorRegistry
 
 from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.runtime.admission.app import app
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
@@ -20,10 +21,9 @@ from kubenode.runtime.tls.rotation import Lives
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
 from remedy.registry.radius import MOST_MATCHING
-from remedy.webhook.app import app
 from remedy.webhook.examine import Examiner
 from remedy.webhook.metrics import Metrics
-from remedy.webhook.validator import Validator
+from remedy.webhook.validator import PATH, Validator
 from rules.facts import FactSet
 
 SAMPLE = 200
@@ -81,7 +81,7 @@ class Webhook:
         )
         self.context = LiveContext()
         self.server = HttpsServer(
-            app(validator),
+            app({PATH: validator.answer}),
             self.context,
             address=settings.address,
             port=settings.port,

@@ -12,12 +12,13 @@ import pytest
 from support.running import running, until
 from support.webhook_world import Admission, a_review, a_spec, an_object
 
+from kubenode.runtime.admission.app import LONGEST_REVIEW, app
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import CannotStart, causes
 from kubenode.runtime.tls.certificates import Pair, new_authority, new_serving
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.server import HttpsServer
-from remedy.webhook.app import LONGEST_REVIEW, PATH, app
+from remedy.webhook.validator import PATH
 
 pytestmark = pytest.mark.integration
 
@@ -32,7 +33,7 @@ class World:
         self.context = LiveContext()
         self.renew()
         self.server = HttpsServer(
-            app(admission.validator),
+            app({PATH: admission.validator.answer}),
             self.context,
             address="127.0.0.1",
             port=0,

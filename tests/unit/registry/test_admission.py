@@ -15,7 +15,7 @@ from support.webhook_world import (
     an_object,
 )
 
-from remedy.webhook.review import LONGEST_WARNING, BadReview, read
+from kubenode.runtime.admission.review import LONGEST_WARNING, BadReview, read
 
 
 def fact(name: str, **more: Any) -> dict[str, Any]:

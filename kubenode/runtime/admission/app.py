@@ -1,51 +1,67 @@
-"""The webhook over HTTP.
+"""Admission webhooks over HTTP.
 
-    POST /validate/noderemediers?timeout=5s   an AdmissionReview -> an AdmissionReview
-    GET  /healthz                             the loop turns
+    POST /validate/...?timeout=5s   an AdmissionReview -> an AdmissionReview
+    GET  /healthz                   the loop turns
 
 A refusal is an answer: 200 and `allowed: false`. What is no AdmissionReview is 400, one that is too
-long 413; the API server then does what the configuration's failurePolicy says.
+long 413, one that cannot be judged now 503; the API server then does what the configuration's
+failurePolicy says.
 """
 
 import math
 import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from remedy.webhook.review import BadReview
-from remedy.webhook.validator import Validator
+from kubenode.runtime.admission.review import BadReview
 
-PATH = "/validate/noderemediers"
 LONGEST_REVIEW = 8 * 2**20
 """Bytes. The API server takes objects of 3 MiB, and sends the old one beside the new one."""
 DEFAULT_SECONDS, LONGEST_SECONDS = 5.0, 30.0
 _TIMEOUT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s)")
 
 
-def app(validator: Validator) -> Starlette:
+Answer = Callable[[bytes, float], Awaitable[Mapping[str, Any]]]
+"""From the body of a question and the seconds that there are to the body of the reply.
+
+Raises BadReview, CannotJudge.
+"""
+
+
+class CannotJudge(Exception):
+    """Not now: the API server goes by the failurePolicy."""
+
+
+def app(answers: Mapping[str, Answer]) -> Starlette:
+    """`answers` by the path that they are asked at."""
+
+    async def healthz(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    routes = [Route(path, _endpoint(each), methods=["POST"]) for path, each in answers.items()]
+    return Starlette(routes=[*routes, Route("/healthz", healthz, methods=["GET"])])
+
+
+def _endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
     async def validate(request: Request) -> Response:
         try:
             raw = await _body(request)
-            return JSONResponse(await validator.answer(raw, seconds_given(request)))
+            return JSONResponse(dict(await answer(raw, seconds_given(request))))
         except BadReview as error:
             return JSONResponse({"message": str(error)}, 400)
         except TooLong as error:
             return JSONResponse({"message": str(error)}, 413)
         except ClientDisconnect:
             return JSONResponse({"message": "the connection ended before the body did"}, 400)
+        except CannotJudge as error:
+            return JSONResponse({"message": str(error)}, 503)
 
-    async def healthz(request: Request) -> Response:
-        return PlainTextResponse("ok\n")
-
-    return Starlette(
-        routes=[
-            Route(PATH, validate, methods=["POST"]),
-            Route("/healthz", healthz, methods=["GET"]),
-        ]
-    )
+    return validate
 
 
 class TooLong(ValueError):

@@ -1,0 +1,155 @@
+"""admission.k8s.io/v1 AdmissionReview: what is asked, and the answer. No I/O.
+
+Source of the form: kubernetes `staging/src/k8s.io/api/admission/v1/types.go`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+LONGEST_WARNING = 256
+"""The API server cuts longer ones, and drops all above 4096 bytes together."""
+MOST_WARNINGS = 12
+REASONS = {422: "Invalid", 429: "TooManyRequests", 503: "ServiceUnavailable"}
+"""Of a Status, by its code."""
+
+
+class BadReview(ValueError):
+    """Not a question that a webhook of ours can be asked; the text says why."""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+
+
+class _Resource(msgspec.Struct):
+    group: str = ""
+    resource: str = ""
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    operation: str = ""
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    dry_run: bool | None = None
+    resource: _Resource = msgspec.field(default_factory=_Resource)
+    user_info: _User = msgspec.field(default_factory=_User)
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One write that the API server asks about.
+
+    operation  CREATE, UPDATE, DELETE or CONNECT
+    resource   such as `nodes.`, `pods.` or `noderemediers.kubenode.io`; `sub_resource` beside it
+    object     as it would be; None when it is deleted
+    old        as it is; None when it is created
+    """
+
+    uid: str
+    operation: str
+    name: str
+    resource: str
+    user: str
+    dry_run: bool
+    object: Mapping[str, Any] | None
+    old: Mapping[str, Any] | None
+    namespace: str = ""
+    sub_resource: str = ""
+    groups: tuple[str, ...] = ()
+    user_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer.
+
+    code      HTTP code of a refusal
+    warnings  shown to whoever applies, allowed or not
+    audit     annotations of the audit log; keys are prefixed by the webhook's name there
+    """
+
+    allowed: bool
+    message: str = ""
+    code: int = 422
+    warnings: Sequence[str] = ()
+    audit: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(raw: bytes) -> Review:
+    """Raises BadReview."""
+    try:
+        found = msgspec.json.decode(raw, type=_Review)
+    except msgspec.DecodeError as error:
+        raise BadReview(f"body: no {API_VERSION} {KIND}: {error}") from error
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise BadReview(f"body: cannot be read: {type(error).__name__}") from error
+    if (found.api_version, found.kind) != (API_VERSION, KIND):
+        given = f"{found.api_version or 'none'} {found.kind or 'none'}"
+        raise BadReview(
+            f"apiVersion and kind: {given[:80]} is not known: send {API_VERSION} {KIND}"
+        )
+    asked = found.request
+    if asked is None or not asked.uid:
+        raise BadReview("request.uid: required and missing: send the AdmissionReview's request")
+    return Review(
+        uid=asked.uid,
+        operation=asked.operation,
+        name=asked.name,
+        resource=f"{asked.resource.resource}.{asked.resource.group}",
+        user=asked.user_info.username,
+        dry_run=bool(asked.dry_run),
+        object=asked.object,
+        old=asked.old_object,
+        namespace=asked.namespace,
+        sub_resource=asked.sub_resource,
+        groups=tuple(asked.user_info.groups or ()),
+        user_uid=asked.user_info.uid,
+    )
+
+
+def answer(uid: str, verdict: Verdict, where_all: str = "") -> dict[str, Any]:
+    """The body of the reply. `where_all` says what shows all warnings when there are too many."""
+    response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
+    if not verdict.allowed:
+        response["status"] = {
+            "status": "Failure",
+            "code": verdict.code,
+            "reason": REASONS[verdict.code],
+            "message": verdict.message,
+        }
+    if verdict.warnings:
+        response["warnings"] = _bounded(verdict.warnings, where_all)
+    if verdict.audit:
+        response["auditAnnotations"] = dict(verdict.audit)
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+
+
+def _bounded(warnings: Sequence[str], where_all: str) -> list[str]:
+    shown = [_cut(text) for text in warnings[:MOST_WARNINGS]]
+    if more := len(warnings) - len(shown):
+        shown.append(f"and {more} more{f': {where_all}' if where_all else ''}")
+    return shown
+
+
+def _cut(text: str) -> str:
+    raw = text.encode()
+    if len(raw) <= LONGEST_WARNING:
+        return text
+    return raw[: LONGEST_WARNING - 3].decode(errors="ignore") + "…"
