@@ -72,14 +72,20 @@ def version() -> None:
 
 @app.command()
 def demo(
+    scenario: Annotated[str, typer.Option(help="What goes wrong: mixed or storm.")] = "mixed",
     nodes: Annotated[int, typer.Option(min=6, max=20_000, help="Simulated nodes.")] = 300,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Stop after, like 60s or 10m.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same faults.")] = None,
     speed: Annotated[
-        float, typer.Option(min=1, max=100, help="Divides every duration of rules and policy.")
-    ] = 20,
+        float | None,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Divides every duration of rules and policy; default 20, storm 50.",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="No terminal view; ends with one JSON line.")
     ] = False,
@@ -93,7 +99,17 @@ def demo(
     from kubenode.cli.exits import explained
 
     with explained():
-        start(Options.of(nodes=nodes, lasts=for_, seed=seed, speed=speed, json=json, port=port))
+        start(
+            Options.of(
+                scenario=scenario,
+                nodes=nodes,
+                lasts=for_,
+                seed=seed,
+                speed=speed,
+                json=json,
+                port=port,
+            )
+        )
 
 
 @run_app.command("all")

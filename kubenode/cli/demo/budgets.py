@@ -36,8 +36,14 @@ class Budget:
     burst: int
 
 
-def budgets(policy: DefenderPolicy, labels: Mapping[str, Mapping[str, str]]) -> list[Budget]:
+def budgets(
+    policy: DefenderPolicy,
+    labels: Mapping[str, Mapping[str, str]],
+    dark: Mapping[str, frozenset[str]] | None = None,
+) -> list[Budget]:
     """Every budget of `policy` over nodes given as name -> labels.
+
+    dark  nodes by the scope whose breaker is open: no other scope counts them
 
     Fleet limits span clusters and are not judged here.
     """
@@ -45,8 +51,13 @@ def budgets(policy: DefenderPolicy, labels: Mapping[str, Mapping[str, str]]) -> 
     found = []
     for index, limit in enumerate(policy.spec.limits):
         for name, members in _groups(limit, labels):
-            found.append(_budget(f"{index} {name}", limit, name, members, small))
+            lit = members - _elsewhere(name, dark or {})
+            found.append(_budget(f"{index} {name}", limit, name, lit, small))
     return found
+
+
+def _elsewhere(scope: str, dark: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*(nodes for other, nodes in dark.items() if other != scope))
 
 
 def _groups(

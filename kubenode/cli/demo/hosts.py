@@ -84,6 +84,11 @@ class Host:
         if self.ill.pop(unit, None) is not None:
             self.changed(self)
 
+    def relent(self, unit: str) -> None:
+        """The cause outside went away, but only a restart brings the unit back."""
+        if (illness := self.ill.get(unit)) is not None:
+            illness.outside = False
+
     def mark(self, mark: Mark, at: float) -> None:
         self.marks[mark] = at
         self.changed(self)

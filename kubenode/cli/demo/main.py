@@ -28,6 +28,7 @@ from kubenode.api.v1alpha1 import default_policy
 from kubenode.apiserver.server import EmbeddedApiServer
 from kubenode.cli.cluster import require_engine
 from kubenode.cli.demo.controllers import controllers
+from kubenode.cli.demo.scenarios import SCENARIOS, Scenario
 from kubenode.cli.demo.server import api_server, client
 from kubenode.cli.demo.summary import Run, summary
 from kubenode.cli.demo.terminal import Terminal
@@ -51,6 +52,7 @@ NEWS = 50
 class Options:
     """`lasts` is seconds, None until stopped; `port` 0 takes a free one."""
 
+    scenario: Scenario
     nodes: int
     lasts: float | None
     seed: int
@@ -60,9 +62,20 @@ class Options:
 
     @classmethod
     def of(
-        cls, *, nodes: int, lasts: str | None, seed: int | None, speed: float, json: bool, port: int
+        cls,
+        *,
+        scenario: str,
+        nodes: int,
+        lasts: str | None,
+        seed: int | None,
+        speed: float | None,
+        json: bool,
+        port: int,
     ) -> Self:
-        """From what was typed. Raises Refusal."""
+        """From what was typed; without a speed that of the scenario. Raises Refusal."""
+        if scenario not in SCENARIOS:
+            known = ", ".join(SCENARIOS)
+            raise Refusal(f"--scenario {scenario}: no such scenario; choose {known}", Exit.USAGE)
         try:
             seconds = parse_duration(lasts).total_seconds() if lasts is not None else None
         except ValueError as error:
@@ -70,7 +83,8 @@ class Options:
         if seconds == 0:
             raise Refusal("--for 0s would end before it began: give it 20s or more", Exit.USAGE)
         chosen = seed if seed is not None else secrets.randbelow(10_000)
-        return cls(nodes, seconds, chosen, speed, json, port)
+        plan = SCENARIOS[scenario]
+        return cls(plan, nodes, seconds, chosen, speed or plan.speed, json, port)
 
 
 def demo(options: Options) -> None:
@@ -130,9 +144,11 @@ class Demo:
         o, world = self.options, self._world
         now = self.clock.monotonic()
         world.watching.apply(now)
-        run = Run(o.nodes, o.seed, o.speed, now - self._began)
+        run = Run(o.scenario.name, o.nodes, o.seed, o.speed, now - self._began)
         watching = world.watching
-        self.found = summary(run, world.ledger, world.observer, watching.phases, watching.relists)
+        self.found = summary(
+            run, world.ledger, world.observer, watching.phases, watching.relists, now
+        )
         timer = threading.Timer(LEAVE, self._leave)
         timer.daemon = True
         timer.start()
@@ -166,6 +182,7 @@ class Demo:
         world = World(
             clients.fleet,
             clients.eyes,
+            scenario=o.scenario,
             nodes=o.nodes,
             seed=o.seed,
             speed=o.speed,

@@ -8,28 +8,30 @@ the controllers. It records, and prevents nothing.
 - A *false action* is an act of ours (a cordon, an eviction, a request to an agent) on a node with
   nothing really wrong, a person's cordon taken off, or one request carried out twice.
 - A *limit violation* is an instant at which a disruption began (a permit, or our cordon without
-  one) although that put a group of nodes beyond its limit.
+  one) although that put a group of nodes beyond its limit, or a breaker had to forbid it
+  (`breakers.py`); and a breaker that had to be open and was not.
 
 A node is disrupted while a permit for it is open. A cordon that stays after its job gave the permit
 back (a person is needed, or a PodDisruptionBudget blocks) counts against health: the node is not
-schedulable.
+schedulable. Nodes of a zone whose breaker is open leave the budgets of wider scopes; where that has
+just changed, or is told otherwise than we count, a permit must be beyond both counts to be wrong.
 """
 
-from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import DefenderPolicy
-from kubenode.cli.demo.budgets import CONTROL_PLANE_LABEL, Budget, budgets
+from kubenode.cli.demo.books import STALE, Books, PermitView
+from kubenode.cli.demo.breakers import Breakers, JobView
+from kubenode.cli.demo.budgets import CONTROL_PLANE_LABEL, Budget
+from kubenode.cli.demo.resuming import Resuming
 
-STALE = 1.0
-"""Seconds. A grant is judged by the best health that its group had this recently: nobody can know
-of a node's trouble before the watch has brought it."""
 COVERED = 1.0
 """Seconds within which a cordon must have a permit on either side."""
-ROUNDING = 1.0
-"""Grants above the rate that are no violation: our clock and Kube Defender's differ."""
+SETTLED = 3 * STALE
+"""Seconds after a zone's breaker changed in which either way of counting is right."""
 
 
 class Truth(Protocol):
@@ -46,43 +48,19 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class PermitView:
-    node: str
-    class_: str
-    open: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     at: float
     node: str
     what: str
 
 
-@dataclass(slots=True)
-class _Health:
-    """How many nodes of one group were healthy, over the last STALE seconds."""
-
-    seen: deque[tuple[float, int]] = field(default_factory=deque)
-
-    def note(self, at: float, healthy: int) -> None:
-        self.seen.append((at, healthy))
-        self._forget(at)
-
-    def _forget(self, at: float) -> None:
-        """The newest value older than STALE is kept: it held until the next one."""
-        while len(self.seen) > 1 and self.seen[1][0] <= at - STALE:
-            self.seen.popleft()
-
-    def best(self, at: float) -> int:
-        self._forget(at)
-        return max((healthy for _, healthy in self.seen), default=0)
-
-
 class Observer:
-    """Feed it changes in order; read `false_actions` and `limit_violations`."""
+    """Feed it changes in order; read `false_actions` and `limit_violations`.
 
-    def __init__(self, policy: DefenderPolicy, truth: Truth) -> None:
+    policy  as it holds: its durations already divided by `speed`
+    """
+
+    def __init__(self, policy: DefenderPolicy, truth: Truth, speed: float = 1.0) -> None:
         self.policy = policy
         self.truth = truth
         self.false_actions: list[Finding] = []
@@ -92,11 +70,15 @@ class Observer:
         self.grants = 0
         self.nodes: dict[str, NodeView] = {}
         self.permits: dict[str, PermitView] = {}
-        self._budgets: list[Budget] = []
-        self._groups: dict[str, list[Budget]] = {}
-        self._health: dict[str, _Health] = {}
-        self._healthy: dict[str, set[str]] = {}
-        self._grants_at: dict[str, deque[float]] = {}
+        self.jobs: dict[str, JobView] = {}
+        self._at_work: dict[str, set[str]] = {}
+        self.breakers = Breakers(policy, speed)
+        self.resuming = Resuming(self.breakers, self.permits, self.jobs)
+        self._all = Books(policy, self.permits)
+        self._lit = Books(policy, self.permits)
+        """The same without the nodes of zones whose breaker is open."""
+        self._dark: dict[str, frozenset[str]] = {}
+        self._dark_since = -1e9
         self._requests: set[tuple[str, str]] = set()
         self._asked: Counter[tuple[str, str]] = Counter()
         self._done: Counter[tuple[str, str]] = Counter()
@@ -111,6 +93,8 @@ class Observer:
         """All nodes there are, at the start: nothing in them is an act that we saw."""
         self.nodes = dict(nodes)
         self._regroup(at)
+        for name in nodes:
+            self._fault(at, name)
 
     def node(self, at: float, name: str, now: NodeView | None) -> None:
         """A node as it is now, None when it is gone."""
@@ -123,8 +107,28 @@ class Observer:
             self._regroup(at)
         else:
             self._count(at, name)
+        self._fault(at, name)
         if now is not None and before is not None:
             self._judge_cordon(at, name, before, now)
+
+    def job(self, at: float, name: str, now: JobView | None) -> None:
+        """A job as it is now, None when it is gone."""
+        before = self.jobs.get(name)
+        if now is None:
+            self.jobs.pop(name, None)
+        else:
+            self.jobs[name] = now
+        if now is not None and before is not None and now.rung > before.rung:
+            self.breakers.escalated(at, now.node, now.rule, before.rung)
+        if shown := now or before:
+            at_work = self._at_work.setdefault(shown.node, set())
+            (at_work.add if now and now.open and now.acts else at_work.discard)(name)
+            self._fault(at, shown.node)
+
+    def told(self, at: float, breakers: Sequence[tuple[str, str]]) -> None:
+        """What the policy's status says of its breakers: state by scope."""
+        self.breakers.hear(at, breakers)
+        self._lights(at)
 
     def permit(self, at: float, name: str, now: PermitView | None) -> None:
         before = self.permits.get(name)
@@ -143,6 +147,7 @@ class Observer:
         ):
             self._last_permit[now.node] = at
             self._judge_grant(at, name, now)
+        self.resuming.changed(name)
         self._count(at, node)
 
     def pod_leaving(self, at: float, uid: str, node: str) -> None:
@@ -169,6 +174,7 @@ class Observer:
 
     def settle(self, at: float) -> None:
         """Judge what had to wait for other watches. Call it again and again."""
+        self._advance(at)
         waiting, self._uncovered = self._uncovered, []
         for found in waiting:
             if (
@@ -204,53 +210,42 @@ class Observer:
         if before.unschedulable and not before.ours and not now.unschedulable:
             self.false_actions.append(Finding(at, name, "took off a person's cordon"))
 
-    def _judge_grant(self, at: float, permit: str, now: PermitView) -> None:
+    def _judge_grant(self, at: float, name: str, now: PermitView) -> None:
         self.grants += 1
-        for budget in self._groups.get(now.node, ()):
-            if now.class_ not in budget.classes:
-                continue
-            if why := self._beyond(at, budget, now.node):
-                self.limit_violations.append(Finding(at, now.node, f"{budget.name}: {why}"))
+        self._advance(at)
+        why, reserved = self.resuming.granted(at, name, now)
+        if why:
+            self.limit_violations.append(Finding(at, now.node, why))
+        both = [books.judge(at, now, reserved=reserved) for books in (self._all, self._lit)]
+        found = both[1] if self._dark else both[0]
+        if at < self._dark_since + SETTLED or self.breakers.disputed():
+            found = {key: why for key, why in found.items() if all(key in each for each in both)}
+        self.limit_violations += [Finding(at, now.node, why) for why in found.values()]
 
-    def _beyond(self, at: float, budget: Budget, node: str) -> str:
-        """Why the permit just taken for `node` is beyond `budget`, "" if it is not."""
-        taken = self.disrupted(budget)
-        if budget.at_most is not None and len(taken) > budget.at_most:
-            return f"{len(taken)} nodes disrupted at once, {budget.at_most} allowed"
-        if budget.keep:
-            others = self._health[budget.key].best(at) - (node in self._healthy[budget.key])
-            if others < budget.keep:
-                return f"{others} others healthy, {budget.keep} must be"
-        if budget.rate is not None:
-            return self._too_fast(at, budget, budget.rate)
-        return ""
+    def _advance(self, at: float) -> None:
+        self.breakers.advance(at)
+        self._lights(at)
+        late, self.breakers.late = self.breakers.late, []
+        for since, scope in late:
+            self.limit_violations.append(Finding(since, scope, "the breaker did not open"))
 
-    def _too_fast(self, at: float, budget: Budget, rate: float) -> str:
-        """Whether some span up to now held more grants than a token bucket can give."""
-        grants = self._grants_at.setdefault(budget.key, deque(maxlen=4096))
-        grants.append(at)
-        for count, began in enumerate(reversed(grants), start=1):
-            most = budget.burst + rate * (at - began) + ROUNDING
-            if count > most:
-                return f"{count} permits in {at - began:.1f} s, {most:.0f} allowed"
-        return ""
+    # For the view.
 
     def disrupted(self, budget: Budget) -> set[str]:
-        """Nodes of the budget's group with an open permit that counts in it."""
-        return {
-            p.node
-            for p in self.permits.values()
-            if p.open and p.class_ in budget.classes and p.node in budget.members
-        }
+        return self._books.disrupted(budget)
 
     @property
     def budgets(self) -> list[Budget]:
-        return self._budgets
+        return self._books.budgets
 
     def healthy(self, budget: Budget) -> int:
-        return len(self._healthy[budget.key])
+        return self._books.healthy(budget)
 
     # Keeping count.
+
+    @property
+    def _books(self) -> Books:
+        return self._lit if self._dark else self._all
 
     def _open(self, node: str) -> bool:
         return any(p.open and p.node == node for p in self.permits.values())
@@ -261,27 +256,35 @@ class Observer:
 
     def _count(self, at: float, name: str) -> None:
         well = self._is_healthy(name)
-        for budget in self._groups.get(name, ()):
-            healthy = self._healthy[budget.key]
-            if well == (name in healthy):
-                continue
-            (healthy.add if well else healthy.discard)(name)
-            self._health[budget.key].note(at, len(healthy))
+        self._all.count(at, name, well)
+        self._lit.count(at, name, well)
+
+    def _fault(self, at: float, name: str) -> None:
+        node = self.nodes.get(name)
+        unready = node is not None and not node.ready
+        self.breakers.fault(at, name, unready or bool(self._at_work.get(name)))
 
     def _moved(self, before: NodeView, now: NodeView) -> bool:
-        """Whether a label changed that some limit groups by."""
+        """Whether a label changed that some limit or breaker groups by."""
         if before.labels == now.labels:
             return False
-        keys = {CONTROL_PLANE_LABEL, *(limit.label for limit in self.policy.spec.limits)}
+        spec = self.policy.spec
+        keys = {CONTROL_PLANE_LABEL, *(limit.label for limit in spec.limits)}
+        keys |= {scope.label for scope in spec.breaker.scopes}
         return any(before.labels.get(k or "") != now.labels.get(k or "") for k in keys)
 
     def _regroup(self, at: float) -> None:
         """Nodes came, went or moved to other groups: work all budgets out anew."""
-        self._budgets = budgets(self.policy, {n: v.labels for n, v in self.nodes.items()})
-        self._groups, self._healthy = {}, {}
-        for budget in self._budgets:
-            healthy = {name for name in budget.members if self._is_healthy(name)}
-            self._healthy[budget.key] = healthy
-            self._health.setdefault(budget.key, _Health()).note(at, len(healthy))
-            for name in budget.members:
-                self._groups.setdefault(name, []).append(budget)
+        labels = {name: view.labels for name, view in self.nodes.items()}
+        self.breakers.regroup(labels)
+        self._all.regroup(at, labels, self._is_healthy, {})
+        self._dark = self.breakers.dark()
+        self._lit.regroup(at, labels, self._is_healthy, self._dark)
+
+    def _lights(self, at: float) -> None:
+        """A zone's breaker opened or closed: other budgets count its nodes no longer, or again."""
+        dark = self.breakers.dark()
+        if dark.keys() != self._dark.keys():
+            labels = {name: view.labels for name, view in self.nodes.items()}
+            self._dark, self._dark_since = dark, at
+            self._lit.regroup(at, labels, self._is_healthy, dark)

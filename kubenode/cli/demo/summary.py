@@ -1,5 +1,6 @@
 """The demo's last word: one JSON object, also read by tests and by people who compare runs."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ SHOWN = 20
 class Run:
     """How the demo was run."""
 
+    scenario: str
     nodes: int
     seed: int
     speed: float
@@ -23,13 +25,20 @@ class Run:
 
 
 def summary(
-    run: Run, ledger: Ledger, observer: Observer, phases: Iterable[str], gaps: int = 0
+    run: Run,
+    ledger: Ledger,
+    observer: Observer,
+    phases: Iterable[str],
+    gaps: int = 0,
+    until: float = math.inf,
 ) -> dict[str, Any]:
     """The figures of a run. All times are seconds of the demo, not of what they stand for.
 
     phases        the phase of each job at the end
+    until         the end of the run, on the clock of ledger and observer
     gaps          how often the observer lost its watch and had to list again: what happened
                   meanwhile was not judged, so both zero-counts are worth less if it is not 0
+    breaker…      by its status, as far as the observer's own count explains it; see `storms`
     timeToDetect  fault began -> a detector's report readable at the API server
     timeToDecide  that report -> the job exists; contains the rule's `for` and `groupWait`
     timeToHeal    fault began -> job Succeeded, the proof by fresh facts included; healed faults
@@ -37,6 +46,7 @@ def summary(
     real = [fault for fault in ledger.faults if fault.kind.real]
     healed = ledger.healed
     return {
+        "scenario": run.scenario,
         "nodes": run.nodes,
         "seed": run.seed,
         "speed": run.speed,
@@ -50,6 +60,7 @@ def summary(
         "actsJudged": observer.acts,
         "permitsJudged": observer.grants,
         "observerGaps": gaps,
+        **storms(ledger, observer, until),
         "timeToDetect": spread(f.signalled - f.began for f in real if f.signalled is not None),
         "timeToDecide": spread(
             f.decided - f.signalled
@@ -59,6 +70,37 @@ def summary(
         "timeToHeal": spread(f.healed - f.began for f in healed if f.healed is not None),
         **findings("falseActionsSeen", observer.false_actions),
         **findings("limitViolationsSeen", observer.limit_violations),
+    }
+
+
+def storms(ledger: Ledger, observer: Observer, until: float) -> dict[str, Any]:
+    """What breakers did.
+
+    breakerOpened        how often one opened that had to, or might, by the observer's own count
+    breakerClosed        how often one closed again
+    breakerOpenSeconds   how long they were open, before they went half-open
+    permitsWhileOpen     permits given in a scope while it was open, but for `reservedPermits`
+    halfOpenMostPermits  most permits at once in a half-open scope
+    healedElsewhere      faults healed outside of a scope while its breaker was not closed
+    breakerUnexplained   openings that the observer's count does not explain; absent if none
+    """
+    explained = [e for e in observer.breakers.episodes if e.explained]
+    strange = len(observer.breakers.episodes) - len(explained)
+    ends = [(e, min(x for x in (e.half_open, e.closed, until) if x is not None)) for e in explained]
+    elsewhere = sum(
+        any(e.opened <= healed <= (e.closed or until) and f.node not in e.nodes for e in explained)
+        for f in ledger.healed
+        if (healed := f.healed) is not None
+    )
+    return {
+        "breakerOpened": len(explained),
+        "breakerClosed": sum(e.closed is not None for e in explained),
+        "breakerOpenSeconds": round(sum(end - e.opened for e, end in ends), 1),
+        "permitsWhileOpen": observer.resuming.while_open,
+        "reservedPermits": observer.resuming.reserved,
+        "halfOpenMostPermits": observer.resuming.most,
+        "healedElsewhere": elsewhere,
+        **({"breakerUnexplained": strange} if strange else {}),
     }
 
 

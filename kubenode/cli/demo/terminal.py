@@ -8,6 +8,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 
+from kubenode.cli.demo.scenarios import Scenario
 from kubenode.cli.demo.view import Screen, render
 from kubenode.cli.demo.world import World
 from kubenode.runtime.clock import Clock
@@ -17,6 +18,8 @@ LINE_EVERY = 5.0
 
 
 class Shown(Protocol):
+    @property
+    def scenario(self) -> Scenario: ...
     @property
     def nodes(self) -> int: ...
     @property
@@ -46,6 +49,7 @@ class Terminal:
     def begins(self) -> None:
         o = self._options
         self._say(f"API server {self._url}; making {o.nodes} nodes (seed {o.seed})")
+        self._say(f"scenario {o.scenario.name}: {o.scenario.about}")
         self._say(
             f"speed {o.speed:g}: every duration of the rules and of the default policy is divided"
             f" by {o.speed:g}"
@@ -78,8 +82,8 @@ class Terminal:
     def _screen(self, seconds: float) -> Screen:
         o, world = self._options, self._world
         return Screen(
-            title=f"KubeNode demo: {o.nodes} nodes, seed {o.seed}, {o.speed:g} times faster: every"
-            f" duration of rules and policy is divided by {o.speed:g}",
+            title=f"KubeNode demo, {o.scenario.name}: {o.nodes} nodes, seed {o.seed};"
+            f" every duration of rules and policy is divided by {o.speed:g}",
             zones={place.name: place.zone for place in world.places},
             observer=world.observer,
             ledger=world.ledger,
@@ -95,10 +99,14 @@ class Terminal:
         faults = sum(f.kind.real for f in world.ledger.faults)
         phases = Counter(world.watching.phases)
         jobs = ", ".join(f"{phase} {count}" for phase, count in sorted(phases.items()))
+        breakers = ", ".join(
+            f"{scope.rpartition('=')[2]} {state}" for scope, state in world.watching.breakers
+        )
         return (
             f"{seconds:.0f} s: {faults} faults, {len(world.ledger.healed)} healed;"
             f" jobs: {jobs or 'none'}; false actions {len(world.observer.false_actions)},"
             f" limit violations {len(world.observer.limit_violations)}"
+            + (f"; breakers: {breakers}" if breakers else "")
         )
 
     def _say(self, text: str) -> None:

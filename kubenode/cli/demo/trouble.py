@@ -5,11 +5,10 @@ that were handed over, and the owner of an application loosens a budget that all
 """
 
 import random
-from collections.abc import Iterator
 
 from kubenode.cli.demo.agenda import Agenda
 from kubenode.cli.demo.detectors import Detectors
-from kubenode.cli.demo.faults import Kind, Planned
+from kubenode.cli.demo.faults import Kind, Plan, Planned
 from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, Host, Illness, Mark
 from kubenode.cli.demo.ledger import EndedBy, Ledger
 from kubenode.cli.demo.workloads import STUBBORN, Workloads
@@ -23,6 +22,7 @@ UNITS: dict[Kind, str] = {
     Kind.RUNTIME_HUNG: CONTAINERD,
     Kind.RUNTIME_SHIMS: CONTAINERD,
     Kind.STORM: CONTAINERD,
+    Kind.STORM_LEFT: CONTAINERD,
     Kind.CLOCK: CHRONY,
     Kind.FLAP: KUBELET,
 }
@@ -47,7 +47,7 @@ class Trouble:
         self,
         kube: Kube,
         hosts: dict[str, Host],
-        planned: Iterator[Planned],
+        planned: Plan,
         ledger: Ledger,
         detectors: Detectors,
         workloads: Workloads,
@@ -84,7 +84,7 @@ class Trouble:
 
     async def _strike(self, host: Host, planned: Planned) -> None:
         kind, now = planned.kind, self._clock.monotonic()
-        if not host.well and kind is not Kind.STORM:
+        if not host.well and not kind.outside:
             return  # one trouble at a time keeps the ledger honest
         if CONTAINERD in host.ill:
             return
@@ -96,7 +96,8 @@ class Trouble:
         else:
             host.break_unit(UNITS[kind], _illness(kind, now))
         if planned.lasts is not None:
-            self._agenda.soon(planned.lasts, lambda: self._passes(host, kind))
+            lasts = planned.lasts + self._rng.uniform(0, planned.spread)
+            self._agenda.soon(lasts, lambda: self._passes(host, kind))
 
     async def _single_event(self, host: Host) -> None:
         text = "INFO: task postgres:4711 blocked for more than 120 seconds."
@@ -105,6 +106,9 @@ class Trouble:
         self._ledger.end(host.name, [Kind.EVENT], now, EndedBy.ITSELF)
 
     async def _passes(self, host: Host, kind: Kind) -> None:
+        if kind is Kind.STORM_LEFT:
+            host.relent(UNITS[kind])
+            return
         self._ledger.end(host.name, [kind], self._clock.monotonic(), EndedBy.ITSELF)
         host.recover_unit(UNITS[kind])
 
@@ -139,5 +143,5 @@ def _illness(kind: Kind, now: float) -> Illness:
         now,
         also=CONTAINERD if kind is Kind.KUBELET_WEDGED else "",
         empty=kind is Kind.RUNTIME_SHIMS,
-        outside=kind is Kind.STORM,
+        outside=kind.outside,
     )

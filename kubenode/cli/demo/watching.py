@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 
+from kubenode.cli.demo.books import PermitView
+from kubenode.cli.demo.breakers import JobView
 from kubenode.cli.demo.ledger import Ledger
-from kubenode.cli.demo.observer import NodeView, Observer, PermitView
+from kubenode.cli.demo.observer import NodeView, Observer
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
@@ -25,6 +27,8 @@ HOLD = 0.3
 WATCH_SECONDS = 300
 MARK = "kubenode.io/cordoned-by"
 CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
+TELLING = frozenset({"notify", "collect", "label", "annotate", "wait", "waitForApproval"})
+ACTING = frozenset({"Enforce", "Approve"})
 
 Object = dict[str, Any]
 
@@ -120,6 +124,7 @@ class Watching:
                 self._job(change)
             case "policy" if change.obj is not None:
                 self.policy_status = change.obj.get("status") or {}
+                self._observer.told(change.at, self.breakers)
 
     def _pod(self, change: Change) -> None:
         """Nothing in the simulation deletes a pod that nobody told to go before: it was evicted."""
@@ -131,6 +136,7 @@ class Watching:
 
     def _job(self, change: Change) -> None:
         job = change.obj
+        self._observer.job(change.at, change.name, job_view(job) if job is not None else None)
         if job is None:
             self.jobs.pop(change.name, None)
             return
@@ -148,6 +154,11 @@ class Watching:
                     change.at, change.name, node, step["requestID"], asked(spec, step)
                 )
         self._told(node, phase, (status.get("hold") or {}).get("reason") or "")
+
+    @property
+    def breakers(self) -> list[tuple[str, str]]:
+        """Scope and state of each that its policy's status names."""
+        return [(b["scope"], b["state"]) for b in self.policy_status.get("breaker") or ()]
 
     @property
     def phases(self) -> list[str]:
@@ -221,7 +232,28 @@ def permit_view(permit: Object) -> PermitView:
     spec, status = permit["spec"], permit.get("status") or {}
     state = status.get("state") or "Granted"
     closed = state in ("Released", "Revoked") or bool(status.get("releasedAt"))
-    return PermitView(spec["nodeName"], spec["class"], not closed)
+    return PermitView(spec["nodeName"], spec["class"], not closed, spec["holder"]["name"])
+
+
+def job_view(job: Object) -> JobView:
+    spec, status = job["spec"], job.get("status") or {}
+    steps = [step for rung in spec["ladder"] for step in rung["steps"]]
+    return JobView(
+        node=spec["nodeName"],
+        open=status.get("phase") not in CLOSED,
+        acts=spec["mode"] in ACTING and any(disrupts(step) for step in steps),
+        fault_class=spec.get("faultClass") or "",
+        sources=frozenset(fact.get("source") or "" for fact in spec["trigger"].get("facts") or ()),
+        rule=(spec.get("remedier") or {}).get("name") or "",
+        rung=status.get("rung") or 0,
+    )
+
+
+def disrupts(step: Object) -> bool:
+    """Whether anything is done to the node or to its pods; telling people is no repair."""
+    if "agent" in step:
+        return bool(step["agent"].get("action") != "RunCheck")
+    return not TELLING.issuperset(step)
 
 
 def asked(spec: Object, step: Object) -> str:

@@ -60,7 +60,7 @@ def apps(nodes: int) -> list[App]:
 class Workloads:
     """A Part: creates the applications once, then keeps them.
 
-    pinned  node that gets a pod of the stubborn application
+    pinned  node that gets a pod of the stubborn application, "" for any
     """
 
     name = "workloads"
@@ -125,7 +125,7 @@ class Workloads:
         for app in self.apps:
             for i in range(app.replicas):
                 node = workers[(start + at) % len(workers)]
-                if app.name == STUBBORN and i == 0:
+                if self._pinned and app.name == STUBBORN and i == 0:
                     node = self._pinned
                 yield self._pod(app, node)
                 at += 1

@@ -10,12 +10,13 @@ from itertools import islice
 from kubenode.api.v1alpha1 import DefenderPolicy
 from kubenode.cli.demo.agenda import Agenda
 from kubenode.cli.demo.detectors import Detectors
-from kubenode.cli.demo.faults import Kind, Pace, plan
+from kubenode.cli.demo.faults import Kind
 from kubenode.cli.demo.fleet import Place, node_object, places
 from kubenode.cli.demo.hosts import Host, HostAct
 from kubenode.cli.demo.kubelets import LEASES, Kubelets, all_at_once
 from kubenode.cli.demo.ledger import Ledger
 from kubenode.cli.demo.observer import Observer
+from kubenode.cli.demo.scenarios import Scenario
 from kubenode.cli.demo.trouble import Trouble
 from kubenode.cli.demo.watching import Watching
 from kubenode.cli.demo.workloads import NAMESPACE, SYSTEM, Workloads
@@ -31,12 +32,15 @@ NAMESPACES = ("kubenode-system", "kubenode-agents", "default", LEASES, SYSTEM, N
 WIDTH = 32
 """Requests at once while the fleet is made."""
 LOOKAHEAD = 200
+SLACK = 0.5
+"""Seconds that an answer takes at any speed."""
 
 
 class World:
     """A fleet of `nodes` with what runs on it, what goes wrong, and who watches.
 
     kube      for everything simulated; `eyes` for the observer alone
+    scenario  says what goes wrong
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class World:
         kube: Kube,
         eyes: Kube,
         *,
+        scenario: Scenario,
         nodes: int,
         seed: int,
         speed: float,
@@ -57,8 +62,8 @@ class World:
         self._rng = random.Random(seed)
         self.places: list[Place] = places(nodes)
         self.hosts = {p.name: Host(p) for p in self.places}
-        self.ledger = Ledger(slack=20 / speed)
-        self.observer = Observer(policy, self.ledger)
+        self.ledger = Ledger(slack=max(SLACK, 20 / speed))
+        self.observer = Observer(policy, self.ledger, speed)
         self.pods: Informer[Pod] = Informer(kube, paths.pods(), structs(Pod), name="demo pods")
         self.nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), name="demo nodes")
         # Two, so that heartbeats never keep a fault from being reported on a busy machine.
@@ -78,17 +83,23 @@ class World:
         self.kubelets = Kubelets(
             kube, self.hosts, self.pods, self.agenda, self.routine, clock, speed, self._rng
         )
-        pace = Pace.at_speed(speed, nodes)
-        soon = list(islice(plan(seed, self.places, pace), LOOKAHEAD))
-        blocked = next(p.nodes[0] for p in soon if p.kind is Kind.RUNTIME_SHIMS)
-        self._by_hand = next(p.nodes[0] for p in soon if p.kind is Kind.RUNTIME_HUNG)
+        soon = list(islice(scenario.plan(seed, self.places, speed), LOOKAHEAD))
+        firsts = {p.kind: p.nodes[0] for p in reversed(soon)}
+        self._by_hand = firsts.get(Kind.RUNTIME_HUNG, "")
         self.workloads = Workloads(
-            kube, self.hosts, self.pods, self.nodes, self.agenda, clock, self._rng, blocked
+            kube,
+            self.hosts,
+            self.pods,
+            self.nodes,
+            self.agenda,
+            clock,
+            self._rng,
+            firsts.get(Kind.RUNTIME_SHIMS, ""),
         )
         self.trouble = Trouble(
             kube,
             self.hosts,
-            plan(seed, self.places, pace),
+            scenario.plan(seed, self.places, speed),
             self.ledger,
             self.detectors,
             self.workloads,
@@ -113,7 +124,8 @@ class World:
                 continue
         await all_at_once(WIDTH, [self._node(host) for host in self.hosts.values()])
         await self.workloads.create()
-        await self.trouble.cordon_by_hand(self._by_hand)
+        if self._by_hand:
+            await self.trouble.cordon_by_hand(self._by_hand)
 
     async def _node(self, host: Host) -> None:
         await self._kube.create(paths.nodes(), node_object(host.place, self._clock.now()))

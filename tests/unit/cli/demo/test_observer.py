@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from kubenode.api.v1alpha1 import default_policy
+from kubenode.cli.demo.books import PermitView
 from kubenode.cli.demo.faults import Kind
 from kubenode.cli.demo.fleet import places
 from kubenode.cli.demo.ledger import EndedBy, Ledger
-from kubenode.cli.demo.observer import NodeView, Observer, PermitView
+from kubenode.cli.demo.observer import NodeView, Observer
 
 PLACES = {p.name: p for p in places(300)}
 ZONE_A = [p.name for p in PLACES.values() if p.zone == "zone-a" and not p.control_plane]

@@ -8,7 +8,7 @@ from kubenode.cli.demo.ledger import EndedBy, Ledger
 from kubenode.cli.demo.observer import Observer
 from kubenode.cli.demo.summary import Run, spread, summary
 
-RUN = Run(nodes=300, seed=7, speed=20, seconds=60.04)
+RUN = Run(scenario="mixed", nodes=300, seed=7, speed=20, seconds=60.04)
 
 
 def test_spread_is_by_nearest_rank_and_null_of_nothing() -> None:

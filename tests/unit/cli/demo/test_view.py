@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from kubenode.api.v1alpha1 import default_policy
+from kubenode.cli.demo.books import PermitView
 from kubenode.cli.demo.fleet import places
 from kubenode.cli.demo.ledger import Ledger
-from kubenode.cli.demo.observer import NodeView, Observer, PermitView
+from kubenode.cli.demo.observer import NodeView, Observer
 from kubenode.cli.demo.view import Screen, render
 
 
