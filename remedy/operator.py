@@ -36,6 +36,7 @@ from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.pods import PodAccess
 from remedy.job.store import JobStore
+from remedy.job.wakes import Wakes
 from remedy.registry.engine import Engine
 from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import Registry
@@ -137,7 +138,9 @@ class RemedyOperator:
         self.questions = self._controller("host-probe", self.asker.reconcile, 2)
         self.questions.watch(self.probes, self.asker.noticed)
         self.keeper = self._keeper()
+        self._woken: set[str] = set()
         self.job = self._jobs(permits, JobMetrics(registry))
+        self.wakes = Wakes(permits, self._wake)
         self.reports = Reporter(kube, self.remediers, self.rules, clock, fence)
         self.reporter = self._reporter()
         self.rules.on_load.append(self._rules_loaded)
@@ -174,6 +177,7 @@ class RemedyOperator:
             self.reporter,
             self.questions,
             self.keeper,
+            self.wakes,
         ]
 
     def ready(self) -> bool:
@@ -236,6 +240,7 @@ class RemedyOperator:
             clock=self._clock,
             fence=self._fence,
             busy=lambda: len(self.remedier.queue) > MANY,
+            woken=self._woken,
         )
         controller = self._controller("job", job.reconcile, self.settings.actors)
         controller.watch(self.jobs)
@@ -260,6 +265,12 @@ class RemedyOperator:
         """Other nodes, or time, have changed what is known of it: a guard of its job too."""
         self.remedier.queue.add(node)
         for job in self._concerns.of(node):
+            self.job.queue.add(job)
+
+    def _wake(self, job: str) -> None:
+        """Kube Defender keeps a slot for it."""
+        if job in self.jobs.cache:
+            self._woken.add(job)
             self.job.queue.add(job)
 
     def _rules_loaded(self) -> None:

@@ -5,6 +5,7 @@ from typing import Protocol, assert_never
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from remedy.job.model import Act, Heard, Job, Seen
+from remedy.job.moves import needed
 
 
 class Effects(Protocol):
@@ -27,7 +28,10 @@ class Leave(Protocol):
     """Kube Defender as a job meets it: no answer is an answer, with the reason as text."""
 
     async def ask(self, ask: Ask) -> Verdict | str: ...
-    async def renew(self, permit: str) -> Verdict | str: ...
+    async def renew(self, permit: str, seconds: float) -> Verdict | str:
+        """`seconds`: how long the step needs it at least."""
+        ...
+
     async def release(self, permit: str) -> str: ...
 
 
@@ -45,7 +49,9 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
             return job, _heard(what, await leave.ask(ask_for(job)))
         case Act.RENEW_PERMIT:
             permit = job.status.permit
-            return job, _heard(what, await leave.renew(permit.name) if permit else "no permit held")
+            seconds = needed(job.step).total_seconds()
+            said = await leave.renew(permit.name, seconds) if permit else "no permit held"
+            return job, _heard(what, said)
         case Act.RELEASE_PERMIT:
             permit = job.status.permit
             return job, Heard(what, error=await leave.release(permit.name) if permit else "")

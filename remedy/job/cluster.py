@@ -98,9 +98,9 @@ class DefenderLeave:
         except DefenderUnreachable as error:
             return str(error)
 
-    async def renew(self, permit: str) -> Verdict | str:
+    async def renew(self, permit: str, seconds: float) -> Verdict | str:
         try:
-            return await self.permits.renew(permit)
+            return await self.permits.renew(permit, seconds)
         except DefenderUnreachable as error:
             return str(error)
 

@@ -7,7 +7,7 @@ known later is in the status by then. Dying between any two of these loses nothi
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
@@ -57,6 +57,7 @@ def never_busy() -> bool:
 class JobController:
     """busy  whether many faults still wait for their jobs. In a storm the first writes of new jobs
     would share the API server with the creation of the others; every fault gets its job first.
+    woken  jobs for which Kube Defender keeps a slot at the moment
     """
 
     jobs: Jobs
@@ -68,8 +69,11 @@ class JobController:
     clock: Clock
     fence: Fence
     busy: Callable[[], bool] = never_busy
+    woken: set[str] = field(default_factory=set)
 
     async def reconcile(self, key: str) -> Result:
+        woken = key in self.woken
+        self.woken.discard(key)
         job = self.jobs.get(key)
         if job is None:
             return DONE
@@ -78,7 +82,7 @@ class JobController:
             return GIVE_WAY
         first, heard = job, None
         for _ in range(ROUNDS):
-            seen = await observe(job, self.world, self.clock.now(), heard)
+            seen = await observe(job, self.world, self.clock.now(), heard, woken=woken)
             after, what = step(job, seen)
             if after != job:
                 job, heard = await self.save(job, after), None

@@ -280,6 +280,7 @@ class Seen:
     permit       Kube Defender's answer to `check`; None: not asked, or no answer
     pods         None: not looked at
     unavailable  sum of the time that evicted pods had no ready replacement; None: not looked at
+    woken        Kube Defender keeps a slot for this job: ask now, whatever the hold says
     """
 
     now: datetime
@@ -290,13 +291,11 @@ class Seen:
     pods: Pods | None = None
     unavailable: timedelta | None = None
     heard: Heard | None = None
+    woken: bool = False
 
 
 def irreversible(step: Step) -> bool:
-    """Whether undoing cannot bring back what was: a cordon and a drain can be undone, a restart
-    cannot.
-    """
-    return step.disruption is not Disruption.NONE and step.name not in ("cordon", "migrate")
+    return step.irreversible
 
 
 SUPPORTED = frozenset(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kubenode.api.meta import Condition, ConditionStatus
-from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Reason, Verdict
+from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Reason, Step, Verdict
 from kubenode.api.v1alpha1.noderemedier import OnGiveUp
 from kubenode.api.v1alpha1.remedyoperationjob import (
     Hold,
@@ -27,6 +27,8 @@ LOOK_AGAIN = timedelta(seconds=30)
 SOON, LATE = timedelta(seconds=5), timedelta(minutes=1)
 YIELD_LONGEST = timedelta(hours=1)
 MESSAGE = 1024
+ACT = timedelta(minutes=1)
+"""How long a single central act may take: a permit must be valid for that long."""
 
 
 def wait(job: Job) -> Move:
@@ -45,8 +47,8 @@ def hold(
 ) -> Move:
     """Wait, and say why. The same hold is written again only when its time to look has passed.
 
-    quiet   and then only so much later: a thousand jobs that wait for one slot must not write
-            whenever they ask; `remedy.job.wake` heeds what was heard meanwhile
+    quiet   and then only so much later, whatever the message counts: a thousand jobs that wait for
+            one slot must not write whenever they ask; `remedy.job.wake` heeds what was heard
     """
     new = Hold(
         reason=reason,
@@ -55,13 +57,10 @@ def hold(
         look_again_at=max(until or now + LOOK_AGAIN, now + timedelta(seconds=1)),
     )
     old = job.status.hold
-    same = old is not None and (old.reason, old.scope, old.message) == (
-        new.reason,
-        new.scope,
-        new.message,
-    )
-    if same and not due(job, now - quiet):
-        return wait(job)
+    if old is not None and not due(job, now - quiet):
+        told = (new.reason, new.scope, old.message if quiet else new.message)
+        if (old.reason, old.scope, old.message) == told:
+            return wait(job)
     return job.having(hold=new), Act.NONE
 
 
@@ -200,8 +199,8 @@ def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
     return None
 
 
-def stands(job: Job, seen: Seen, needed: timedelta) -> Move | None:
-    """None when the permit is held for as long as `needed`; else the move that regains it.
+def stands(job: Job, seen: Seen) -> Move | None:
+    """None when the permit is held for as long as the step needs it; else the move that regains it.
 
     First it is renewed, for it may only end too soon; a lost one is asked for anew, at the times of
     the hold.
@@ -212,13 +211,20 @@ def stands(job: Job, seen: Seen, needed: timedelta) -> Move | None:
     if heard is not None and heard.act in (Act.RENEW_PERMIT, Act.ASK_PERMIT):
         verdict = heard.verdict
         if verdict is not None and verdict.allowed:
-            if verdict.expires_at is None or verdict.expires_at >= now + needed:
+            if verdict.expires_at is None or verdict.expires_at >= now + needed(job.step):
                 return granted(job, now, verdict).having(hold=None), Act.NONE
             why = "permits are shorter than this step: raise their life or lower its timeout"
         else:
             why = verdict.message if verdict is not None else heard.error
         until = verdict.look_again_at if verdict is not None else None
-        return hold(job, now, HoldReason.PERMIT_LOST, f"permit lost: {why}", until=until)
+        scope = verdict.scope if verdict is not None else ""
+        why = f"permit lost: {why}"
+        return hold(job, now, HoldReason.PERMIT_LOST, why, scope=scope, until=until)
     if not held_for(job, HoldReason.PERMIT_LOST):
         return job, Act.RENEW_PERMIT
-    return (job, Act.ASK_PERMIT) if due(job, now) else wait(job)
+    return (job, Act.ASK_PERMIT) if due(job, now) or seen.woken else wait(job)
+
+
+def needed(step: Step | None) -> timedelta:
+    """How long a permit must be valid right before an act of `step`."""
+    return step.body.timeout if step is not None and step.agent is not None else ACT

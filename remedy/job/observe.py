@@ -6,7 +6,7 @@ from typing import Protocol
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.model import Fault, Heard, Job, NodeSeen, Pods, Seen
-from remedy.job.running import ACT
+from remedy.job.moves import needed
 from remedy.job.step import watched
 from rules.truth import Truth
 
@@ -35,7 +35,14 @@ class World(Protocol):
         ...
 
 
-async def observe(job: Job, world: World, now: datetime, heard: Heard | None = None) -> Seen:
+async def observe(
+    job: Job,
+    world: World,
+    now: datetime,
+    heard: Heard | None = None,
+    *,
+    woken: bool = False,
+) -> Seen:
     node = await world.node(job, live=_acting(job)) if not job.phase.closed else None
     fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
     return Seen(
@@ -47,6 +54,7 @@ async def observe(job: Job, world: World, now: datetime, heard: Heard | None = N
         pods=await world.pods(job) if _draining(job) else None,
         unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
         heard=heard,
+        woken=woken,
     )
 
 
@@ -82,8 +90,7 @@ async def _permit(job: Job, world: World) -> Verdict | None:
     permit, step = job.status.permit, job.step
     if permit is None or step is None or not _disrupting(job):
         return None
-    needed = step.body.timeout if step.agent is not None else ACT
-    return await world.check(permit.name, needed.total_seconds())
+    return await world.check(permit.name, needed(step).total_seconds())
 
 
 def _draining(job: Job) -> bool:

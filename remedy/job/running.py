@@ -44,8 +44,6 @@ from remedy.job.moves import (
     wait,
 )
 
-ACT = timedelta(minutes=1)
-"""How long a single central act may take: a permit must be valid for that long."""
 ANSWER_GRACE = timedelta(seconds=5)
 """Past a request's expiry: an answer may still be on its way, and clocks differ."""
 MINE = {
@@ -125,10 +123,9 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
     )
     if why := unsupported_step(step):
         return _failed(job, seen, step, record, why)
-    if step.disruption is not Disruption.NONE:
-        needed = step.body.timeout if step.agent is not None else ACT
-        if stop := may(job, seen, evidence=not _begun(job)) or stands(job, seen, needed):
-            return stop
+    disrupts = step.disruption is not Disruption.NONE
+    if disrupts and (stop := may(job, seen, evidence=not _begun(job)) or stands(job, seen)):
+        return stop
     owned = job.status.owned
     if step.name == "cordon":
         owned = owned.model_copy(update={"cordon": True})
@@ -147,7 +144,7 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
 
 def _disrupt(job: Job, seen: Seen, act: Act) -> Move:
     """The last look before an act that disrupts."""
-    if stop := may(job, seen, evidence=not _begun(job)) or stands(job, seen, ACT):
+    if stop := may(job, seen, evidence=not _begun(job)) or stands(job, seen):
         return stop
     if job.status.hold is not None and not held_for(job, HoldReason.PDB_BLOCKED):
         return job.having(hold=None), Act.NONE

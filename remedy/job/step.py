@@ -172,15 +172,23 @@ def _awaiting_approval(job: Job, seen: Seen) -> Move:
     now = seen.now
     if seen.fault.evidence is Truth.FALSE:
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if (denied := _denied(job, now)) is not None:
+        return denied
     if job.spec.approvals:
-        last = job.spec.approvals[-1]
-        who = last.by or "a person"
-        if last.decision == "Deny":
-            return close(job, now, CloseReason.DENIED, f"denied by {who}: {last.note}".rstrip(": "))
+        who = job.spec.approvals[-1].by or "a person"
         return enter(job, Phase.AWAITING_PERMIT, f"approved by {who}")
     if now >= job.created + job.spec.approval.expires_after:
         return close(job, now, CloseReason.APPROVAL_EXPIRED, "nobody approved in time")
     return wait(job)
+
+
+def _denied(job: Job, now: datetime) -> Move | None:
+    """A person's last word counts whenever the job waits."""
+    last = job.spec.approvals[-1] if job.spec.approvals else None
+    if last is None or last.decision != "Deny":
+        return None
+    who = last.by or "a person"
+    return close(job, now, CloseReason.DENIED, f"denied by {who}: {last.note}".rstrip(": "))
 
 
 def _awaiting_permit(job: Job, seen: Seen) -> Move:
@@ -190,6 +198,8 @@ def _awaiting_permit(job: Job, seen: Seen) -> Move:
         job = granted(job, now, heard.verdict)  # written even if we stop below: it must be released
     if seen.fault.evidence is Truth.FALSE:
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if (denied := _denied(job, now)) is not None:
+        return denied
     if held_for(job, HoldReason.PDB_BLOCKED) and job.status.permit is not None and not told:
         return _released(job, seen)
     if job.disruption is Disruption.NONE:
@@ -200,7 +210,7 @@ def _awaiting_permit(job: Job, seen: Seen) -> Move:
         return stop
     if heard is not None and told:
         return _told(job, seen, heard.verdict, heard.error)
-    if _refused_lately(job, now):
+    if _refused_lately(job, now) and not seen.woken:
         return wait(job)
     return job, Act.ASK_PERMIT
 

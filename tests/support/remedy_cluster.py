@@ -3,6 +3,7 @@
 The rule engine is real (`rules.diagnose`); which engines it runs is said by `diagnoser`.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from support.running import running, until
 
 from kubenode.api.crd import FOLDER, definition
 from kubenode.api.v1alpha1 import KINDS, Ask, Reason, RemedyOperationJob, Verdict
+from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube import paths
@@ -70,11 +72,17 @@ class YesPermits:
             return self._yes(permit)
         return Verdict(allowed=False, reason=Reason.UNKNOWN, message="no such permit")
 
-    async def renew(self, permit: str) -> Verdict:
+    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
         return await self.check(permit, 0)
 
     async def release(self, permit: str) -> None:
         self.held.pop(permit, None)
+
+    async def wakes(self) -> AsyncIterator[Holder]:
+        """Nobody is woken: nobody waits."""
+        await asyncio.Event().wait()
+        for ask in self.asked:
+            yield ask.holder
 
 
 def install_crds(cp: ControlPlane) -> None:

@@ -215,7 +215,7 @@ class FakeWorld:
         self._write("ask", apply)
         return granted(class_=ask.class_)
 
-    async def renew(self, permit: str) -> Verdict | str:
+    async def renew(self, permit: str, seconds: float) -> Verdict | str:
         return granted() if permit in self.permits.values() else refused(Reason.UNKNOWN)
 
     async def release(self, permit: str) -> str:

@@ -208,6 +208,13 @@ class Step(Model):
             return _of_agent(self.agent)
         return next(d for d, names in _BY_CLASS.items() if self._act in names)
 
+    @property
+    def irreversible(self) -> bool:
+        """Whether undoing cannot bring back what was: a cordon and a drain can be undone, a restart
+        cannot.
+        """
+        return self.disruption is not Disruption.NONE and self._act not in ("cordon", "migrate")
+
 
 def _of_agent(step: AgentStep) -> Disruption:
     match step.action:
