@@ -262,6 +262,9 @@ class Census:
     def member(self, name: str) -> Member | None:
         return self._members.get(name)
 
+    def node(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
     def place(self, name: str) -> Place | None:
         return self._places.get(name)
 

@@ -5,6 +5,7 @@ out; a job that lacks one has the default.
 """
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,24 @@ from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import ObjectMeta
 
 CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
+HARMLESS = frozenset(
+    {
+        "collect",
+        "notify",
+        "label",
+        "annotate",
+        "wait",
+        "waitForEvent",
+        "waitForApproval",
+        "approveEvent",
+        "uncordon",
+        "webhook",
+        "createObject",
+    }
+)
+"""Steps that ask for no permit, by their keys."""
+LOOKS = "RunCheck"
+"""The agent's only step that asks for none."""
 
 
 class Remedier(msgspec.Struct, rename="camel", frozen=True):
@@ -31,6 +50,23 @@ class Trigger(msgspec.Struct, rename="camel", frozen=True):
     explanation: str = ""
 
 
+class Rung(msgspec.Struct, rename="camel", frozen=True):
+    disruption: str = ""
+    steps: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def disrupts(self) -> bool:
+        if self.disruption:
+            return self.disruption != "None"
+        return any(_disrupts(step) for step in self.steps)
+
+
+def _disrupts(step: dict[str, Any]) -> bool:
+    if "agent" in step:
+        return (step["agent"] or {}).get("action") != LOOKS
+    return HARMLESS.isdisjoint(step)
+
+
 class Approval(msgspec.Struct, rename="camel", frozen=True):
     required: bool = False
 
@@ -44,6 +80,7 @@ class JobSpec(msgspec.Struct, rename="camel", frozen=True):
     fault_class: str = ""
     deadline: datetime | None = None
     start_rung: int = 0
+    ladder: tuple[Rung, ...] = ()
     approval: Approval = Approval()
 
 
@@ -100,3 +137,8 @@ class Job(msgspec.Struct, rename="camel", frozen=True):
     def acts(self) -> bool:
         """Whether it may ever act; those of rules in DryRun never do."""
         return self.spec.mode in ("Enforce", "Approve")
+
+    @property
+    def disrupts(self) -> bool:
+        """Whether a rung of it needs a permit; one without a ladder is taken to."""
+        return not self.spec.ladder or any(rung.disrupts for rung in self.spec.ladder)

@@ -1,24 +1,34 @@
-"""What Kube Defender says in its policies: figures, and which parts of them it does not enforce.
+"""What Kube Defender says in its policies: figures, the state of their breakers, conditions.
 
-It also makes the policy `default` where there is none, so that a pause has a place.
+Figures change with every permit and are written now and then. What a breaker does is written at
+once, since the next Kube Defender takes it up from there, and told as an Event. This also makes
+the policy `default` where there is none, so that a pause and a breaker have a place.
 """
 
 import logging
 from datetime import datetime, timedelta
 
+from defender.breaker.breakers import Breakers
 from defender.census import CLUSTER, Census
+from defender.conditions import conditions
 from defender.ledger import Ledger
 from defender.limits.case import healthy_in
-from defender.policies import NOT_ENFORCED, Policy
-from kubenode.api.meta import Condition, ConditionStatus
+from defender.policies import Policy
+from kubenode.api.base import API_VERSION
 from kubenode.api.v1alpha1 import DefenderPolicy, default_policy
-from kubenode.api.v1alpha1.defenderpolicy import Decisions, DefenderPolicyStatus
+from kubenode.api.v1alpha1.defenderpolicy import (
+    BreakerState,
+    BreakerStatus,
+    Decisions,
+    DefenderPolicyStatus,
+)
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, KubeError
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.recorder import EventRecorder
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +46,17 @@ class Reporter:
         policies: Informer[Policy],
         census: Census,
         ledger: Ledger,
+        breakers: Breakers,
+        recorder: EventRecorder | None = None,
     ) -> None:
         self.granted = self.refused = 0
         self._kube, self._clock, self._fence = kube, clock, fence
         self._policies, self._census, self._ledger = policies, census, ledger
+        self._breakers, self._recorder = breakers, recorder
         self._before: dict[str, Decisions] = {}
         self._written_at: datetime | None = None
+        self._version = 0
+        self._told: dict[str, BreakerStatus] = {}
 
     async def ensure_policy(self) -> None:
         """Create `default` if the server has no policy at all. Raises KubeError."""
@@ -56,22 +71,47 @@ class Reporter:
         log.info("no DefenderPolicy was there: created the default")
 
     async def report(self) -> None:
-        """Write each policy's status if it changed, at most once in EVERY."""
-        now = self._clock.now()
-        if self._written_at is not None and now < self._written_at + EVERY:
+        """Write each policy's status if it changed: of a breaker at once, else once in EVERY."""
+        now, version = self._clock.now(), self._breakers.version
+        moved = version != self._version
+        if not moved and self._written_at is not None and now < self._written_at + EVERY:
             return
         self._written_at = now
-        for policy in list(self._policies.cache.values()):
-            status = self.status(policy, now)
-            if status == policy.status:
-                continue
-            self._fence.check()
-            path = paths.custom(DefenderPolicy.resource.plural, policy.name, "status")
-            try:
-                await self._kube.patch(path, {"status": status.to_dict()})
-            except KubeError as error:
-                extra = {"policy": policy.name, "why": str(error)}
-                log.info("policy status not written", extra=extra)
+        written = [await self._write(policy, now) for policy in list(self._policies.cache.values())]
+        if all(written):
+            self._version = version
+
+    async def _write(self, policy: Policy, now: datetime) -> bool:
+        """Whether the policy says now what it should."""
+        await self._tell(policy)
+        status = self.status(policy, now)
+        if status == policy.status:
+            return True
+        self._fence.check()
+        path = paths.custom(DefenderPolicy.resource.plural, policy.name, "status")
+        try:
+            await self._kube.patch(path, {"status": status.to_dict()})
+        except KubeError as error:
+            extra = {"policy": policy.name, "why": str(error)}
+            log.info("policy status not written", extra=extra)
+            return False
+        return True
+
+    async def _tell(self, policy: Policy) -> None:
+        """An Event and a line in the log for what breakers did since the last."""
+        history = self._breakers.history(policy.name)
+        last = self._told.get(policy.name) or next(reversed(policy.status.breaker_history), None)
+        news = history[history.index(last) + 1 :] if last in history else history
+        if history:
+            self._told[policy.name] = history[-1]
+        for each in news:
+            message = f"{each.scope}: {each.why}"
+            extra = {"policy": policy.name, "scope": each.scope, "why": each.why}
+            log.warning(f"breaker: {each.state}", extra=extra)
+            if self._recorder is not None:
+                kind = "Normal" if each.state is BreakerState.CLOSED else "Warning"
+                about = _regarding(policy)
+                await self._recorder.emit(about, kind, f"Breaker{each.state}", message)
 
     def status(self, policy: Policy, now: datetime) -> DefenderPolicyStatus:
         group = (policy.name, CLUSTER)
@@ -82,31 +122,20 @@ class Reporter:
             healthy=max(0, healthy),
             unhealthy=max(0, self._census.tally(group).members - healthy),
             permits=sum(self._census.belongs(h.node, group) for h in self._ledger.open()),
-            breaker=policy.status.breaker,
+            breaker=self._breakers.status(policy.name),
+            breaker_history=self._breakers.history(policy.name),
             decisions=Decisions(
                 granted=before.granted + self.granted, refused=before.refused + self.refused
             ),
             missed_deadline=policy.status.missed_deadline,
-            conditions=_conditions(policy, now),
+            conditions=conditions(policy, self._breakers.causes(policy.name), now),
         )
 
 
-def _conditions(policy: Policy, now: datetime) -> list[Condition]:
-    """NotEnforced, beside the conditions of others."""
-    explicit = policy.problems
-    parts = ", ".join(NOT_ENFORCED)
-    message = f"not enforced in this version: {parts}"
-    if explicit:
-        message = f"everything that this policy covers is refused: {'; '.join(explicit)}. {message}"
-    reason = "Refusing" if explicit else "NotInThisVersion"
-    old = next((c for c in policy.status.conditions if c.type == "NotEnforced"), None)
-    since = old.last_transition_time if old is not None else now
-    ours = Condition(
-        type="NotEnforced",
-        status=ConditionStatus.TRUE,
-        reason=reason,
-        message=message[:32000],
-        observed_generation=policy.metadata.generation,
-        last_transition_time=since,
-    )
-    return [*(c for c in policy.status.conditions if c.type != "NotEnforced"), ours]
+def _regarding(policy: Policy) -> dict[str, str]:
+    return {
+        "kind": DefenderPolicy.resource.kind,
+        "api_version": API_VERSION,
+        "name": policy.name,
+        "uid": policy.metadata.uid,
+    }

@@ -122,7 +122,10 @@ class Defender:
         self.policies.add_handler(self._policy_changed)
         self.jobs.add_handler(self._job_changed)
         self.metrics = Metrics(registry, self.census, self.ledger, lambda: not self._why_blind())
-        self.reporter = Reporter(kube, clock, fence, self.policies, self.census, self.ledger)
+        self.control.breakers.loaded = False
+        self.reporter = Reporter(
+            kube, clock, fence, self.policies, self.census, self.ledger, self.control.breakers
+        )
         self.keeper = Keeper(
             kube,
             clock,
@@ -161,6 +164,7 @@ class Defender:
             await informer.synced.wait()
         try:
             await self.load()
+            self.control.breakers.loaded = True
             while True:
                 await self.keeper.round()
                 await self.reporter.report()

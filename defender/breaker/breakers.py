@@ -1,38 +1,261 @@
-"""The breakers of all policies: they stop acts in a scope when too much is wrong at once."""
+"""The breakers of all policies: they stop acts in a scope when too much is wrong at once.
 
-from collections.abc import Sequence
-from datetime import datetime
+Told of every change of a node or job, at a cost that does not grow with the number of nodes.
+Nothing is concluded from a change alone: while caches fill, the first three nodes may all be
+down. Breakers take their steps in `advance` and before a verdict, when all is loaded.
+"""
 
-from defender.census import Census
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from defender.breaker.cause import causes_of
+from defender.breaker.control_path import SCOPE, ControlPath
+from defender.breaker.faults import Told, excused, fault_of, is_ready, not_ready_since, told_by
+from defender.breaker.group import View
+from defender.breaker.watch import Watch
+from defender.census import CLUSTER, Census, Member
 from defender.jobs import Job
 from defender.ledger import Ledger
+from defender.limits.breaker import breaker_open, frozen, passes_by_reserve
 from defender.limits.case import Case, Refusal
+from defender.limits.common_cause import common_cause
 from defender.policies import Policy
-from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState, BreakerStatus
+from kubenode.runtime.kube.objects import Node
+
+AT_MOST_EVERY = timedelta(seconds=1)
+"""Where nothing but time passes, breakers are looked at no more often."""
 
 
 class Breakers:
-    """Told of every change; `refuse` is asked by `defender.verdict` for each policy of an act."""
+    """`refuse` is asked by `defender.verdict` for each policy of an act.
+
+    version  grows whenever a breaker, a common cause or the control path changes
+    loaded   False while nodes and jobs are not all known: no breaker takes a step
+    """
 
     def __init__(self, census: Census, ledger: Ledger) -> None:
+        self.version = 0
+        self.loaded = True
+        self.control_path = ControlPath()
         self._census, self._ledger = census, ledger
+        self._watches: dict[str, Watch] = {}
+        self._views: dict[str, View] = {}
+        self._jobs: dict[str, dict[str, Told]] = {}
+        self._last_ready: dict[str, tuple[str, datetime]] = {}
+        self._down: dict[str, datetime] = {}
+        self._excused: set[str] = set()
+        self._due: dict[str, datetime] = {}
+        self._members = 0
+        self._touched = False
+        self._looked: datetime | None = None
+        self._said = 0
+
+    # -- what happens -------------------------------------------------------------------------
 
     def govern(self, policies: Sequence[Policy], now: datetime) -> None:
-        """These policies hold from now on; a breaker that is new here takes its policy's status."""
+        """These policies hold from now on; a breaker that is new here takes its policy's status.
+
+        One that cannot be read any more keeps what it knows until it can.
+        """
+        before, self._watches = self._watches, {}
+        for policy in policies:
+            known = before.get(policy.name)
+            spec = policy.spec
+            if spec is None:
+                if known is not None:
+                    self._watches[policy.name] = known
+                continue
+            if known is not None and (known.spec.breaker, known.spec.nodes) == (
+                spec.breaker,
+                spec.nodes,
+            ):
+                known.policy, known.spec = policy, spec
+                self._watches[policy.name] = known
+                continue
+            self._watches[policy.name] = self._new(policy, Watch(policy, spec), known)
+        for name in before.keys() - self._watches.keys():
+            self._census.darken(name, frozenset())
+        self._touched = True
+
+    def _new(self, policy: Policy, watch: Watch, known: Watch | None) -> Watch:
+        if known is not None:
+            watch.inherit(known)
+        else:
+            watch.recall()
+        for name, view in self._views.items():
+            watch.put(name, view)
+        self._census.darken(policy.name, watch.dark)
+        return watch
+
+    def adopt(self, policy: Policy, now: datetime) -> None:
+        """Another replica wrote the status: take up what is newer there."""
+        watch = self._watches.get(policy.name)
+        if watch is None:
+            return
+        known, watch.policy = watch.dark, policy
+        watch.recall()
+        if watch.dark != known:
+            for name, view in self._views.items():
+                watch.put(name, view)
+            self._census.darken(policy.name, watch.dark)
+            self._touched = True
 
     def node_changed(self, name: str, now: datetime) -> None:
         """The census has counted it already; it may be gone."""
+        member, node = self._census.member(name), self._census.node(name)
+        view = self._view(member, node, now) if member is not None and node is not None else None
+        if view is None:
+            for known in (self._last_ready, self._down, self._due):
+                known.pop(name, None)
+            self._excused.discard(name)
+        before = self._views.get(name)
+        if view == before:
+            return
+        self._members += (view is not None and view.counted) - (
+            before is not None and before.counted
+        )
+        if view is None:
+            del self._views[name]
+        else:
+            self._views[name] = view
+        self._listen(name, node, view)
+        for watch in self._watches.values():
+            watch.put(name, view)
+        self._touched = True
 
-    def job_changed(self, old: Job | None, new: Job | None, now: datetime) -> None: ...
+    def _view(self, member: Member, node: Node, now: datetime) -> View:
+        name, uid = member.name, member.uid
+        if member.until is not None:
+            self._due[name] = member.until
+        ready = is_ready(node)
+        if ready:
+            self._last_ready[name] = uid, now
+        seen_uid, last_ready = self._last_ready.get(name, ("", None))
+        down = not_ready_since(
+            node, now, last_ready if seen_uid == uid else None, self._down.get(name)
+        )
+        (self._down.pop(name, None) if down is None else self._down.__setitem__(name, down))
+        ours = down is not None and excused(down, self._ledger.open_on(name))
+        (self._excused.add if ours else self._excused.discard)(name)
+        jobs = self._jobs.get(name, {})
+        return View(
+            labels=member.labels,
+            counted=member.counted,
+            ready=ready,
+            fault=fault_of(None if ours else down, jobs.values()),
+            climbs=tuple(climb for told in jobs.values() for climb in told.climbs),
+            causes=causes_of(node),
+        )
+
+    def _listen(self, name: str, node: Node | None, view: View | None) -> None:
+        """Ready that nobody vouches for any more (Unknown) is a heartbeat that stopped."""
+        silent = (
+            node is not None
+            and view is not None
+            and view.counted
+            and any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)
+        )
+        self.control_path.node(name, self._down.get(name) if silent else None)
+
+    def job_changed(self, old: Job | None, new: Job | None, now: datetime) -> None:
+        job = new or old
+        if job is None:
+            return
+        node, name = job.spec.node_name, job.metadata.name
+        told = told_by(new, now) if new is not None else None
+        jobs = self._jobs.setdefault(node, {})
+        if told is not None:
+            jobs[name] = told
+        else:
+            jobs.pop(name, None)
+        if not jobs:
+            del self._jobs[node]
+        self.node_changed(node, now)
+
+    def heard(self, signs: Mapping[str, datetime], now: datetime) -> None:
+        """When hosts last showed that they run, by another way than their kubelet's heartbeat."""
+        if self.control_path.heard(signs, self._members, now):
+            self.version += 1
+
+    def suspicious(self) -> Collection[str]:
+        """Nodes whose hosts should be looked at by another way: see `heard`."""
+        return self.control_path.suspicious(self._members)
+
+    # -- time ---------------------------------------------------------------------------------
 
     def advance(self, now: datetime) -> bool:
-        """Let time pass. Whether the state of a breaker changed."""
-        return False
+        """Let time pass. Whether a breaker changed since this was asked last."""
+        self._look(now)
+        changed, self._said = self._said != self.version, self.version
+        return changed
+
+    def _look(self, now: datetime) -> None:
+        if not self.loaded:
+            return
+        for name in [name for name, at in self._due.items() if at <= now]:
+            del self._due[name]
+            self.node_changed(name, now)
+        for name in list(self._excused):
+            self.node_changed(name, now)
+        in_time = self._looked is None or not (self._looked <= now < self._looked + AT_MOST_EVERY)
+        if not (self._touched or in_time):
+            return
+        self._touched, self._looked = False, now if in_time else self._looked
+        if self.control_path.thaws(self._members):
+            self.version += 1
+        for watch in self._watches.values():
+            if watch.advance(now, all_=in_time):
+                self.version += 1
+                self._census.darken(watch.policy.name, watch.dark)
+
+    # -- reading ------------------------------------------------------------------------------
 
     def refuse(self, case: Case) -> Refusal | None:
         """Why the breaker forbids this act, None if it does not."""
-        return None
+        self._look(case.now)
+        watch = self._watches.get(case.policy.name)
+        if watch is None:
+            return None
+        return (
+            frozen(case, self.control_path)
+            or breaker_open(case, watch)
+            or common_cause(case, watch)
+        )
+
+    def exempt(self, case: Case, scope: str) -> bool:
+        """Whether `minHealthy` of the scope does not hold this act: it has a reserved slot."""
+        watch = self._watches.get(case.policy.name)
+        return watch is not None and passes_by_reserve(case, watch, scope)
+
+    def opened(self) -> list[tuple[str, str]]:
+        """The groups (policy, scope) whose breaker is open now."""
+        if self.control_path.frozen is not None:
+            return [(name, CLUSTER) for name in self._watches]
+        return [(name, scope) for name, watch in self._watches.items() for scope in watch.open()]
+
+    def watches(self) -> Iterator[Watch]:
+        return iter(self._watches.values())
 
     def status(self, policy: str) -> list[BreakerStatus]:
-        """What is told in the policy's status: breakers that are not closed, and closed lately."""
-        return []
+        """What is told in the policy's status: breakers that are not closed, the latest first."""
+        watch = self._watches.get(policy)
+        if watch is None:
+            return []
+        frozen = self.control_path.frozen
+        if frozen is None:
+            return watch.status()
+        entry = BreakerStatus(
+            scope=SCOPE, state=BreakerState.OPEN, since=frozen.since, why=frozen.why
+        )
+        return [entry, *watch.status()][:64]
+
+    def history(self, policy: str) -> list[BreakerStatus]:
+        """What the policy's breakers did, oldest first, as far as it is kept."""
+        watch = self._watches.get(policy)
+        return list(watch.changes) if watch is not None else []
+
+    def causes(self, policy: str) -> dict[tuple[str, str], str]:
+        """What faults have in common: (cause, value) and why, in words."""
+        watch = self._watches.get(policy)
+        return dict(watch.causes) if watch is not None else {}

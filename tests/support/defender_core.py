@@ -25,6 +25,8 @@ ZONE = "topology.kubernetes.io/zone"
 POOL = "kubenode.io/pool"
 CONTROL_PLANE = {"node-role.kubernetes.io/control-plane": ""}
 OLD = T0 - timedelta(days=30)
+NEVER_TRIPS = {"trip": {"minNodes": 1_000_000}}
+"""`breaker` of a policy whose other limits are what a test is about."""
 
 
 def a_node(

@@ -166,7 +166,7 @@ class CommonCause(Model):
 
 class Resume(Model):
     start: StrictInt = Field(default=1, ge=1)
-    factor: StrictInt = Field(default=2, ge=1, le=10)
+    factor: StrictInt = Field(default=2, ge=2, le=10)
     every: Duration = timedelta(minutes=5)
 
 
@@ -181,7 +181,9 @@ class Breaker(Model):
         min_length=1,
         max_length=8,
     )
-    """Where the breaker is kept: for the cluster, and for each value of a label."""
+    """Where the breaker is kept: for the cluster, and for each value of a label.
+
+    From wide to narrow: nodes of an open scope leave those that stand before it."""
     trip: Trip = Field(default_factory=Trip)
     common_cause: CommonCause = Field(default_factory=CommonCause)
     open: Duration = timedelta(minutes=10)
@@ -302,7 +304,7 @@ class BreakerState(StrEnum):
 
 
 class BreakerStatus(Model):
-    scope: str = Field(max_length=317)
+    scope: str = Field(max_length=640)
     state: BreakerState
     since: Time
     why: str = Field(default="", max_length=1024)
@@ -319,6 +321,9 @@ class DefenderPolicyStatus(Model):
     unhealthy: StrictInt = Field(default=0, ge=0)
     permits: StrictInt = Field(default=0, ge=0)
     breaker: list[BreakerStatus] = Field(default_factory=list, max_length=64)
+    """Breakers that are not closed, the latest change first."""
+    breaker_history: list[BreakerStatus] = Field(default_factory=list, max_length=64)
+    """What the breakers did, oldest first."""
     decisions: Decisions = Field(default_factory=Decisions)
     missed_deadline: StrictInt = Field(default=0, ge=0)
     conditions: list[Condition] = Field(default_factory=list, max_length=16)

@@ -80,7 +80,7 @@ def test_f13_cordons_are_limited_when_most_nodes_match_at_once() -> None:
     core.fleet(200)
     for number in range(150):
         core.fail(f"n{number}")
-    assert core.judge(an_ask("n0", Disruption.PODS)).reason is Reason.MIN_HEALTHY
+    assert core.judge(an_ask("n0", Disruption.PODS)).reason is Reason.BREAKER_OPEN
     healthy = Core()
     healthy.fleet(200)
     granted = [healthy.ask(an_ask(f"n{i}", Disruption.PODS)).allowed for i in range(150)]
@@ -91,8 +91,10 @@ def test_f15_heartbeats_that_stop_everywhere_stop_acts_and_coming_back_thaws_the
     core = Core()
     core.fleet(50)
     core.fail(*(f"n{i}" for i in range(50)))
-    assert core.judge(an_ask("n3")).reason is Reason.MIN_HEALTHY
+    assert core.judge(an_ask("n3")).reason is Reason.BREAKER_OPEN
     core.nodes(*(a_node(f"n{i}") for i in range(50) if i != 3))
+    assert core.judge(an_ask("n3")).reason is Reason.BREAKER_OPEN
+    core.step(minutes=10)  # the breaker saw five minutes of calm, and half opens
     assert core.judge(an_ask("n3")).allowed
 
 
@@ -211,7 +213,7 @@ def test_what_no_policy_covers_has_the_built_in_limits() -> None:
     core = Core(a_policy("rollouts", operations=["Rollout"], limits=[CLUSTER_2]))
     core.fleet(100)
     core.fail(*(f"n{i}" for i in range(30)))
-    assert core.judge(an_ask("n0")).reason is Reason.MIN_HEALTHY
+    assert core.judge(an_ask("n0")).reason is Reason.BREAKER_OPEN
 
 
 def test_per_node_counts_jobs_not_the_pauses_within_one() -> None:

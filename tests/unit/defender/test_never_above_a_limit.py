@@ -12,7 +12,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.clock import T0
-from support.defender_core import CONTROL_PLANE, POOL, ZONE, Core, a_node, a_policy, an_ask
+from support.defender_core import (
+    CONTROL_PLANE,
+    NEVER_TRIPS,
+    POOL,
+    ZONE,
+    Core,
+    a_node,
+    a_policy,
+    an_ask,
+)
 
 from defender.ledger import Held, grants_of, held_from
 from kubenode.api.v1alpha1 import Ask, Disruption, ObjectMeta, Permit, Reason
@@ -33,6 +42,7 @@ POLICY = a_policy(
         {"scope": "Cluster", "classes": ["Host"], "maxConcurrent": 2},
     ],
     perNode={"maxActs": 3, "within": "2h"},
+    breaker=NEVER_TRIPS,
 )
 BIG = frozenset({Disruption.PODS, Disruption.NODE})
 SMALL = 5

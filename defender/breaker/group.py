@@ -1,0 +1,101 @@
+"""The nodes of one group, counted: those of a breaker's scope, or those with one kernel.
+
+Each change of a node costs the same however many nodes there are; only the times of the faults
+are kept in order, in one flat list.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from defender.breaker.faults import Climb, Fault
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One node as breakers see it.
+
+    counted  it is one of the nodes that shares are taken of
+    ready    its Ready condition is True
+    causes   what faults may have in common: (cause, value)
+    """
+
+    labels: dict[str, str]
+    counted: bool
+    ready: bool
+    fault: Fault | None = None
+    climbs: tuple[Climb, ...] = ()
+    causes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unhealthy(self) -> bool:
+        return self.counted and self.fault is not None and self.fault.open
+
+
+@dataclass(slots=True)
+class Group:
+    """everyone     nodes that shares are not taken of, too
+    unhealthy    nodes with a fault now
+    unexplained  of these, nodes that no job gives a fault class
+    classes      of these, nodes by fault class
+    nodes        names, kept for scopes that can get dark
+    starts       when the faults began, in order, those of closed jobs too
+    climbs       by rule and rung, the jobs that climbed to it and when
+    """
+
+    everyone: int = 0
+    members: int = 0
+    unhealthy: int = 0
+    unexplained: int = 0
+    nodes: set[str] | None = None
+    classes: Counter[str] = field(default_factory=Counter)
+    starts: list[datetime] = field(default_factory=list)
+    climbs: dict[tuple[str, int], dict[str, datetime]] = field(default_factory=dict)
+
+    def add(self, name: str, view: View) -> None:
+        self.everyone += 1
+        if self.nodes is not None:
+            self.nodes.add(name)
+        for climb in view.climbs:
+            self.climbs.setdefault((climb.rule, climb.rung), {})[climb.job] = climb.at
+        self._count(view, +1)
+        if view.counted and view.fault is not None:
+            insort(self.starts, view.fault.since)
+
+    def remove(self, name: str, view: View) -> None:
+        self.everyone -= 1
+        if self.nodes is not None:
+            self.nodes.discard(name)
+        for climb in view.climbs:
+            jobs = self.climbs[climb.rule, climb.rung]
+            jobs.pop(climb.job, None)
+            if not jobs:
+                del self.climbs[climb.rule, climb.rung]
+        self._count(view, -1)
+        if view.counted and view.fault is not None:
+            del self.starts[bisect_left(self.starts, view.fault.since)]
+
+    def _count(self, view: View, sign: int) -> None:
+        self.members += sign * view.counted
+        if not view.unhealthy:
+            return
+        assert view.fault is not None
+        self.unhealthy += sign
+        self.unexplained += sign * (not view.fault.classes)
+        for class_ in view.fault.classes:
+            self.classes[class_] += sign
+            if not self.classes[class_]:
+                del self.classes[class_]
+
+    def failed_since(self, at: datetime) -> int:
+        """Nodes whose fault began after `at`."""
+        return len(self.starts) - bisect_right(self.starts, at)
+
+    def climbed_since(self, at: datetime) -> tuple[int, str, int]:
+        """Of all rules and rungs the most jobs that climbed after `at`: (count, rule, rung)."""
+        counts = (
+            (sum(when > at for when in jobs.values()), rule, rung)
+            for (rule, rung), jobs in self.climbs.items()
+        )
+        return max(counts, default=(0, "", 0))

@@ -1,0 +1,172 @@
+"""One breaker, one step: from its state and what is seen to its state now. Pure.
+
+    Closed    → Open      too much is wrong at once; the reason is kept in words
+    Open      → HalfOpen  at least `open` long, and for CALM less than half of what opens it
+    HalfOpen  → Open      too much is wrong anew
+    HalfOpen  → Closed    as many acts at once as the normal limits allow
+
+Faults and escalations from before the last opening or half-opening open nothing again.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from kubenode.api.duration import format_duration
+from kubenode.api.share import is_ratio
+from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState, Resume, Trip
+
+CALM = timedelta(minutes=5)
+NEW = timedelta(minutes=10)
+"""The window of `newFaultsPer10m`."""
+MOST_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """since      when it came to this state
+    calm_since  while Open: since when little enough is wrong to half open
+    counts_from  what began before counts no more as new
+    """
+
+    state: BreakerState = BreakerState.CLOSED
+    since: datetime | None = None
+    why: str = ""
+    calm_since: datetime | None = None
+    counts_from: datetime | None = None
+
+    def new_since(self, now: datetime) -> datetime:
+        return self._from(now - NEW)
+
+    def climbed_since(self, now: datetime, per: timedelta) -> datetime:
+        return self._from(now - per)
+
+    def _from(self, at: datetime) -> datetime:
+        return at if self.counts_from is None else max(at, self.counts_from)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A scope now.
+
+    new      nodes whose fault is new
+    climbed  jobs of `rule` that climbed to `rung`: the most of any rule and rung
+    limit    acts at once that the normal limits allow
+    """
+
+    now: datetime
+    members: int
+    unhealthy: int
+    new: int = 0
+    climbed: int = 0
+    rule: str = ""
+    rung: int = 0
+    limit: int = 1
+
+
+CLOSED = State()
+
+
+def step(state: State, seen: Seen, breaker: Breaker) -> State:
+    state = _not_ahead(state, seen.now)
+    why = trouble(seen, breaker.trip)
+    match state.state:
+        case BreakerState.CLOSED:
+            return _opened(why, seen.now) if why else state
+        case BreakerState.OPEN:
+            return _while_open(state, seen, breaker, calm=not why and _calm(seen, breaker.trip))
+        case BreakerState.HALF_OPEN:
+            if why:
+                return _opened(f"again: {why}", seen.now)
+            return _while_half_open(state, seen, breaker.resume)
+
+
+def _not_ahead(state: State, now: datetime) -> State:
+    """After the clock was set back: what lies ahead of it began now."""
+    if state.since is not None and state.since > now:
+        state = replace(state, since=now)
+    if state.calm_since is not None and state.calm_since > now:
+        state = replace(state, calm_since=now)
+    if state.counts_from is not None and state.counts_from > now:
+        state = replace(state, counts_from=now)
+    return state
+
+
+def _opened(why: str, now: datetime) -> State:
+    return State(BreakerState.OPEN, now, why, counts_from=now)
+
+
+def _while_open(state: State, seen: Seen, breaker: Breaker, *, calm: bool) -> State:
+    assert state.since is not None
+    if not calm:
+        return state if state.calm_since is None else replace(state, calm_since=None)
+    if state.calm_since is None:
+        state = replace(state, calm_since=seen.now)
+    if seen.now < half_opens_at(state, breaker, seen.now):
+        return state
+    why = (
+        f"{_unhealthy(seen)} after {format_duration(CALM)} of calm:"
+        f" {breaker.resume.start} at once, times {breaker.resume.factor}"
+        f" every {format_duration(breaker.resume.every)}"
+    )
+    return State(BreakerState.HALF_OPEN, seen.now, why, counts_from=seen.now)
+
+
+def half_opens_at(state: State, breaker: Breaker, now: datetime) -> datetime:
+    """The earliest instant at which an open breaker may half open."""
+    assert state.since is not None
+    return max(state.since + breaker.open, (state.calm_since or now) + CALM)
+
+
+def _while_half_open(state: State, seen: Seen, resume: Resume) -> State:
+    if not _steps(state, resume, seen.now) or quota(state, resume, seen.now) < seen.limit:
+        return state
+    why = f"{_unhealthy(seen)}: the normal limits rule"
+    return State(BreakerState.CLOSED, seen.now, why, counts_from=state.counts_from)
+
+
+def quota(state: State, resume: Resume, now: datetime) -> int:
+    """Acts at once while half-open."""
+    steps = min(_steps(state, resume, now), MOST_AT_ONCE.bit_length())
+    return min(MOST_AT_ONCE, resume.start * int(resume.factor**steps))
+
+
+def _steps(state: State, resume: Resume, now: datetime) -> int:
+    assert state.since is not None
+    return max(0, (now - state.since) // max(resume.every, timedelta(milliseconds=1)))
+
+
+# -- what is too much -----------------------------------------------------------------------------
+
+
+def trouble(seen: Seen, trip: Trip) -> str:
+    """Why the breaker opens, "" if nothing opens it. No count below `minNodes` does."""
+    least, members = trip.min_nodes, seen.members
+    if seen.unhealthy >= max(least, _share(trip.unhealthy_ratio, members)):
+        return f"{_unhealthy(seen)}, {_opens_at(trip.unhealthy_ratio)}"
+    if seen.new >= max(least, _share(trip.new_faults_per10m, members)):
+        share = _opens_at(trip.new_faults_per10m)
+        return f"{seen.new} of {members} nodes failed within {format_duration(NEW)}, {share}"
+    if seen.climbed >= max(least, trip.escalations.count):
+        per = format_duration(trip.escalations.per)
+        return (
+            f"{seen.climbed} jobs of {seen.rule} climbed to rung {seen.rung} within {per},"
+            f" {_opens_at(trip.escalations.count)}"
+        )
+    return ""
+
+
+def _calm(seen: Seen, trip: Trip) -> bool:
+    """Less than half of the unhealthy nodes that open the breaker."""
+    return 2 * seen.unhealthy < max(trip.min_nodes, _share(trip.unhealthy_ratio, seen.members))
+
+
+def _share(share: int | str, members: int) -> float:
+    return int(share[:-1]) * members / 100 if isinstance(share, str) else share
+
+
+def _unhealthy(seen: Seen) -> str:
+    return f"{seen.unhealthy} of {seen.members} nodes are unhealthy"
+
+
+def _opens_at(share: int | str) -> str:
+    return f"{share} open the breaker" if not is_ratio(share) else f"{share} opens the breaker"

@@ -1,0 +1,271 @@
+"""The breakers of one policy: their nodes, counted, their states, and their history.
+
+Scopes are kept from wide to narrow: the cluster, then labels in the order of the policy. The nodes
+of an open scope are dark: they leave every wider one, so that two zones go on while a third is out.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from defender.breaker.cause import Failed, in_words, shared
+from defender.breaker.group import Group, View
+from defender.breaker.step import CLOSED, Seen, State, step
+from defender.coverage import CLUSTER
+from defender.policies import Policy
+from kubenode.api.share import is_ratio, share_of
+from kubenode.api.v1alpha1.defenderpolicy import (
+    BreakerState,
+    BreakerStatus,
+    DefenderPolicySpec,
+    LimitScope,
+)
+from kubenode.api.v1alpha1.ladder import Disruption
+
+MOST_CHANGES = 64
+HOST_ONLY = frozenset({Disruption.HOST})
+Cause = tuple[str, str]
+
+
+class Placed(NamedTuple):
+    view: View
+    groups: tuple[Group, ...]
+
+
+class Watch:
+    """states   of every breaker that is not closed, or was not a while ago, by scope
+    causes   why acts on nodes with one kernel, image or revision are refused, in words
+    changes  what breakers did, oldest first
+    """
+
+    def __init__(self, policy: Policy, spec: DefenderPolicySpec) -> None:
+        self.policy, self.spec = policy, spec
+        self.labels = _labels_of(spec)
+        self.states: dict[str, State] = {}
+        self.causes: dict[Cause, str] = {}
+        self.changes: deque[BreakerStatus] = deque(maxlen=MOST_CHANGES)
+        self.whole = Group()
+        self._groups: dict[str, Group] = {}
+        self._having: dict[Cause, Group] = {}
+        self._placed: dict[str, Placed] = {}
+        self._changed: set[str] = set()
+
+    # -- nodes --------------------------------------------------------------------------------
+
+    def put(self, name: str, view: View | None) -> None:
+        before = self._placed.pop(name, None)
+        if before is not None:
+            for group in before.groups:
+                group.remove(name, before.view)
+        scopes = list(self.scopes(before.view.labels)) if before is not None else []
+        if view is not None and self.policy.covers(view.labels):
+            now = list(self.scopes(view.labels))
+            groups = (*self._counting(now), self.whole, *self._causing(view))
+            for group in groups:
+                group.add(name, view)
+            self._placed[name] = Placed(view, groups)
+            scopes += now
+        self._changed.update(scopes)
+
+    def scopes(self, labels: Mapping[str, str]) -> Iterator[str]:
+        """The scopes of a node, from wide to narrow."""
+        for label in self.labels:
+            if label is None:
+                yield CLUSTER
+            elif label in labels:
+                yield f"{label}={labels[label]}"
+
+    def _counting(self, scopes: list[str]) -> Iterator[Group]:
+        """Those groups of a node that count it: none that is wider than a dark one."""
+        dark = [index for index, scope in enumerate(scopes) if self._dark(scope)]
+        for scope in scopes[max(dark, default=0) :]:
+            group = self._groups.get(scope)
+            if group is None:
+                nodes = None if scope == CLUSTER else set[str]()
+                group = self._groups[scope] = Group(nodes=nodes)
+            yield group
+
+    def _causing(self, view: View) -> Iterator[Group]:
+        for cause in view.causes:
+            if cause[0] in self.spec.breaker.common_cause.group_by:
+                yield self._having.setdefault(cause, Group())
+
+    def _dark(self, scope: str) -> bool:
+        return scope != CLUSTER and self.state(scope).state is BreakerState.OPEN
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def state(self, scope: str) -> State:
+        return self.states.get(scope, CLOSED)
+
+    def group(self, scope: str) -> Group:
+        return self._groups.get(scope) or Group()
+
+    def having(self, cause: Cause) -> Group:
+        return self._having.get(cause) or Group()
+
+    def view(self, node: str) -> View | None:
+        placed = self._placed.get(node)
+        return placed.view if placed is not None else None
+
+    def inside(self, node: str, scope: str) -> bool:
+        """Whether a permit on the node counts in the scope; one on a node that is gone does."""
+        view = self.view(node)
+        return view is None or scope in self.scopes(view.labels)
+
+    @property
+    def dark(self) -> frozenset[str]:
+        return frozenset(scope for scope in self.states if self._dark(scope))
+
+    def open(self) -> Iterator[str]:
+        for scope, state in self.states.items():
+            if state.state is BreakerState.OPEN:
+                yield scope
+
+    # -- stepping -----------------------------------------------------------------------------
+
+    def advance(self, now: datetime, *, all_: bool) -> bool:
+        """Let each breaker take a step, the narrow ones first. Whether one of them changed.
+
+        all_  those too that nothing but time can change
+        """
+        busy = {s for s, state in self.states.items() if state.state is not BreakerState.CLOSED}
+        due = self._changed | busy if all_ else self._changed
+        self._changed = set()
+        moved = False
+        for label in reversed(self.labels):
+            for scope in sorted(s for s in due | self._changed if _label_of(s) == label):
+                moved |= self._step(scope, now)
+        self._changed.clear()
+        return self._find_causes(now) or moved
+
+    def _step(self, scope: str, now: datetime) -> bool:
+        before = self.state(scope)
+        after = step(before, self.seen(scope, before, now), self.spec.breaker)
+        if after is before:
+            self._tidy(scope)
+            return False
+        was_dark = self._dark(scope)
+        self.states[scope] = after
+        if self._dark(scope) is not was_dark:
+            for name in list(self.group(scope).nodes or ()):
+                self.put(name, self._placed[name].view)
+        if before.state is after.state:
+            return False
+        self.changes.append(told(scope, after))
+        return True
+
+    def _tidy(self, scope: str) -> None:
+        group = self._groups.get(scope)
+        if group is not None and not group.everyone and self.state(scope).state is CLOSED.state:
+            del self._groups[scope]
+            self.states.pop(scope, None)
+
+    def seen(self, scope: str, state: State, now: datetime) -> Seen:
+        group, trip = self.group(scope), self.spec.breaker.trip
+        climbed, rule, rung = (0, "", 0)
+        if group.climbs:
+            since = state.climbed_since(now, trip.escalations.per)
+            climbed, rule, rung = group.climbed_since(since)
+        return Seen(
+            now=now,
+            members=group.members,
+            unhealthy=group.unhealthy,
+            new=group.failed_since(state.new_since(now)),
+            climbed=climbed,
+            rule=rule,
+            rung=rung,
+            limit=self._limit(scope, group.members),
+        )
+
+    def _limit(self, scope: str, members: int) -> int:
+        """Acts at once that the limits of the scope and of the cluster allow."""
+        found = [members]
+        for limit in self.spec.limits:
+            share = limit.max_concurrent
+            if share is None or (limit.classes and HOST_ONLY.issuperset(limit.classes)):
+                continue
+            if limit.scope is LimitScope.CLUSTER:
+                total = self.whole.members
+            elif limit.label is not None and scope.startswith(f"{limit.label}="):
+                total = members
+            else:
+                continue
+            small = is_ratio(share) and total <= self.spec.small_pool.nodes
+            found.append(1 if small else max(1, share_of(share, total)))
+        return min(found)
+
+    # -- common cause -------------------------------------------------------------------------
+
+    def _find_causes(self, now: datetime) -> bool:
+        """Whether a cause was found, or is over."""
+        rule = self.spec.breaker.common_cause
+        before, since = dict(self.causes), now - rule.within
+        self.causes = {}
+        for cause, group in self._having.items():
+            if 2 * len(group.starts) < rule.min_faults:
+                continue
+            having = Failed(group.failed_since(since), group.members)
+            others = Failed(
+                self.whole.failed_since(since) - having.faults, self.whole.members - having.nodes
+            )
+            if shared(having, others, rule, known=cause in before):
+                words = in_words(*cause, having, others, rule)
+                self.causes[cause] = before.get(cause, words)
+        for cause in [cause for cause, group in self._having.items() if not group.everyone]:
+            del self._having[cause]
+        return self.causes.keys() != before.keys()
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    def status(self) -> list[BreakerStatus]:
+        """Breakers that are not closed, the latest change first."""
+        found = [
+            told(scope, state)
+            for scope, state in self.states.items()
+            if state.state is not BreakerState.CLOSED
+        ]
+        return sorted(found, key=lambda each: each.since, reverse=True)[:MOST_CHANGES]
+
+    def recall(self) -> None:
+        """Take up what the policy's status says, where nothing newer is known."""
+        status = self.policy.status
+        self.changes.extend(e for e in status.breaker_history if e not in self.changes)
+        for entry in sorted((*status.breaker_history, *status.breaker), key=lambda e: e.since):
+            known = self.states.get(entry.scope)
+            if not self._is_mine(entry.scope):
+                continue
+            if known is None or known.since is None or known.since < entry.since:
+                self.states[entry.scope] = _recalled(entry, known)
+
+    def inherit(self, other: "Watch") -> None:
+        """Take up the states of the same policy before it was changed."""
+        self.states = {s: state for s, state in other.states.items() if self._is_mine(s)}
+        self.changes = other.changes
+
+    def _is_mine(self, scope: str) -> bool:
+        return _label_of(scope) in self.labels
+
+
+def _labels_of(spec: DefenderPolicySpec) -> tuple[str | None, ...]:
+    """From wide to narrow; None is the cluster."""
+    labels = dict.fromkeys(scope.label for scope in spec.breaker.scopes)
+    return tuple(sorted(labels, key=lambda label: label is not None))
+
+
+def _label_of(scope: str) -> str | None:
+    return None if scope == CLUSTER else scope.partition("=")[0]
+
+
+def told(scope: str, state: State) -> BreakerStatus:
+    assert state.since is not None
+    return BreakerStatus(scope=scope, state=state.state, since=state.since, why=state.why[:1024])
+
+
+def _recalled(entry: BreakerStatus, known: State | None) -> State:
+    """A closed breaker goes on from where its half-opening let it count anew."""
+    from_ = entry.since
+    if entry.state is BreakerState.CLOSED and known is not None and known.counts_from is not None:
+        from_ = known.counts_from
+    return State(entry.state, entry.since, entry.why, counts_from=from_)

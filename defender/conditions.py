@@ -1,0 +1,55 @@
+"""What a policy's conditions say. Pure, and without values that change by themselves."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from defender.policies import NOT_ENFORCED, Policy
+from kubenode.api.meta import Condition, ConditionStatus
+
+COMMON_CAUSE = "CommonCause"
+"""True while faults share a cause: whoever brought it there with a rollout has to pause it."""
+
+
+def conditions(
+    policy: Policy, causes: Mapping[tuple[str, str], str], now: datetime
+) -> list[Condition]:
+    """Ours, beside the conditions of others. CommonCause is there from the first one on."""
+    ours = [_not_enforced(policy, now)]
+    if causes or any(each.type == COMMON_CAUSE for each in policy.status.conditions):
+        ours.append(_common_cause(policy, causes, now))
+    names = {each.type for each in ours}
+    return [*(c for c in policy.status.conditions if c.type not in names), *ours]
+
+
+def _not_enforced(policy: Policy, now: datetime) -> Condition:
+    explicit = policy.problems
+    message = f"not enforced in this version: {', '.join(NOT_ENFORCED)}"
+    if explicit:
+        message = f"everything that this policy covers is refused: {'; '.join(explicit)}. {message}"
+    reason = "Refusing" if explicit else "NotInThisVersion"
+    return _condition(policy, "NotEnforced", True, reason, message, now)
+
+
+def _common_cause(
+    policy: Policy, causes: Mapping[tuple[str, str], str], now: datetime
+) -> Condition:
+    found = sorted(causes.items())
+    message = "; ".join(why for _, why in found) or "faults have nothing in common"
+    reason = "".join(f"{cause[0].upper()}{cause[1:]}" for cause in dict(key for key, _ in found))
+    return _condition(policy, COMMON_CAUSE, bool(found), reason or "None", message, now)
+
+
+def _condition(
+    policy: Policy, type_: str, true: bool, reason: str, message: str, now: datetime
+) -> Condition:
+    status = ConditionStatus.TRUE if true else ConditionStatus.FALSE
+    old = next((c for c in policy.status.conditions if c.type == type_), None)
+    since = old.last_transition_time if old is not None and old.status is status else now
+    return Condition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message[:32000],
+        observed_generation=policy.metadata.generation,
+        last_transition_time=since,
+    )

@@ -1,0 +1,119 @@
+"""An open breaker refuses; a half-open one lets few at once; single faults have reserved slots.
+
+It never stands in the way of recovery: uncordoning, cancelling, verifying and giving back do not
+ask. A planned event that comes anyway is let through, or the loss would only be hard.
+"""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from defender.breaker.step import State, half_opens_at, quota
+from defender.ledger import Held
+from defender.limits.case import Case, Refusal, look_again_at
+from kubenode.api.v1alpha1 import Operation, Reason
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+
+if TYPE_CHECKING:
+    from defender.breaker.control_path import ControlPath
+    from defender.breaker.group import Group
+    from defender.breaker.watch import Watch
+
+SPREAD = timedelta(minutes=5)
+"""Those who waited for an open breaker come back over this time."""
+AMONG_FEW = timedelta(minutes=1)
+"""How soon to ask again while few are let through at once."""
+INDEPENDENT = frozenset({"HostEvent", "Provider", "BMC", "Redfish", "probe", "Probe"})
+"""Sources of evidence that do not fail together with the reports of nodes."""
+RARE = 10
+"""A fault class is the storm's own when it is at least one fault in so many."""
+
+
+def frozen(case: Case, path: "ControlPath") -> Refusal | None:
+    """Nothing passes, whatever its evidence: what we hear of nodes is not about nodes."""
+    if path.frozen is None:
+        return None
+    message = f"control path: {path.frozen.why}; frozen until heartbeats are back"
+    later = look_again_at(case.now, AMONG_FEW, case.ask.node)
+    return Refusal(Reason.BREAKER_OPEN, message, later, "cluster")
+
+
+def breaker_open(case: Case, watch: "Watch") -> Refusal | None:
+    if case.inevitable:
+        return None
+    for scope in watch.scopes(case.member.labels):
+        state = watch.state(scope)
+        if state.state is BreakerState.OPEN and not _reserved(case, watch, scope, state):
+            return _held_open(case, scope, state)
+        if state.state is BreakerState.HALF_OPEN:
+            most, used = quota(state, case.spec.breaker.resume, case.now), _used(case, watch, scope)
+            if used >= most:
+                return _one_of_few(case, scope, used, most)
+    return None
+
+
+def _held_open(case: Case, scope: str, state: State) -> Refusal:
+    opens = half_opens_at(state, case.spec.breaker, case.now)
+    later = look_again_at(opens - SPREAD, SPREAD, case.ask.node)
+    message = f"{case.where(scope)}: the breaker is open: {state.why}"
+    return Refusal(Reason.BREAKER_OPEN, message, later, scope)
+
+
+def _one_of_few(case: Case, scope: str, used: int, most: int) -> Refusal:
+    message = f"{case.where(scope)}: the breaker is half open, {used} of {most} permits are held"
+    later = look_again_at(case.now, AMONG_FEW, case.ask.node)
+    return Refusal(Reason.BREAKER_OPEN, message, later, scope, used, most)
+
+
+def _used(case: Case, watch: "Watch", scope: str) -> int:
+    return sum(_counts(case, watch, scope, held) for held in case.ledger.open())
+
+
+def _counts(case: Case, watch: "Watch", scope: str, held: Held) -> bool:
+    return held is not case.mine and watch.inside(held.node, scope)
+
+
+# -- reserved slots -------------------------------------------------------------------------------
+
+
+def passes_by_reserve(case: Case, watch: "Watch", scope: str) -> bool:
+    """Whether the act passes an open breaker of `scope` or of a narrower one of the node."""
+    scopes = list(watch.scopes(case.member.labels))
+    if scope not in scopes or case.inevitable:
+        return False
+    return any(
+        (state := watch.state(each)).state is BreakerState.OPEN
+        and _reserved(case, watch, each, state)
+        for each in scopes[scopes.index(scope) :]
+    )
+
+
+def _reserved(case: Case, watch: "Watch", scope: str, state: State) -> bool:
+    if not independent(case, watch, watch.group(scope)):
+        return False
+    assert state.since is not None
+    used = sum(
+        _counts(case, watch, scope, held)
+        and held.operation is not Operation.EVACUATE
+        and held.granted_at >= state.since
+        for held in case.ledger.open()
+    )
+    return used < case.spec.breaker.reserved
+
+
+def independent(case: Case, watch: "Watch", group: "Group") -> bool:
+    """Whether the fault is another than the storm's, and somebody else than nodes vouches for it.
+
+    A fault that no job has named yet may be of any class: a node that is down itself must not
+    take it for another's.
+    """
+    class_ = case.ask.fault_class
+    if class_ in ("", "unknown") or INDEPENDENT.isdisjoint(case.ask.evidence):
+        return False
+    view = watch.view(case.ask.node)
+    if view is None:
+        return False
+    mine = view.fault is not None and view.unhealthy and class_ in view.fault.classes
+    others = group.classes[class_] - mine
+    if not view.ready:
+        others += group.unexplained - (view.unhealthy and not mine)
+    return others <= 0 or RARE * (others + 1) < group.unhealthy
