@@ -1,0 +1,183 @@
+"""The dashboard as a Starlette application, mounted anywhere: pages, their live streams, assets.
+
+Whoever is not known is sent to the login page; who is known but may not read is told which right
+is missing. Posts are in `posts`.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from defender.auth.reviews import Unverified
+from defender.dashboard.doors import FLASH, Doors, Visit
+from defender.dashboard.freshness import freshness
+from defender.dashboard.live import MOST_CLIENTS, Hub, Seen
+from defender.dashboard.pages import MENU, PAGES, Page
+from defender.dashboard.render import Renderer, View, iso, safe
+from defender.dashboard.scene import Board, Scene
+from defender.dashboard.web import Refused, SafeHeaders, root, secure
+from kubenode.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+STATIC_FILES = Path(__file__).with_name("static")
+Endpoint = Callable[[Request, Visit], Awaitable[Response]]
+
+
+class Site:
+    """What all endpoints share."""
+
+    def __init__(
+        self, board: Board, hub: Hub, doors: Doors, renderer: Renderer, clock: Clock
+    ) -> None:
+        self.board, self.hub, self.doors = board, hub, doors
+        self.renderer, self.clock = renderer, clock
+
+    def routes(self) -> list[Route | Mount]:
+        found: list[Route | Mount] = [
+            Route("/healthz", _healthz),
+            Mount("/static", StaticFiles(directory=STATIC_FILES), name="static"),
+        ]
+        for page in PAGES:
+            found.append(Route(f"/live{page.path}", self.known(partial(self.stream, page))))
+            found.append(Route(page.path, self.known(partial(self.page, page))))
+        return found
+
+    def app(self, more: list[Route]) -> Starlette:
+        return Starlette(
+            routes=[*more, *self.routes()],
+            middleware=[Middleware(SafeHeaders)],
+            exception_handlers={404: self._missing, 405: self._missing},
+        )
+
+    # -- who asks -------------------------------------------------------------------------------
+
+    def known(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+        """`endpoint` for people who may read."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                visit = await self.doors.visit(request)
+                if visit is None:
+                    return self._log_in_first(request)
+                if not visit.rights.read:
+                    raise Refused(403, self._may_not_read(visit))
+                response = await endpoint(request, visit)
+            except (Refused, Unverified) as error:
+                return self.refused(request, error)
+            except ClientDisconnect:
+                return PlainTextResponse("the connection ended before the form did", 400)
+            if visit.fresh:
+                self.doors.remember(response, visit.person, secure(request), visit.session)
+            return response
+
+        return answer
+
+    def _log_in_first(self, request: Request) -> Response:
+        """A stream cannot follow a redirect to a page: it is told that nobody is logged in."""
+        if request.method != "GET" or request.url.path.startswith(f"{root(request)}/live/"):
+            return PlainTextResponse("log in first", 401)
+        inner = request.url.path.removeprefix(root(request)) or "/"
+        query = f"?{request.url.query}" if request.url.query else ""
+        where = urlencode({"to": inner + query}) if inner + query != "/" else ""
+        return RedirectResponse(f"{root(request)}/login" + (f"?{where}" if where else ""), 303)
+
+    def _may_not_read(self, visit: Visit) -> str:
+        return (
+            f"{visit.person.name} may not read this dashboard: that takes the right to get"
+            " defenderpolicies of the group kubenode.io. Ask for it, or log in as somebody else."
+        )
+
+    def refused(self, request: Request, error: Refused | Unverified) -> Response:
+        code = error.code if isinstance(error, Refused) else 503
+        response = self.plain(
+            request, "refused.html", code, title="Not now" if code == 503 else "Not done",
+            message=str(error),
+        )  # fmt: skip
+        response.headers.update(error.headers if isinstance(error, Refused) else {})
+        return response
+
+    async def _missing(self, request: Request, error: Exception) -> Response:
+        text = "There is no such page. The menu above leads to those that there are."
+        return self.plain(request, "refused.html", 404, title="Not here", message=text)
+
+    # -- pages ----------------------------------------------------------------------------------
+
+    def plain(self, request: Request, template: str, code: int = 200, **given: object) -> Response:
+        """A page for whoever asks, known or not."""
+        text = self.renderer.page(template, root=root(request), visit=None, menu=MENU, **given)
+        return HTMLResponse(text, code)
+
+    async def page(self, page: Page, request: Request, visit: Visit) -> Response:
+        key, params, build = self._built(page, request)
+        seen, parts = self.hub.look(key, root(request), build)
+        slots = {
+            name: {key: safe(html) for key, html in found.items()} for name, found in parts.items()
+        }
+        if not slots.keys() - {"freshness"}:
+            return await self._missing(request, Refused(404, ""))
+        text = self.renderer.page(
+            page.template,
+            root=root(request),
+            visit=visit,
+            form_token=self.doors.form_token(visit.session),
+            menu=MENU,
+            page=page,
+            title=page.title,
+            params=params,
+            slots=slots,
+            live=_live_address(request),
+            seen=str(seen),
+            now=iso(self.clock.now()),
+            told=self.doors.told(request),
+            more=await self.extra(page, params, visit),
+        )
+        response = HTMLResponse(text)
+        if request.cookies.get(FLASH):
+            self.doors.untell(response, secure(request))
+        return response
+
+    async def extra(self, page: Page, params: dict[str, str], visit: Visit) -> object:
+        """What is not live of a page, and is read for this visit."""
+        return None
+
+    async def stream(self, page: Page, request: Request, visit: Visit) -> Response:
+        if self.hub.clients >= MOST_CLIENTS:
+            raise Refused(
+                503, f"{MOST_CLIENTS} pages are followed at once: reload it yourself.",
+                {"Retry-After": "30"},
+            )  # fmt: skip
+        key, _, build = self._built(page, request)
+        said = request.headers.get("Last-Event-ID") or request.query_params.get("seen", "")
+        events = self.hub.follow(key, root(request), build, Seen.read(said))
+        return EventSourceResponse(events, ping=3600)
+
+    def _built(
+        self, page: Page, request: Request
+    ) -> tuple[str, dict[str, str], Callable[[Scene], View]]:
+        params = page.read(request.query_params, request.path_params)
+
+        def build(scene: Scene) -> View:
+            return {"freshness": freshness(scene), **(page.build(scene, params) or {})}
+
+        return f"{page.name} {urlencode(sorted(params.items()))}", params, build
+
+
+def _live_address(request: Request) -> str:
+    inner = request.url.path.removeprefix(root(request))
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{root(request)}/live{quote(inner)}{query}"
+
+
+async def _healthz(request: Request) -> Response:
+    return PlainTextResponse("ok\n")

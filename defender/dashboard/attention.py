@@ -1,0 +1,226 @@
+"""What a person on call must see first: what stands still and why, and what may be done. Pure.
+
+In the order in which only people can help: jobs that wait for a person, breakers, pauses, what is
+wrong with Kube Defender itself; then what it holds by its limits, summed up by reason and scope.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from defender.dashboard.fleet import Counts
+from defender.dashboard.scene import Scene
+from defender.dashboard.standing import FOR_PEOPLE, State, leading, of_job
+from defender.jobs import Job
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState, Pause
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+
+MOST = 12
+"""Rows of one kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that wants to be known.
+
+    kind    names its symbol: person, breaker, pause, trouble, held
+    may     what a person can do about it, and what happens then; "" if nothing
+    link    where, "" for nowhere
+    press   what the link says
+    """
+
+    template: ClassVar[str] = "parts/attention.html"
+    key: str
+    kind: str
+    title: str
+    why: str
+    since: datetime | None = None
+    may: str = ""
+    link: str = ""
+    press: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """How the fleet is, in one sentence and by state."""
+
+    template: ClassVar[str] = "parts/headline.html"
+    sentence: str
+    calm: bool
+    nodes: int
+    counts: Counts
+    key: str = "headline"
+
+
+def headline(scene: Scene) -> Headline:
+    counts = dict(scene.fleet.counts())
+    parts = [
+        _said(counts.get(State.PERSON, 0), "job waits for a person", "jobs wait for a person"),
+        _said(counts.get(State.HELD, 0), "job is held", "jobs are held"),
+        _said(counts.get(State.REPAIRING, 0), "node is being repaired", "nodes are being repaired"),
+        _said(counts.get(State.FAULTY, 0), "node is faulty", "nodes are faulty"),
+    ]
+    said = [part for part in parts if part]
+    sentence = f"{_listed(said)}." if said else "All is well: nothing is held, nothing is faulty."
+    return Headline(sentence, not said, len(scene.fleet), tuple(counts.items()))
+
+
+def _said(many: int, one: str, more: str) -> str:
+    return "" if not many else f"{many} {one if many == 1 else more}"
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def attention(scene: Scene) -> list[Row]:
+    return [
+        *_trouble(scene),
+        *_for_people(scene),
+        *_breakers(scene),
+        *_pauses(scene),
+        *_held(scene),
+    ]
+
+
+def _trouble(scene: Scene) -> Iterator[Row]:
+    for policy in scene.control.policies:
+        for problem in policy.problems:
+            why = f"Everything that this policy covers is refused: {problem}"
+            may = "Correct the policy; what it covers is allowed again within seconds."
+            key = f"policy-{policy.name}-{problem[:40]}"
+            yield Row(key, "trouble", f"Policy {policy.name} cannot be kept", why, None, may)
+
+
+def _for_people(scene: Scene) -> Iterator[Row]:
+    waiting = [
+        job
+        for jobs in scene.open_jobs.values()
+        for job in jobs.values()
+        if job.status.phase in FOR_PEOPLE
+    ]
+    waiting.sort(key=lambda job: (job.status.phase != JobPhase.AWAITING_APPROVAL, _made(job)))
+    for job in waiting[:MOST]:
+        name, node = job.metadata.name, job.spec.node_name
+        approval = job.status.phase == JobPhase.AWAITING_APPROVAL
+        title = f"{node} waits for approval" if approval else f"{node} needs a person"
+        may = (
+            "Approve: the job asks for a permit and acts within the limits. Deny: it is cancelled."
+            if approval
+            else "Nothing more is tried, our cordon stays. Repair it by hand; proof closes the job."
+        )
+        press = "Approve or deny" if approval else "See the job"
+        why = job.status.hold.message if job.status.hold else job.spec.trigger.explanation
+        rule = job.spec.remedier.name or "a person"
+        yield Row(
+            f"job-{name}", "person", title, f"{rule}: {why or job.spec.fault_class}",
+            job.metadata.creation_timestamp, may, f"/jobs/{name}", press,
+        )  # fmt: skip
+    if len(waiting) > MOST:
+        title = f"{len(waiting) - MOST} more jobs wait for a person"
+        yield Row("job-more", "person", title, "", None, "", "/jobs?show=person", "See them all")
+
+
+def _made(job: Job) -> str:
+    return str(job.metadata.creation_timestamp)
+
+
+def _breakers(scene: Scene) -> Iterator[Row]:
+    for policy in (*scene.control.policies, scene.control.fallback):
+        for each in scene.control.breakers.status(policy.name):
+            if each.state is BreakerState.CLOSED:
+                continue
+            opened = each.state is BreakerState.OPEN
+            title = f"Breaker {'open' if opened else 'half-open'}: {each.scope}"
+            may = (
+                "Nothing is disrupted here until it half-opens by itself; uncordon, release and"
+                " verify go on."
+                if opened
+                else "A few acts at a time are tried; it closes by itself while nothing new fails."
+            )
+            key = f"breaker-{policy.name}-{each.scope}"
+            yield Row(
+                key, "breaker", title, each.why, each.since, may, "/breakers", "See the breakers"
+            )
+
+
+def _pauses(scene: Scene) -> Iterator[Row]:
+    for policy in scene.control.policies:
+        for pause in policy.spec.pauses if policy.spec else ():
+            if pause.until is not None and pause.until <= scene.now:
+                continue
+            by = f"by {pause.by}" if pause.by else "by somebody"
+            end = "" if pause.until is None else f" until {pause.until:%Y-%m-%d %H:%M} UTC"
+            why = f"{by}{end}" + (f": {pause.why}" if pause.why else "")
+            may = "Resume: what waits here asks again, and acts within the limits."
+            key = f"pause-{policy.name}-{where(pause)}"
+            yield Row(key, "pause", f"Paused: {where(pause)}", why, None, may, "/pauses", "Resume")
+
+
+def where(pause: Pause) -> str:
+    match pause.scope:
+        case "Cluster":
+            return "cluster"
+        case "Label":
+            return f"{pause.label}={pause.value}"
+        case "Node":
+            return f"node={pause.value}"
+
+
+def _held(scene: Scene) -> Iterator[Row]:
+    """By reason and scope, the most first. Who waits for a person is told above."""
+    groups: dict[tuple[str, str], list[Job]] = defaultdict(list)
+    for jobs in scene.open_jobs.values():
+        job = leading(jobs.values())
+        if job is not None and of_job(job) is State.HELD:
+            hold = job.status.hold
+            groups[(hold.reason, hold.scope) if hold else ("AwaitingPermit", "")].append(job)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    for (reason, scope), held in ordered[:MOST]:
+        hold = held[0].status.hold
+        one = len(held) == 1
+        who = held[0].spec.node_name if one else f"{len(held)} jobs"
+        link = f"/jobs/{held[0].metadata.name}" if one else f"/jobs?reason={reason}"
+        why = (hold.message if hold and (one or scope) else "") or HOLDS.get(reason, "")
+        title = f"{who} held: {reason}"
+        yield Row(
+            f"held-{reason}-{scope}", "held", title, why, _oldest(held), HOLDS_MAY.get(reason, ""),
+            link, "Why" if one else "See them",
+        )  # fmt: skip
+
+
+def _oldest(jobs: list[Job]) -> datetime | None:
+    return min((m for job in jobs if (m := job.metadata.creation_timestamp)), default=None)
+
+
+HOLDS = {
+    "AwaitingPermit": "Has asked for a permit, or is about to.",
+    "ConcurrencyLimit": "As many permits as the limit allows are held in its scope.",
+    "RateLimit": "The limit's permits per time are used up.",
+    "MinHealthy": "Too few nodes would stay healthy.",
+    "PerNode": "The node was disrupted too often lately.",
+    "BreakerOpen": "Too much is wrong in its scope at once.",
+    "CommonCause": "Many faults share a kernel, image or revision: repairs cure nothing.",
+    "WindowClosed": "Acts of this kind wait for their window.",
+    "Paused": "A person has stopped acts here.",
+    "Excluded": "The policy excludes the node.",
+    "DisplacedPods": "Too many pods that we displaced are still pending.",
+    "StaleData": "Kube Defender does not see the cluster well enough to say yes.",
+    "StoreUnavailable": "Permits cannot be read or written now.",
+    "NodeBusy": "Another holder has a permit for the node.",
+    "PDBBlocked": "A PodDisruptionBudget allows no eviction now.",
+    "DefenderUnreachable": "The operator cannot reach Kube Defender.",
+    "FaultUnknown": "The evidence is unknown now, neither true nor false.",
+    "GuardTrue": "A guard of the rule forbids the repair now.",
+}
+HOLDS_MAY = {
+    "PerNode": "Look at the node; raise perNode in the policy only if repairs are known to help.",
+    "CommonCause": "Look at what the nodes have in common; roll it back rather than repair nodes.",
+    "Paused": "Resume it on the page Pauses.",
+    "Excluded": "Remove the label that excludes the node, if that is meant.",
+    "PDBBlocked": "See which PodDisruptionBudget on the node's page; its owner may scale up.",
+    "StaleData": "See whether the API server answers; it is tried again by itself.",
+    "StoreUnavailable": "See whether the API server takes writes; it is tried again by itself.",
+}

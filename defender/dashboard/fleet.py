@@ -1,0 +1,258 @@
+"""The whole fleet by zone and rack, kept in memory node by node, and its view models. Pure.
+
+10,000 nodes are too many to look at each time somebody watches: a node that changes is put anew,
+and only the tile of its rack is another one afterwards.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from defender.dashboard.standing import TROUBLE, Cell, State
+
+MOST_TILES = 320
+"""On one page. Racks without trouble are summed up beyond it."""
+Key = tuple[str, str]
+"""Zone and rack."""
+_DIGITS = re.compile(r"(\d+)")
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Sorts `r2` before `r10`."""
+    parts = _DIGITS.split(text)
+    return tuple((1, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts)
+
+
+@dataclass(slots=True)
+class Rack:
+    cells: dict[str, Cell] = field(default_factory=dict)
+    order: list[str] | None = None
+    tile: "Tile | None" = None
+
+    def put(self, cell: Cell) -> None:
+        if cell.name not in self.cells:
+            self.order = None
+        self.cells[cell.name] = cell
+        self.tile = None
+
+    def remove(self, name: str) -> None:
+        del self.cells[name]
+        self.order = self.tile = None
+
+    def in_order(self) -> list[Cell]:
+        if self.order is None:
+            self.order = sorted(self.cells, key=natural)
+        return [self.cells[name] for name in self.order]
+
+
+class Fleet:
+    """Cells by rack. `version` grows with every change that can be seen."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._where: dict[str, Key] = {}
+        self._racks: dict[Key, Rack] = {}
+
+    def put(self, cell: Cell) -> None:
+        key = (cell.zone, cell.rack)
+        before = self._where.get(cell.name)
+        if before is not None and before != key:
+            self.remove(cell.name)
+        rack = self._racks.setdefault(key, Rack())
+        if rack.cells.get(cell.name) == cell:
+            return
+        rack.put(cell)
+        self._where[cell.name] = key
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        key = self._where.pop(name, None)
+        if key is None:
+            return
+        self._racks[key].remove(name)
+        if not self._racks[key].cells:
+            del self._racks[key]
+        self.version += 1
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def get(self, name: str) -> Cell | None:
+        key = self._where.get(name)
+        return self._racks[key].cells[name] if key is not None else None
+
+    def names(self) -> Iterable[str]:
+        return self._where.keys()
+
+    def rack(self, zone: str, rack: str) -> list[Cell]:
+        """The nodes of a rack in the order of their names; empty if there is no such rack."""
+        found = self._racks.get((zone, rack))
+        return found.in_order() if found else []
+
+    def zone(self, zone: str) -> list[Cell]:
+        return [cell for key in self.racks() if key[0] == zone for cell in self.rack(*key)]
+
+    def racks(self) -> list[Key]:
+        return sorted(self._racks, key=lambda key: (natural(key[0]), natural(key[1])))
+
+    def counts(self) -> "Counts":
+        """Nodes of the whole fleet by state."""
+        return added(self.tile(key).counts for key in self._racks)
+
+    def tile(self, key: Key) -> "Tile":
+        rack = self._racks[key]
+        if rack.tile is None:
+            rack.tile = tile_of(key, rack.in_order())
+        return rack.tile
+
+
+Counts = tuple[tuple[str, int], ...]
+"""(state, nodes) for the states that occur, the most telling first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A rack: `states` has one letter for each node, in the order of their names."""
+
+    template: ClassVar[str] = "parts/tile.html"
+    zone: str
+    rack: str
+    states: str
+    counts: Counts
+    wide: int
+    paths: tuple[tuple[str, str], ...]
+    """(letter, SVG path) for each state, one unit a node."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.zone}/{self.rack}"
+
+    @property
+    def high(self) -> int:
+        return -(-len(self.states) // self.wide)
+
+    @property
+    def troubled(self) -> bool:
+        return any(state in TROUBLE for state, _ in self.counts)
+
+    @property
+    def sentence(self) -> str:
+        return ", ".join(f"{count} {state.lower()}" for state, count in self.counts)
+
+
+def tile_of(key: Key, cells: Sequence[Cell]) -> Tile:
+    states = "".join(cell.state.letter for cell in cells)
+    wide = columns(len(cells))
+    counts = count(cells)
+    paths = tuple(
+        (letter, _path(letter, states, wide)) for letter in (State(s).letter for s, _ in counts)
+    )
+    return Tile(key[0], key[1], states, counts, wide, paths)
+
+
+def columns(nodes: int) -> int:
+    """A rack is a strip of ten; what is larger grows square, as far as a screen is wide."""
+    if nodes <= 40:
+        return 10
+    return min(50, max(10, 5 * round(math.sqrt(nodes * 2) / 5)))
+
+
+def count(cells: Iterable[Cell]) -> Counts:
+    found = Counter(cell.state for cell in cells)
+    return tuple((state.value, found[state]) for state in State if found[state])
+
+
+def added(counts: Iterable[Counts]) -> Counts:
+    sums: Counter[str] = Counter()
+    for each in counts:
+        sums.update(dict(each))
+    return tuple((state.value, sums[state.value]) for state in State if sums[state.value])
+
+
+# Each state has a shape of its own, so that colour is never needed to tell them apart. A shape is
+# drawn from the upper left corner of its cell, which is one unit wide and high.
+# Healthy ones, by far the most, are a dashed line for each run of them.
+SHAPES = {
+    "f": "m.5 0l.5.5-.5.5-.5-.5z",
+    "w": "m.05.05h.9v.9h-.9zm.22.22v.46h.46v-.46z",
+    "p": "m.5.02l.5.94h-1z",
+    "r": "m.5.06a.44.44 0 0 1 0 .88a.44.44 0 0 1 0-.88z",
+    "c": "m.08.34h.84v.32h-.84z",
+    "s": "m.5.34a.16.16 0 0 1 0 .32a.16.16 0 0 1 0-.32z",
+    "l": "m.36.36h.28v.28h-.28z",
+}
+
+
+def _path(letter: str, states: str, wide: int) -> str:
+    if letter == State.HEALTHY.letter:
+        return _runs(letter, states, wide)
+    shape = SHAPES[letter]
+    return "".join(
+        f"M{index % wide} {index // wide}{shape}"
+        for index, each in enumerate(states)
+        if each == letter
+    )
+
+
+def _runs(letter: str, states: str, wide: int) -> str:
+    """One dash per node: `stroke-dasharray: .6 .4` of a line that starts .2 into its cell."""
+    found = []
+    for start in range(0, len(states), wide):
+        for run in re.finditer(f"{letter}+", states[start : start + wide]):
+            found.append(f"M{run.start()}.2 {start // wide}.5h{run.end() - run.start() - 1}.6")
+    return "".join(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Racks of a zone without trouble that are not drawn."""
+
+    template: ClassVar[str] = "parts/quiet.html"
+    zone: str
+    racks: int
+    nodes: int
+    key: str = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneHead:
+    template: ClassVar[str] = "parts/zone.html"
+    zone: str
+    racks: int
+    nodes: int
+    counts: Counts
+    key: str = "head"
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    name: str
+    head: ZoneHead
+    tiles: tuple[Tile | Quiet, ...]
+
+
+def zones(fleet: Fleet, most: int = MOST_TILES) -> list[Zone]:
+    """All zones with the tiles that fit: those with trouble first, then the rest by name."""
+    tiles: dict[str, list[Tile]] = {}
+    for key in fleet.racks():
+        tiles.setdefault(key[0], []).append(fleet.tile(key))
+    everything = [tile for found in tiles.values() for tile in found]
+    shown = set()
+    if len(everything) > most:
+        ordered = sorted(everything, key=lambda tile: not tile.troubled)
+        shown = {tile.key for tile in ordered[:most]}
+    return [_zone(name, found, shown) for name, found in tiles.items()]
+
+
+def _zone(name: str, tiles: list[Tile], shown: set[str]) -> Zone:
+    drawn: list[Tile | Quiet] = [tile for tile in tiles if not shown or tile.key in shown]
+    if left := [tile for tile in tiles if shown and tile.key not in shown]:
+        drawn.append(Quiet(name, len(left), sum(len(tile.states) for tile in left)))
+    counts = added(tile.counts for tile in tiles)
+    head = ZoneHead(name, len(tiles), sum(many for _, many in counts), counts)
+    return Zone(name, head, tuple(drawn))

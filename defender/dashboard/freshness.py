@@ -1,0 +1,34 @@
+"""Whether what the dashboard shows is true now, said on every page. Pure."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from defender.dashboard.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    template: ClassVar[str] = "parts/warn.html"
+    key: str
+    text: str
+    then: str
+
+
+def freshness(scene: Scene) -> list[Warn]:
+    """What is wrong with the data; empty while all of it is current."""
+    found = []
+    if not scene.loaded:
+        text = "Kube Defender is still reading the cluster: some of it is missing below."
+        found.append(Warn("loading", text, "It takes seconds; nothing is granted until then."))
+    elif scene.late:
+        text = f"The API server has not confirmed these for a minute: {', '.join(scene.late)}."
+        found.append(Warn("late", text, "What you see may be old. Nothing is granted meanwhile."))
+    if scene.ready and scene.loaded:
+        found.append(
+            Warn(
+                "ready",
+                f"This Kube Defender answers no questions now: {scene.ready}.",
+                "What waits goes on waiting, and nothing new is disrupted.",
+            )
+        )
+    return found

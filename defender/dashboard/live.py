@@ -1,0 +1,225 @@
+"""Pages that stay true while they are open: what has changed is sent as server-sent events.
+
+For each page that somebody watches there is one Feed, whoever and however many they are: its parts
+as HTML, and the number of the change that each came with. A client says which change it has seen
+and is sent the parts that are newer, so nothing is queued for it: a slow client is sent less, and
+what it missed in between is gone. One that comes back after a break says so in the same way.
+
+Bounds: MOST_CLIENTS streams, MOST_FEEDS pages, two messages a second for each client.
+"""
+
+import asyncio
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from defender.dashboard.render import Renderer, Shown, View, iso
+from defender.dashboard.scene import Board, Scene
+from kubenode.runtime.clock import Clock, wait
+
+TICK = 0.5
+"""Seconds between two looks, so at most two messages a second."""
+BEAT = 5.0
+"""Seconds after which something is sent although nothing changed: the stream is alive."""
+MOST_CLIENTS = 100
+MOST_FEEDS = 64
+
+Build = Callable[[Scene], View]
+
+
+class TooMany(Exception):
+    """As many streams as this process serves are open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a client has: `run` of this process, and the number of the last change."""
+
+    run: str = ""
+    number: int = -1
+
+    @classmethod
+    def read(cls, text: str) -> "Seen":
+        run, _, number = text.partition(".")
+        return cls(run, int(number)) if run and number.isdecimal() and len(text) < 40 else cls()
+
+    def __str__(self) -> str:
+        return f"{self.run}.{self.number}"
+
+
+@dataclass(slots=True)
+class Part:
+    model: Shown
+    html: str
+    number: int
+
+
+@dataclass(slots=True)
+class Slot:
+    """`number` is that of the last change of which parts there are, and in which order."""
+
+    parts: dict[str, Part] = field(default_factory=dict)
+    number: int = 0
+
+
+class Feed:
+    """The live parts of one page."""
+
+    def __init__(self, build: Build, render: Callable[[Shown], str]) -> None:
+        self.number = 0
+        self.watched_by = 0
+        self.version = -1
+        self.built_at = float("-inf")
+        self._build, self._render = build, render
+        self._slots: dict[str, Slot] = {}
+        self._layout = 0
+
+    def refresh(self, scene: Scene) -> bool:
+        """Whether anything is another than before. What did not change is not rendered again."""
+        number, changed = self.number + 1, False
+        slots = {
+            name: self._slot(self._slots.get(name, Slot()), models, number)
+            for name, models in self._build(scene).items()
+        }
+        for name, slot in slots.items():
+            before = self._slots.get(name)
+            if before is None or list(before.parts) != list(slot.parts):
+                slot.number, changed = number, True
+            changed = changed or any(part.number == number for part in slot.parts.values())
+        if self._slots.keys() != slots.keys():
+            self._layout, changed = number, True
+        self._slots = slots
+        self.number += changed
+        return changed
+
+    def _slot(self, before: Slot, models: Sequence[Shown], number: int) -> Slot:
+        parts: dict[str, Part] = {}
+        for model in models:
+            old = before.parts.get(model.key)
+            if old is not None and old.model == model:
+                parts[model.key] = old
+            else:
+                parts[model.key] = Part(model, self._render(model), number)
+        return Slot(parts, before.number)
+
+    def html(self) -> dict[str, dict[str, str]]:
+        """All parts by slot and key, in order."""
+        return {
+            name: {key: part.html for key, part in slot.parts.items()}
+            for name, slot in self._slots.items()
+        }
+
+    def since(self, number: int) -> dict[str, dict[str, object]]:
+        """What a client that has seen change `number` lacks, by slot: `keys` if they or their
+        order changed, `html` of the parts that did; -1 for all of it.
+        """
+        found: dict[str, dict[str, object]] = {}
+        for name, slot in self._slots.items():
+            news: dict[str, object] = {}
+            html = {key: part.html for key, part in slot.parts.items() if part.number > number}
+            if html:
+                news["html"] = html
+            if slot.number > number:
+                news["keys"] = list(slot.parts)
+            if news:
+                found[name] = news
+        return found
+
+    def layout(self, number: int) -> list[str]:
+        """Which slots there are, if that changed since `number`; a page is loaded anew then."""
+        return list(self._slots) if self._layout > number else []
+
+
+class Hub:
+    """A Part: looks for changes while somebody watches, and wakes those who do."""
+
+    name = "dashboard live"
+
+    def __init__(self, board: Board, renderer: Renderer, clock: Clock) -> None:
+        self.run_id = secrets.token_hex(6)
+        self.clients = 0
+        self._board, self._renderer, self._clock = board, renderer, clock
+        self._feeds: OrderedDict[str, Feed] = OrderedDict()
+        self._tick = asyncio.Event()
+        self._over = False
+
+    async def run(self) -> None:
+        """Until cancelled; then every stream ends, so that no client keeps the server."""
+        try:
+            while True:
+                await wait(self._clock, self._board.changed, BEAT / 2)
+                self._board.changed.clear()
+                self._refresh()
+                tick, self._tick = self._tick, asyncio.Event()
+                tick.set()
+                await self._clock.sleep(TICK)
+        finally:
+            self._over = True
+            self._tick.set()
+
+    def _refresh(self) -> None:
+        watched = [feed for feed in self._feeds.values() if feed.watched_by]
+        if not watched:
+            return
+        scene = self._board.scene()
+        for feed in watched:
+            self._bring(feed, scene)
+
+    def _bring(self, feed: Feed, scene: Scene) -> None:
+        now = self._clock.monotonic()
+        if feed.version == self._board.version and now < feed.built_at + BEAT:
+            return  # only time has passed, and that is shown by the clients themselves
+        feed.version, feed.built_at = self._board.version, now
+        feed.refresh(scene)
+
+    def look(self, key: str, root: str, build: Build) -> tuple[Seen, dict[str, dict[str, str]]]:
+        """The page as it is now, and what a client that shows it has seen."""
+        feed = self._feed(key, root, build)
+        self._bring(feed, self._board.scene())
+        return Seen(self.run_id, feed.number), feed.html()
+
+    def _feed(self, key: str, root: str, build: Build) -> Feed:
+        key = f"{root} {key}"
+        feed = self._feeds.get(key)
+        if feed is None:
+            feed = self._feeds[key] = Feed(build, lambda model: self._renderer.part(model, root))
+            for old in [k for k, f in self._feeds.items() if not f.watched_by and k != key]:
+                if len(self._feeds) <= MOST_FEEDS:
+                    break
+                del self._feeds[old]
+        self._feeds.move_to_end(key)
+        return feed
+
+    async def follow(
+        self, key: str, root: str, build: Build, seen: Seen
+    ) -> AsyncIterator[dict[str, str]]:
+        """Events for one client, at once what it lacks, then what changes. Raises TooMany."""
+        if self.clients >= MOST_CLIENTS:
+            raise TooMany
+        self.clients += 1
+        feed = self._feed(key, root, build)
+        feed.watched_by += 1
+        try:
+            self._bring(feed, self._board.scene())
+            number = seen.number if seen.run == self.run_id else -1
+            sent_at = float("-inf")
+            while not self._over:
+                now = self._clock.monotonic()
+                if feed.number > number or now >= sent_at + BEAT:
+                    yield self._event(feed, number)
+                    number, sent_at = feed.number, now
+                await wait(self._clock, self._tick, BEAT)
+        finally:
+            feed.watched_by -= 1
+            self.clients -= 1
+
+    def _event(self, feed: Feed, number: int) -> dict[str, str]:
+        news = feed.since(number) if feed.number > number else {}
+        data = {"now": iso(self._clock.now()), "slots": news, "layout": feed.layout(number)}
+        return {
+            "id": str(Seen(self.run_id, feed.number)),
+            "event": "news" if news else "beat",
+            "data": json.dumps(data, separators=(",", ":")),
+        }

@@ -1,0 +1,127 @@
+"""What is posted: logging in and out, and what people decide. Every post shows its form's token."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from defender.auth.reviews import Unverified
+from defender.dashboard.app import Site
+from defender.dashboard.attempts import Attempts
+from defender.dashboard.doors import Visit
+from defender.dashboard.people import Person
+from defender.dashboard.sealing import TooLong
+from defender.dashboard.web import Refused, form, from_here, root, secure
+
+audit = logging.getLogger("defender.dashboard.audit")
+
+FORGED = (
+    "The form did not come from a page of this dashboard that is open now: open the page anew and"
+    " send it from there."
+)
+Fields = dict[str, str]
+Post = Callable[[Request, Visit, Fields], Awaitable[Response]]
+
+
+class Entrance:
+    """Logging in and out."""
+
+    def __init__(self, site: Site, attempts: Attempts) -> None:
+        self._site, self._attempts = site, attempts
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/login", self._shown, methods=["GET"]),
+            Route("/login", self._enter, methods=["POST"]),
+            Route("/logout", posted(self._site, self._leave), methods=["POST"]),
+        ]
+
+    async def _shown(self, request: Request) -> Response:
+        return self._page(request, request.query_params.get("link", "")[:200])
+
+    def _page(
+        self, request: Request, link: str = "", problem: str = "", code: int = 200, to: str = ""
+    ) -> Response:
+        title = "Open the dashboard" if link else "Log in"
+        to = to or request.query_params.get("to", "")
+        return self._site.plain(
+            request, "login.html", code, title=title, link=link, problem=problem, to=inner(to)
+        )
+
+    async def _enter(self, request: Request) -> Response:
+        site, address = self._site, request.client.host if request.client else ""
+        try:
+            if not from_here(request):
+                raise Refused(403, FORGED)
+            fields = await form(request)
+        except Refused as refused:
+            return site.refused(request, refused)
+        to = inner(fields.get("to", ""))
+        if wait := self._attempts.wait(address, site.clock.monotonic()):
+            text = f"Too many attempts failed: try again in {wait:.0f} s."
+            response = self._page(request, "", text, 429, to)
+            response.headers["Retry-After"] = f"{wait:.0f}"
+            return response
+        try:
+            person = await self._person(fields)
+        except Unverified as error:
+            return self._page(request, "", f"Nobody can log in now: {error}", 503, to)
+        if person is None:
+            self._attempts.failed(address, site.clock.monotonic())
+            audit.warning("login refused", extra={"address": address})
+            text = (
+                "This address lets nobody in: it belongs to a program that has ended."
+                if fields.get("link")
+                else "The API server does not know this token, or it has expired: make a new one."
+            )
+            return self._page(request, "", text, 401, to)
+        response = RedirectResponse(root(request) + to, 303)
+        try:
+            site.doors.remember(response, person, secure(request))
+        except TooLong:
+            text = (
+                "This token is too long for a cookie: use one of a service account,"
+                " as `kubectl create token` makes it."
+            )
+            return self._page(request, "", text, 400, to)
+        audit.info("logged in", extra={"who": person.name, "via": person.via.value})
+        return response
+
+    async def _person(self, fields: Fields) -> Person | None:
+        if fields.get("link"):
+            return self._site.doors.with_link(fields["link"])
+        return await self._site.doors.with_token(fields.get("token", "").strip())
+
+    async def _leave(self, request: Request, visit: Visit, fields: Fields) -> Response:
+        response = RedirectResponse(f"{root(request)}/login", 303)
+        self._site.doors.forget(response, visit.session, secure(request))
+        audit.info("logged out", extra={"who": visit.person.name})
+        return response
+
+
+def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
+    """`post` for people whose form is one of ours."""
+
+    async def checked(request: Request, visit: Visit) -> Response:
+        fields = await form(request)
+        shown = fields.get("form_token", "")
+        if not from_here(request) or not site.doors.form_token_fits(visit.session, shown):
+            raise Refused(403, FORGED)
+        return await post(request, visit, fields)
+
+    return site.known(checked)
+
+
+def inner(to: str) -> str:
+    """A path of this dashboard, whatever was asked for: never another host's."""
+    safe = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
+    return to if safe and "\\" not in to and len(to) < 1000 else "/"
+
+
+def back(request: Request, path: str, query: Fields | None = None) -> Response:
+    """To the page that shows what a post did."""
+    asked = f"?{urlencode(query)}" if query else ""
+    return RedirectResponse(f"{root(request)}{path}{asked}", 303)

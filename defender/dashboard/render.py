@@ -1,0 +1,71 @@
+"""View models as HTML.
+
+Templates escape every value; no template marks one as safe, and the Content-Security-Policy would
+stop what slipped through. A model names its own template.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Protocol
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from defender.dashboard.standing import OF_LETTER, State
+from kubenode.api.duration import format_duration
+
+
+class Shown(Protocol):
+    """One part of a page: what replaces it in place has the same `key`."""
+
+    template: ClassVar[str]
+
+    @property
+    def key(self) -> str: ...
+
+
+View = Mapping[str, Sequence[Shown]]
+"""The live parts of a page by the name of the slot that they stand in, in order."""
+
+
+class Renderer:
+    def __init__(self) -> None:
+        self._env = Environment(
+            loader=PackageLoader("defender.dashboard"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._env.filters |= {"instant": instant, "iso": iso, "duration": duration}
+        self._env.globals |= {"letter_of": letter_of, "states": list(State), "kind_of": OF_LETTER}
+
+    def part(self, model: Shown, root: str) -> str:
+        """`root` is where the dashboard is mounted, for links."""
+        return self._env.get_template(model.template).render(it=model, root=root).strip()
+
+    def page(self, template: str, **given: Any) -> str:
+        return self._env.get_template(template).render(**given)
+
+
+def safe(html: str) -> Markup:
+    """What `part` has rendered, for the page that it stands in."""
+    return Markup(html)
+
+
+def letter_of(state: str) -> str:
+    return State(state).letter
+
+
+def iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def instant(at: datetime) -> str:
+    """For people; scripts show how long ago it is."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def duration(length: timedelta) -> str:
+    return format_duration(length)

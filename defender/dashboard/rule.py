@@ -1,0 +1,47 @@
+"""NodeRemedier as the dashboard reads it: what it is for, how it stands, what it did."""
+
+from datetime import datetime
+
+import msgspec
+
+from kubenode.runtime.kube.objects import ObjectMeta
+
+
+class RuleSpec(msgspec.Struct, rename="camel", frozen=True):
+    mode: str = ""
+    priority: int = 500
+    severity: str = ""
+    fault_class: str = ""
+    infer: msgspec.Raw | None = None
+
+
+class JobCounts(msgspec.Struct, rename="camel", frozen=True):
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    needs_human: int = 0
+    relapsed: int = 0
+
+
+class Condition(msgspec.Struct, rename="camel", frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class RuleStatus(msgspec.Struct, rename="camel", frozen=True):
+    phase: str = ""
+    matching: int | None = None
+    jobs: JobCounts = JobCounts()
+    last_match_time: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Rule(msgspec.Struct, rename="camel", frozen=True):
+    """One NodeRemedier; `infer` is there for a rule that only derives a fact."""
+
+    metadata: ObjectMeta
+    spec: RuleSpec = RuleSpec()
+    status: RuleStatus = RuleStatus()

@@ -1,0 +1,157 @@
+"""What the views read, brought up to date with every change that Defender's informers see.
+
+Handlers only note names; the work is done when somebody looks, once for all who do.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from defender.control import RiskControl
+from defender.dashboard.fleet import Fleet
+from defender.dashboard.rule import Rule
+from defender.dashboard.standing import cell_of
+from defender.jobs import Job
+from defender.policies import Policy
+from defender.service import Defender
+from kubenode.api.v1alpha1 import Permit
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+
+LOOK_AT_ALL = 20.0
+"""Seconds after which every node is looked at again: some change with time alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that a view is made of.
+
+    open_jobs  by node, then by name
+    ready      "" while Defender can answer questions, else why not
+    late       what is not current, such as "nodes, for 75 s"; empty: all is
+    loaded     False until every list was read once
+    """
+
+    control: RiskControl
+    fleet: Fleet
+    nodes: Mapping[str, Node]
+    jobs: Mapping[str, Job]
+    policies: Mapping[str, Policy]
+    rules: Mapping[str, Rule]
+    open_jobs: Mapping[str, Mapping[str, Job]]
+    now: datetime
+    ready: str = ""
+    late: tuple[str, ...] = ()
+    loaded: bool = True
+
+
+@dataclass
+class Board:
+    """Follows Defender; `scene` is always current, `changed` is set by every change.
+
+    version  grows with every change that a view may show
+    """
+
+    defender: Defender
+    rules: Informer[Rule]
+    clock: Clock
+    version: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    fleet: Fleet = field(default_factory=Fleet)
+    _touched: set[str] = field(default_factory=set)
+    _open: dict[str, dict[str, Job]] = field(default_factory=dict)
+    _all_at: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self.defender.nodes.add_handler(self._node)
+        self.defender.jobs.add_handler(self._job)
+        self.defender.permits.add_handler(self._permit)
+        self.defender.policies.add_handler(self._other)
+        self.rules.add_handler(self._other)
+
+    @property
+    def informers(self) -> dict[str, Informer[Any]]:
+        d = self.defender
+        return {
+            "nodes": d.nodes,
+            "jobs": d.jobs,
+            "permits": d.permits,
+            "policies": d.policies,
+            "rules": self.rules,
+        }
+
+    def scene(self) -> Scene:
+        self._look()
+        return Scene(
+            self.defender.control,
+            self.fleet,
+            self.defender.nodes.cache,
+            self.defender.jobs.cache,
+            self.defender.policies.cache,
+            self.rules.cache,
+            self._open,
+            self.clock.now(),
+            self.defender.ready(),
+            tuple(name for name, each in self.informers.items() if _late(each)),
+            all(each.synced.is_set() for each in self.informers.values()),
+        )
+
+    def _look(self) -> None:
+        """Put what has changed into the fleet."""
+        now = self.clock.monotonic()
+        if now >= self._all_at + LOOK_AT_ALL:
+            self._all_at = now
+            self._touched.update(self.defender.nodes.cache, self.fleet.names())
+        touched, self._touched = self._touched, set()
+        control = self.defender.control
+        control.advance(self.clock.now())
+        for name in touched:
+            node = self.defender.nodes.get(name)
+            if node is None:
+                self.fleet.remove(name)
+                continue
+            jobs = self._open.get(name, {}).values()
+            permits = control.ledger.open_on(name)
+            self.fleet.put(cell_of(node, control.census.member(name), jobs, permits))
+
+    # -- what informers tell -------------------------------------------------------------------
+
+    def _node(self, name: str, old: Node | None, new: Node | None) -> None:
+        self._touch(name)
+
+    def _permit(self, name: str, old: Permit | None, new: Permit | None) -> None:
+        for permit in filter(None, (old, new)):
+            self._touch(permit.spec.node_name)
+
+    def _job(self, name: str, old: Job | None, new: Job | None) -> None:
+        if old is not None:
+            jobs = self._open.get(old.spec.node_name, {})
+            jobs.pop(name, None)
+            if not jobs:
+                self._open.pop(old.spec.node_name, None)
+            self._touch(old.spec.node_name)
+        if new is not None and new.open:
+            self._open.setdefault(new.spec.node_name, {})[name] = new
+        if new is not None:
+            self._touch(new.spec.node_name)
+
+    def _other(self, name: str, old: object, new: object) -> None:
+        self._tell()
+
+    def _touch(self, node: str) -> None:
+        self._touched.add(node)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.version += 1
+        self.changed.set()
+
+
+def _late(informer: Informer[Any]) -> bool:
+    return informer.synced.is_set() and not informer.fresh()
+
+
+Look = Callable[[], Scene]

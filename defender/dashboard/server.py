@@ -1,0 +1,118 @@
+"""The dashboard put together, and as a part of a program: on a port of its own, for people."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from defender.dashboard.app import Site
+from defender.dashboard.attempts import Attempts
+from defender.dashboard.doors import Doors
+from defender.dashboard.live import Hub
+from defender.dashboard.people import Gate, Proxy, Writers
+from defender.dashboard.posts import Entrance
+from defender.dashboard.render import Renderer
+from defender.dashboard.rule import Rule
+from defender.dashboard.scene import Board
+from defender.dashboard.sealing import seal_from
+from defender.service import Defender
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import structs
+from kubenode.runtime.listening import listen
+from kubenode.runtime.process import Part
+from kubenode.runtime.webserver import serve
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardSettings:
+    """address, port  where people reach it; port 0 takes a free one
+    key_file  what cookies are sealed with, shared by replicas; None: a key of this process
+    link      part of an address that lets in whoever has it, with all rights; "" for none
+    flag      names the port in errors
+    """
+
+    address: str = "127.0.0.1"
+    port: int = 0
+    key_file: str | Path | None = None
+    proxy: Proxy = field(default_factory=Proxy)
+    link: str = field(default="", repr=False)
+    flag: str = "--dashboard-port"
+
+
+class Dashboard:
+    """`ground` and `server` are Parts of the program that runs `defender`."""
+
+    def __init__(
+        self,
+        defender: Defender,
+        kube: Kube,
+        clock: Clock,
+        gate: Gate,
+        writers: Writers,
+        settings: DashboardSettings | None = None,
+    ) -> None:
+        self.settings = settings or DashboardSettings()
+        self.rules: Informer[Rule] = Informer(
+            kube,
+            paths.custom("noderemediers"),
+            structs(Rule),
+            clock=clock,
+            name="rules of dashboard",
+        )
+        self.board = Board(defender, self.rules, clock)
+        renderer = Renderer()
+        self.hub = Hub(self.board, renderer, clock)
+        seal = seal_from(self.settings.key_file)
+        doors = Doors(gate, seal, clock, self.settings.proxy, self.settings.link)
+        site = Site(self.board, self.hub, doors, renderer, clock)
+        self.app: Starlette = site.app([*Entrance(site, Attempts()).routes()])
+        self.server = DashboardServer(self.app, self.settings)
+
+    @property
+    def ground(self) -> list[Part]:
+        """What it stands on; no lease is needed."""
+        return [self.rules, self.hub]
+
+    @property
+    def url(self) -> str:
+        """Where it is once `server.listening` is set, with the link if there is one."""
+        address = self.settings.address
+        host = f"[{address}]" if ":" in address else address
+        link = f"login?link={self.settings.link}" if self.settings.link else ""
+        return f"http://{host}:{self.server.port}/{link}"
+
+
+class DashboardServer:
+    """A Part. `tls` gives the context to serve with, None for plain HTTP on loopback or behind a
+    proxy that speaks TLS.
+    """
+
+    name = "dashboard server"
+
+    def __init__(
+        self,
+        app: Starlette,
+        settings: DashboardSettings,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        self.port = settings.port
+        self.listening = asyncio.Event()
+        self._app, self._settings, self._tls = app, settings, tls
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises CannotStart if the port cannot be had."""
+        s = self._settings
+        with listen(s.address, self.port, s.flag) as listener:
+            self.port = listener.getsockname()[1]
+            self.listening.set()
+            log.info("dashboard listens", extra={"address": s.address, "port": self.port})
+            await serve(self._app, listener, tls=self._tls)

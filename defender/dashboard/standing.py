@@ -1,0 +1,162 @@
+"""How one node stands, in one word: what a cell of the fleet shows. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from defender.census import Health, Member
+from defender.jobs import Job
+from defender.ledger import Held
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.runtime.kube.objects import Node
+
+ZONE = "topology.kubernetes.io/zone"
+RACK = "kubenode.io/rack"
+POOL = "kubenode.io/pool"
+CORDONED_BY = "kubenode.io/cordoned-by"
+SOMEBODY = "somebody else"
+"""Nodes carry no word about who cordoned them, unless it was a job of ours."""
+
+
+class State(StrEnum):
+    """The most telling first: a node is shown as the first of these that holds."""
+
+    PERSON = "Waits for a person"
+    HELD = "Held"
+    REPAIRING = "Repairing"
+    FAULTY = "Faulty"
+    CORDONED = "Cordoned"
+    LEAVING = "Leaving"
+    STARTING = "Starting"
+    HEALTHY = "Healthy"
+
+    @property
+    def letter(self) -> str:
+        """One letter for long lists of nodes; also the name of its symbol."""
+        return _LETTERS[self]
+
+
+_LETTERS = {
+    State.PERSON: "p",
+    State.HELD: "w",
+    State.REPAIRING: "r",
+    State.FAULTY: "f",
+    State.CORDONED: "c",
+    State.LEAVING: "l",
+    State.STARTING: "s",
+    State.HEALTHY: "h",
+}
+OF_LETTER = {letter: state for state, letter in _LETTERS.items()}
+TROUBLE = (State.PERSON, State.HELD, State.REPAIRING, State.FAULTY, State.CORDONED)
+FOR_PEOPLE = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN)
+UNDER_WAY = (JobPhase.RUNNING, JobPhase.VERIFYING)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A node as the fleet shows it.
+
+    why          a sentence; "" where the word says it all
+    cordoned_by  a job's mark, SOMEBODY, or "" for a node that is schedulable
+    """
+
+    name: str
+    zone: str
+    rack: str
+    state: State
+    why: str = ""
+    cordoned_by: str = ""
+    job: str = ""
+    phase: str = ""
+    reason: str = ""
+
+
+def cell_of(
+    node: Node, member: Member | None, jobs: Iterable[Job], permits: Iterable[Held]
+) -> Cell:
+    """`jobs` are the node's open ones, `permits` those held on it."""
+    labels = node.metadata.labels
+    job = leading(jobs)
+    state, why = _state(node, member, job, list(permits))
+    return Cell(
+        node.metadata.name,
+        labels.get(ZONE, ""),
+        labels.get(RACK, ""),
+        state,
+        why,
+        cordoned_by(node),
+        job.metadata.name if job else "",
+        job.status.phase if job else "",
+        job.status.hold.reason if job and job.status.hold else "",
+    )
+
+
+def cordoned_by(node: Node) -> str:
+    if not node.spec.unschedulable:
+        return ""
+    return node.metadata.annotations.get(CORDONED_BY) or SOMEBODY
+
+
+def leading(jobs: Iterable[Job]) -> Job | None:
+    """Of several open jobs of a node the one that may act, else the latest."""
+    return max(jobs, key=lambda job: (job.acts, born(job), job.metadata.name), default=None)
+
+
+def born(job: Job) -> float:
+    created = job.metadata.creation_timestamp
+    return created.timestamp() if created else 0.0
+
+
+def _state(
+    node: Node, member: Member | None, job: Job | None, permits: list[Held]
+) -> tuple[State, str]:
+    if job is not None and (found := of_job(job)):
+        return found, job_sentence(job)
+    if permits:
+        held = permits[0]
+        return State.REPAIRING, f"{held.holder.kind} {held.holder.name} holds {held.name}"
+    health = member.health if member else Health.UNHEALTHY
+    if health is Health.LEAVING:
+        return State.LEAVING, "is being deleted"
+    if health is Health.STARTING:
+        return State.STARTING, "has never been ready"
+    if job is not None or (health is Health.UNHEALTHY and not ready(node)):
+        return State.FAULTY, job_sentence(job) if job else not_ready(node)
+    if node.spec.unschedulable:
+        return State.CORDONED, f"cordoned by {cordoned_by(node)}"
+    return State.HEALTHY, ""
+
+
+def of_job(job: Job) -> State | None:
+    """None for a job that has only begun, or may never act: the node itself says more."""
+    if job.status.phase in FOR_PEOPLE:
+        return State.PERSON
+    if not job.acts:
+        return None
+    if job.status.hold is not None or job.status.phase == JobPhase.AWAITING_PERMIT:
+        return State.HELD
+    return State.REPAIRING if job.status.phase in UNDER_WAY else None
+
+
+def job_sentence(job: Job) -> str:
+    hold = job.status.hold
+    if hold is not None and hold.message:
+        return hold.message
+    return f"{job.spec.remedier.name or 'a job that a person started'}: {job.status.phase}"
+
+
+def ready(node: Node) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+
+
+def not_ready(node: Node) -> str:
+    found = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    if found is None:
+        return "says nothing about being ready"
+    return f"Ready is {found.status}" + (f": {found.reason}" if found.reason else "")
+
+
+def since_not_ready(node: Node) -> datetime | None:
+    found = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    return found.last_transition_time if found and found.status != "True" else None

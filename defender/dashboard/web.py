@@ -1,0 +1,93 @@
+"""What every answer of the dashboard carries, and what of a request may be believed."""
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LONGEST_FORM = 2**16
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # no-referrer would make posts come from "null"
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+STATIC = "/static/"
+
+
+class Refused(Exception):
+    """An answer of this code with a sentence for the person."""
+
+    def __init__(self, code: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.headers = dict(headers or {})
+
+
+class SafeHeaders:
+    """Adds HEADERS to every answer; pages are kept by nobody, assets are asked about each time."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                inner = scope["path"].removeprefix(scope.get("root_path", ""))
+                headers["Cache-Control"] = "no-cache" if inner.startswith(STATIC) else "no-store"
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+def secure(request: HTTPConnection) -> bool:
+    """Whether the browser speaks https with us."""
+    return request.url.scheme == "https"
+
+
+def root(request: HTTPConnection) -> str:
+    """Where the dashboard is mounted, "" for the top."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def from_here(request: HTTPConnection) -> bool:
+    """Whether a post comes from a page of ours, as far as the browser says.
+
+    An old browser says nothing; the form's token stands all the same.
+    """
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    if site not in ("same-origin", "none"):
+        return False
+    origin = request.headers.get("Origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("Host", "")
+
+
+async def form(request: Request) -> dict[str, str]:
+    """The fields of a posted form; of several with one name the last. Raises Refused."""
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Refused(415, "A form of this dashboard is wanted: open the page and send it there.")
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LONGEST_FORM:
+            raise Refused(413, f"The form is longer than {LONGEST_FORM} bytes: shorten it.")
+    try:
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=50)
+    except ValueError as error:
+        raise Refused(400, f"The form cannot be read: {error}.") from None
+    return dict(pairs)

@@ -1,0 +1,223 @@
+"""A fleet with something of everything that the dashboard shows, made of plain objects.
+
+`fill` writes it to an API server; the builders make single objects as operators write them.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import default_policy
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+
+JOBS = paths.custom("remedyoperationjobs")
+POLICIES = paths.custom("defenderpolicies")
+RULES = paths.custom("noderemediers")
+PERMITS = paths.custom("permits")
+Object = dict[str, Any]
+PER_RACK = 20
+ZONES = ("eu-1a", "eu-1b", "eu-1c")
+LADDER: list[Object] = [
+    {
+        "name": "restart",
+        "steps": [{"agent": {"action": "RestartUnit", "unit": "containerd.service"}}],
+    },
+    {"name": "reboot", "steps": [{"cordon": {}}, {"migrate": {}}, {"reboot": {}}]},
+]
+
+
+def now() -> datetime:
+    return SystemClock().now()
+
+
+def stamp(ago: float = 0.0) -> str:
+    """An instant `ago` seconds ago, as Kubernetes writes it."""
+    at = (now() - timedelta(seconds=ago)).astimezone(UTC).replace(microsecond=0)
+    return format_time(at).replace(".000Z", "Z")
+
+
+def a_node(
+    name: str,
+    zone: str = ZONES[0],
+    rack: str = "r01",
+    *,
+    ready: str = "True",
+    reason: str = "KubeletReady",
+    labels: Object | None = None,
+    annotations: Object | None = None,
+    unschedulable: bool = False,
+    message: str = "kubelet is posting ready status",
+    ago: float = 900.0,
+) -> Object:
+    places = {"topology.kubernetes.io/zone": zone, "kubenode.io/rack": rack}
+    given = {key: value for key, value in places.items() if value}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {**given, "kubenode.io/pool": "workers", **(labels or {})},
+            "annotations": annotations or {},
+        },
+        "spec": {"unschedulable": True} if unschedulable else {},
+        "status": {
+            "conditions": [
+                condition("Ready", ready, reason, message, ago),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "", 86400.0),
+            ]
+        },
+    }
+
+
+def condition(type_: str, status: str, reason: str, message: str, ago: float) -> Object:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": stamp(),
+        "lastTransitionTime": stamp(ago),
+    }
+
+
+def a_job(
+    node: str,
+    phase: str,
+    *,
+    name: str = "",
+    rule: str = "kernel-deadlock",
+    hold: tuple[str, str, str] | None = None,
+    mode: str = "Enforce",
+    explanation: str = "condition KernelDeadlock True for 2m",
+    note: str = "",
+    **status: Any,
+) -> Object:
+    """`hold` is reason, scope, message."""
+    found: Object = {
+        "phase": phase,
+        "timeline": {"faultSeen": stamp(300), "jobCreated": stamp(240)},
+    }
+    if hold is not None:
+        found["hold"] = dict(zip(("reason", "scope", "message"), hold, strict=True))
+        found["hold"]["lookAgainAt"] = stamp(-60)
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "RemedyOperationJob",
+        "metadata": {
+            "name": name or f"{node}-0a1b2c3d4e",
+            "labels": {"kubenode.io/remedier": rule},
+        },
+        "spec": {
+            "nodeName": node,
+            "agent": node,
+            "nodeUID": "",
+            "remedier": {"name": rule, "uid": "u", "generation": 1},
+            "trigger": {
+                "firstTrue": stamp(300),
+                "facts": [{"atom": "condition KernelDeadlock True 30s", "value": True}],
+                "explanation": explanation,
+            },
+            "mode": mode,
+            "severity": "Critical",
+            "faultClass": "kernel_deadlock",
+            "ladder": LADDER,
+            "approval": {"required": phase == "AwaitingApproval", "expiresAfter": "24h"},
+        },
+        "status": {**found, "message": note, **status},
+    }
+
+
+def a_rule(name: str, mode: str = "Enforce", *, phase: str = "Active", **status: Any) -> Object:
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "NodeRemedier",
+        "metadata": {"name": name},
+        "spec": {
+            "mode": mode,
+            "severity": "Critical",
+            "faultClass": name.replace("-", "_"),
+            "nodes": {"all": True},
+            "when": {"condition": {"type": "KernelDeadlock", "status": "True", "for": "30s"}},
+            "ladder": LADDER,
+        },
+        "status": {"phase": phase, "matching": 0, **status},
+    }
+
+
+async def put(kube: Kube, collection: str, body: Object) -> Object:
+    """Create an object of ours, and its status as its controller would write it."""
+    made = await kube.create(collection, {k: v for k, v in body.items() if k != "status"})
+    if status := body.get("status"):
+        path = f"{collection}/{made['metadata']['name']}/status"
+        made = await kube.patch(path, {"status": status})
+    return made
+
+
+def places(nodes: int) -> Iterable[tuple[str, str, str]]:
+    """(name, zone, rack) for a fleet of three zones with racks of PER_RACK."""
+    for index in range(nodes):
+        zone = ZONES[index % 3]
+        yield f"n{index:05d}", zone, f"{zone[-2:]}-r{index // 3 // PER_RACK + 1:02d}"
+
+
+async def fill(kube: Kube, nodes: int = 240) -> None:
+    """A policy, rules, `nodes` nodes, and a job in most of the states that there are."""
+    policy = default_policy().to_dict()
+    await put(kube, POLICIES, policy)
+    told = [("n00004", "NotReady"), ("n00005", "NodeStatusUnknown"), ("n00121", "NotReady")]
+    faulty = dict(told)
+    waiting = asyncio.Semaphore(32)
+
+    async def one(name: str, zone: str, rack: str) -> None:
+        reason = faulty.get(name, "KubeletReady")
+        ready = "True" if name not in faulty else ("False" if reason == "NotReady" else "Unknown")
+        cordon = name in ("n00010", "n00100")
+        marks = {"kubenode.io/cordoned-by": "n00010-0a1b2c3d4e"} if name == "n00010" else {}
+        body = a_node(
+            name, zone, rack, ready=ready, reason=reason, unschedulable=cordon, annotations=marks
+        )
+        async with waiting:
+            await kube.create(paths.nodes(), body)
+
+    async with asyncio.TaskGroup() as tasks:
+        for place in places(nodes):
+            tasks.create_task(one(*place))
+    for body in some_jobs():
+        await put(kube, JOBS, body)
+    counts = {"running": 1, "succeeded": 41, "failed": 2, "needsHuman": 1, "relapsed": 1}
+    await put(kube, RULES, a_rule("kernel-deadlock", matching=3, jobs=counts))
+    await put(kube, RULES, a_rule("disk-pressure", "Approve", matching=1, jobs={"succeeded": 7}))
+    await put(kube, RULES, a_rule("ntp-problem", "DryRun"))
+    broken = [
+        {
+            "type": "Ready", "status": "False", "reason": "Invalid",
+            "message": "spec.when: no such condition", "lastTransitionTime": stamp(60),
+        }
+    ]  # fmt: skip
+    await put(kube, RULES, a_rule("gpu-lost", phase="Rejected", conditions=broken))
+
+
+def some_jobs() -> list[Object]:
+    rack = "kubenode.io/rack=1b-r01"
+    full = ("ConcurrencyLimit", rack, f"{rack}: 1 of 1 permits are held")
+    pdb = ("PDBBlocked", "", "PodDisruptionBudget shop/cart allows 0 disruptions; pod shop/cart-0")
+    return [
+        a_job("n00004", "AwaitingPermit", hold=full),
+        a_job("n00007", "AwaitingPermit", hold=full),
+        a_job("n00010", "Running", rung=1, steps=[
+            {"rung": 1, "index": 0, "name": "cordon", "by": "Operator", "state": "Done",
+             "startedAt": stamp(120), "finishedAt": stamp(119), "attempts": 1},
+            {"rung": 1, "index": 1, "name": "migrate", "by": "Operator", "state": "Running",
+             "startedAt": stamp(118), "attempts": 1, "message": "3 of 11 pods left"},
+        ]),
+        a_job("n00033", "Running", rung=1, hold=pdb),
+        a_job("n00062", "AwaitingApproval", rule="disk-pressure", mode="Approve",
+              explanation="condition DiskPressure True for 10m"),
+        a_job("n00093", "NeedsHuman", note="rungs are spent: the fault is still there"),
+        a_job("n00120", "Verifying", rung=0),
+        a_job("n00050", "Succeeded", name="n00050-5d5d5d5d5d"),
+    ]  # fmt: skip
