@@ -8,7 +8,7 @@ import pytest
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.cli.demo.faults import Kind, Plan, Planned
 from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.scenarios import MIXED, OPENING, SCENARIOS, STORM, Scenario
+from kubenode.cli.demo.scenarios import MIXED, OF_ITS_OWN, OPENING, SCENARIOS, STORM, Scenario
 
 FLEET = places(300)
 ZONE = {p.name: p.zone for p in FLEET}
@@ -17,6 +17,16 @@ EVERY = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARI
 
 def plan(seed: int, scenario: Scenario = MIXED) -> Plan:
     return scenario.plan(seed, FLEET, scenario.speed)
+
+
+def singles(seed: int, scenario: Scenario = MIXED) -> Plan:
+    """Without storms, and without what comes with them."""
+    with_storm = -1.0
+    for planned in plan(seed, scenario):
+        if planned.kind.outside:
+            with_storm = planned.at + OF_ITS_OWN / scenario.speed
+        elif planned.at != with_storm:
+            yield planned
 
 
 def storm_of(scenario: Scenario) -> list[Planned]:
@@ -48,6 +58,14 @@ def test_a_minute_holds_enough_to_heal_eighteen() -> None:
     assert len(curable) >= 18
 
 
+def test_one_more_node_of_the_stormy_zone_has_a_fault_of_its_own() -> None:
+    storm = storm_of(STORM)
+    hit = [n for p in storm for n in p.nodes]
+    other = next(p for p in plan(7, STORM) if p.at > storm[0].at and p.kind is Kind.READONLY)
+    assert ZONE[other.nodes[0]] == ZONE[hit[0]]
+    assert other.nodes[0] not in hit
+
+
 @EVERY
 def test_a_storm_hits_one_zone_hard_enough_to_open_its_breaker(scenario: Scenario) -> None:
     storm = storm_of(scenario)
@@ -74,10 +92,10 @@ def test_what_a_storm_leaves_behind_half_opens_the_breaker() -> None:
 def test_single_faults_come_too_slowly_to_open_a_breaker(scenario: Scenario, seed: int) -> None:
     """newFaultsPer10m is 10%: of any ten minutes and of any zone."""
     window = 600 / scenario.speed
-    plans = takewhile(lambda p: p.at < 20 * window, plan(seed, scenario))
-    singles = [p for p in plans if p.kind.real and not p.kind.outside]
-    for first in singles:
-        within = [p for p in singles if first.at <= p.at < first.at + window]
+    some = takewhile(lambda p: p.at < 20 * window, singles(seed, scenario))
+    real = [p for p in some if p.kind.real]
+    for first in real:
+        within = [p for p in real if first.at <= p.at < first.at + window]
         zones = Counter(ZONE[p.nodes[0]] for p in within)
         assert max(zones.values()) < 10
         assert len(within) < 30
@@ -85,13 +103,12 @@ def test_single_faults_come_too_slowly_to_open_a_breaker(scenario: Scenario, see
 
 def test_no_node_has_a_second_fault_before_every_node_had_one() -> None:
     workers = sum(not p.control_plane for p in FLEET)
-    singles = (p for p in plan(7) if not p.kind.outside)
-    names = [p.nodes[0] for p in islice(singles, workers)]
+    names = [p.nodes[0] for p in islice(singles(7), workers)]
     assert len(set(names)) == workers
 
 
 def test_neighbours_in_time_are_in_different_zones() -> None:
-    zones = [ZONE[p.nodes[0]] for p in islice(plan(7), 100) if not p.kind.outside]
+    zones = [ZONE[p.nodes[0]] for p in islice(singles(7), 100)]
     assert all(a != b for a, b in pairwise(zones))
 
 
