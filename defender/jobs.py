@@ -51,6 +51,7 @@ class Trigger(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Rung(msgspec.Struct, rename="camel", frozen=True):
+    name: str = ""
     disruption: str = ""
     steps: tuple[dict[str, Any], ...] = ()
 
@@ -71,6 +72,15 @@ class Approval(msgspec.Struct, rename="camel", frozen=True):
     required: bool = False
 
 
+class Decision(msgspec.Struct, rename="camel", frozen=True):
+    """A person's word on a job that waits for approval."""
+
+    decision: str = ""
+    by: str = ""
+    at: datetime | None = None
+    note: str = ""
+
+
 class JobSpec(msgspec.Struct, rename="camel", frozen=True):
     node_name: str = ""
     remedier: Remedier = Remedier()
@@ -82,6 +92,7 @@ class JobSpec(msgspec.Struct, rename="camel", frozen=True):
     start_rung: int = 0
     ladder: tuple[Rung, ...] = ()
     approval: Approval = Approval()
+    approvals: tuple[Decision, ...] = ()
 
 
 class Step(msgspec.Struct, rename="camel", frozen=True):
@@ -113,11 +124,20 @@ class Timeline(msgspec.Struct, rename="camel", frozen=True):
     closed: datetime | None = None
 
 
+class Permitted(msgspec.Struct, rename="camel", frozen=True):
+    name: str = ""
+    class_: str = msgspec.field(default="", name="class")
+    granted_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
 class JobStatus(msgspec.Struct, rename="camel", frozen=True):
     phase: str = ""
+    message: str = ""
     rung: int = 0
     step: int = 0
     steps: tuple[Step, ...] = ()
+    permit: Permitted | None = None
     hold: Hold | None = None
     timeline: Timeline = Timeline()
 
