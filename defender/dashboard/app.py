@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from defender.auth.reviews import Unverified
 from defender.dashboard.doors import FLASH, Doors, Visit
-from defender.dashboard.freshness import freshness
+from defender.dashboard.views.freshness import freshness
 from defender.dashboard.live import MOST_CLIENTS, Hub, Seen
 from defender.dashboard.pages import MENU, PAGES, Page
 from defender.dashboard.render import Renderer, View, iso, safe

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from defender.dashboard.attention import attention, headline
+from defender.dashboard.views.attention import attention, headline
 from defender.dashboard.fleet import zones
 from defender.dashboard.render import Shown, View
 from defender.dashboard.scene import Scene

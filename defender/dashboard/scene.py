@@ -107,7 +107,6 @@ class Board:
             self._touched.update(self.defender.nodes.cache, self.fleet.names())
         touched, self._touched = self._touched, set()
         control = self.defender.control
-        control.advance(self.clock.now())
         for name in touched:
             node = self.defender.nodes.get(name)
             if node is None:

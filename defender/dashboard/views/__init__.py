@@ -1,0 +1,1 @@
+"""What each page shows: pure functions from a Scene to plain view models."""
