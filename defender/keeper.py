@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import msgspec
 
+from defender.charge.charge import Charge
 from defender.control import RiskControl
 from defender.jobs import CLOSED, Job
 from defender.ledger import Held
@@ -65,6 +66,7 @@ class Keeper:
         clock: Clock,
         fence: Fence,
         store: PermitStore,
+        charge: Charge,
         turns: Turns,
         control: RiskControl,
         nodes: Informer[Node],
@@ -73,7 +75,7 @@ class Keeper:
         keep: Callable[[], timedelta],
     ) -> None:
         self._kube, self._clock, self._fence = kube, clock, fence
-        self._store, self._turns, self._control = store, turns, control
+        self._store, self._charge, self._turns, self._control = store, charge, turns, control
         self._nodes, self._jobs = nodes, jobs
         self._metrics, self._keep = metrics, keep
 
@@ -91,7 +93,8 @@ class Keeper:
     def _needs_care(self, held: Held) -> bool:
         if not held.open:
             return False
-        unfinished = held.releasing or held.unsure or not held.status_written
+        undescribed = not held.status_written and not held.late
+        unfinished = held.releasing or held.unsure or undescribed
         return bool(unfinished) or self._due(held)
 
     def _due(self, held: Held) -> bool:
@@ -123,11 +126,14 @@ class Keeper:
         except (KubeError, NotWritten) as error:
             extra = {"permit": held.name, "why": str(error)}
             log.info("permit could not be looked after, trying again", extra=extra)
+        await self._charge.tell(held)
 
     async def _look(self, held: Held) -> None:
         why = await self._free(held)
         held.looked_at = self._clock.now()
         if why:
+            held.releasing = True
+            await self._charge.tell(held)  # no replica takes it for valid from here on
             await self._store.release(held)
             self._metrics.freed.labels(why).inc()
             log.info("permit freed", extra={"permit": held.name, "node": held.node, "why": why})

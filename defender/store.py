@@ -5,6 +5,10 @@ its release was written; so memory never counts fewer than the server holds. A w
 for certain is taken back at once. One whose outcome is unclear (no answer, 5xx, cancelled) is read
 back, and counts until its absence is certain: a request may be carried out late, but not later
 than UNCLEAR after it was sent.
+
+Who writes a status has been in charge after the permit was on record. So a permit that shows up
+without one, and that nobody in charge took, is *late*: it counts, and is worth nothing until it
+was judged anew.
 """
 
 import contextlib
@@ -70,28 +74,38 @@ class PermitStore:
                 self.ledger.forget(held.name)
         for permit in permits:
             self.apply(permit)
+            if held := self.ledger.get(permit.metadata.name):
+                held.late = False  # it was there before we granted anything
         self.ready = True
 
     def changed(self, name: str, old: Permit | None, new: Permit | None) -> None:
         """An informer saw this."""
         if new is not None:
-            self.apply(new)
+            self.apply(new, watched=True)
         elif old is not None:
             held = self.ledger.get(name)
             if held is not None and held.uid == old.metadata.uid:
                 self.ledger.forget(name)
 
-    def apply(self, permit: Permit) -> None:
-        """Take over what the server says, unless we know of something newer."""
+    def apply(self, permit: Permit, *, watched: bool = False) -> None:
+        """Take over what the server says, unless we know of something newer.
+
+        watched: we did not ask for it, so another may have written it.
+        """
         name, meta = permit.metadata.name, permit.metadata
         seen = held_from(permit, self.life.total_seconds())
         held = self.ledger.get(name)
         if held is not None and _version(held.resource_version) > _version(meta.resource_version):
             return
         if held is None or held.uid not in ("", meta.uid) or (seen.open and not held.open):
+            seen.late = watched and seen.open and not seen.status_written
             self.ledger.forget(name)
             self.ledger.enter(seen)
             return
+        if held.late and seen.status_written and not held.status_written:
+            held.late = False
+        elif watched and not held.unsure and len(seen.grants) > len(held.grants):
+            held.late = True  # somebody's upgrade that we did not judge
         self._take_over(held, seen)
 
     def _take_over(self, held: Held, seen: Held) -> None:
@@ -115,6 +129,8 @@ class PermitStore:
         """Enter a permit that was judged a moment ago. No await may lie between the two."""
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as it will be read back
         mine = self.ledger.open_of(ask.holder, ask.node)
+        if mine is not None and mine.late and mine.class_.weight >= ask.class_.weight:
+            return mine  # on record already, judged only now
         if mine is not None:
             mine.also |= {mine.class_}
             mine.unsure += 1
@@ -134,21 +150,22 @@ class PermitStore:
         self.ledger.enter(held)
         return held
 
-    async def write(self, held: Held) -> None:
-        """Write what was taken. Raises NotWritten; the ledger then counts what may be true."""
+    def leave(self, held: Held) -> None:
+        """What `take` entered is not taken, and nothing of it was written."""
+        if self.ledger.get(held.name) is held and held.unsure:
+            self._undo(held)
+
+    async def write(self, held: Held, *, again: bool = False) -> None:
+        """Write what was taken. Raises NotWritten; the ledger then counts what may be true.
+
+        again: somebody, perhaps another replica, tried before, and that may still happen.
+        """
+        if again:
+            self._sent.setdefault(held.name, self._clock.now())
         if held.uid:
             await self._upgrade(held)
         else:
             await self._create(held)
-        if not held.status_written or held.expires_at < held.grants[-1][1] + self.life:
-            await self._describe(held)
-
-    async def settle(self, held: Held) -> None:
-        """Bring an unfinished release or grant to its end. Raises NotWritten."""
-        if held.releasing or held.state is PermitState.REVOKED:
-            await self.release(held)
-        elif held.unsure:
-            await self.write(held)
 
     async def _create(self, held: Held) -> None:
         first = held.name not in self._sent
@@ -221,8 +238,12 @@ class PermitStore:
 
     # -- status -------------------------------------------------------------------------------
 
-    async def _describe(self, held: Held) -> None:
-        """The status of a grant. Without it the grant stands: housekeeping writes it later."""
+    async def describe(self, held: Held) -> None:
+        """The status of a grant that counts. Without it the grant stands all the same: housekeeping
+        writes it later.
+        """
+        if held.status_written and held.expires_at >= held.grants[-1][1] + self.life:
+            return
         try:
             # Guarded: arriving late, it must not open again what was given back meanwhile.
             status = self._status(held, held.grants[-1][1] + self.life)
@@ -232,9 +253,6 @@ class PermitStore:
                 "permit without status for now", extra={"permit": held.name, "why": str(error)}
             )
 
-    async def describe(self, held: Held) -> None:
-        await self._describe(held)
-
     def _status(self, held: Held, expires_at: datetime) -> dict[str, Any]:
         return {
             "state": PermitState.GRANTED,
@@ -243,11 +261,9 @@ class PermitStore:
             "scopes": sorted(held.scopes or ()),
         }
 
-    async def renew(
-        self, held: Held, now: datetime, at_least: timedelta = timedelta(0)
-    ) -> None:
-        """Prolong, by `at_least` if that is longer than a life. Raises NotWritten; then the old time
-        holds, in memory too.
+    async def renew(self, held: Held, now: datetime, at_least: timedelta = timedelta(0)) -> None:
+        """Prolong, by `at_least` if that is longer than a life. Raises NotWritten; then the old
+        time holds, in memory too.
         """
         status = self._status(held, now + max(self.life, at_least)) | {
             "renewedAt": format_time(now)

@@ -1,0 +1,242 @@
+"""The port `Permits` of Kube Defender: ask, check, renew, release.
+
+A grant is judged and entered into the ledger with no await in between, taken where other replicas
+see it, written as a Permit, confirmed, and only then answered.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from defender.blind import Sight, Why
+from defender.charge.charge import Charge, NotInCharge
+from defender.client import DefenderUnreachable
+from defender.control import RiskControl
+from defender.keeper import turn_of
+from defender.ledger import Held
+from defender.metrics import Metrics
+from defender.policies import covering
+from defender.store import NotWritten, PermitStore
+from defender.turns import Turns
+from defender.verdict import granted, judge, scopes_of
+from defender.waking import Waker
+from kubenode.api.v1alpha1 import Ask, Reason, Verdict
+from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+
+log = logging.getLogger(__name__)
+
+RETRY = timedelta(seconds=5)
+LONGEST_LIFE = timedelta(hours=6)
+"""No step may need more: its permit would be looked at too late."""
+CLOCKS = timedelta(minutes=1)
+"""A permit is renewed for so much longer than a step needs: checks come later, by other clocks."""
+TRIES = 20
+"""How often a question is judged anew because others were granted something meanwhile."""
+
+
+class Asking:
+    """`look_again` bounds how soon who was refused for our own reasons asks again."""
+
+    def __init__(
+        self,
+        control: RiskControl,
+        store: PermitStore,
+        charge: Charge,
+        sight: Sight,
+        waker: Waker,
+        nodes: Informer[Node],
+        turns: Turns,
+        clock: Clock,
+        metrics: Metrics,
+        look_again: timedelta,
+    ) -> None:
+        self._control, self._ledger = control, control.ledger
+        self._store, self._charge, self._sight = store, charge, sight
+        self._waker, self._nodes, self._turns = waker, nodes, turns
+        self._clock, self._metrics = clock, metrics
+        self._retry = min(RETRY, look_again)
+
+    # -- ask ----------------------------------------------------------------------------------
+
+    async def ask(self, ask: Ask) -> Verdict:
+        async with self._turns.of(f"{ask.holder.uid}/{ask.node}"):
+            try:
+                for _ in range(TRIES):
+                    if verdict := await self._try(ask):
+                        return verdict
+            except NotWritten as error:
+                return self._unwritten(error)
+            except NotInCharge as error:
+                return self.no(Reason.STORE_UNAVAILABLE, str(error))
+        return self.no(Reason.STORE_UNAVAILABLE, "others were granted permits faster: ask again")
+
+    async def _try(self, ask: Ask) -> Verdict | None:
+        """None: other replicas took something meanwhile. Raises NotWritten, NotInCharge."""
+        mark = self._charge.mark()
+        mine = self._ledger.open_of(ask.holder, ask.node)
+        if mine is not None and not ask.dry_run and not self._sight.blind():
+            await self._bring_up_to_date(mine, mark)
+        # From here to the ledger there is no await: what is counted is what is taken.
+        if blind := self._blind():
+            return blind
+        if not self._nodes.readable(ask.node):
+            return self.no(Reason.STALE_DATA, f"node {ask.node} cannot be read")
+        now = self._clock.now()
+        self._control.advance(now)
+        self._waker.call(now)
+        mine = self._ledger.open_of(ask.holder, ask.node)
+        ask = _as_heavy_as(mine, ask)
+        verdict = judge(ask, self._control, now)
+        if ask.dry_run:
+            verdict = verdict.model_copy(update={"permit": ""})
+            return self._control.queue.answered(ask, verdict, now)
+        if not verdict.allowed or verdict.permit:
+            if not verdict.allowed and mine is not None:
+                await self._give_back_if_late(mine)
+            return self._control.queue.answered(ask, verdict, now)
+        held = self._take(ask, now)
+        if not await self._charge.take(held):
+            return None
+        self._control.queue.answered(ask, verdict, now)
+        return await self._write(held, mark)
+
+    async def _bring_up_to_date(self, mine: Held, mark: object) -> None:
+        """The asker's own permit: an unclear write is finished, a revoked one given back, one that
+        is over prolonged, for the asker shows that it lives. Raises NotWritten, NotInCharge.
+        """
+        await self._charge.look()
+        if self._ledger.get(mine.name) is not mine:
+            return
+        if mine.releasing or mine.state is PermitState.REVOKED:
+            await self._give_back(mine)
+        elif mine.unsure:
+            await self._write(mine, mark, again=True)
+        if mine.open and not mine.late and mine.expires_at <= self._clock.now():
+            await self._prolong(mine)
+
+    def _take(self, ask: Ask, now: datetime) -> Held:
+        member = self._control.census.member(ask.node)
+        assert member is not None  # judged a moment ago
+        policies, fallback = self._control.policies, self._control.fallback
+        scopes = scopes_of(member, ask, policies, fallback)
+        chosen = covering(policies, member.labels, ask.operation, fallback)
+        return self._store.take(ask, scopes, chosen[0].metadata.generation, now)
+
+    async def _write(self, held: Held, mark: object, *, again: bool = False) -> Verdict:
+        """Raises NotWritten, NotInCharge."""
+        try:
+            if held.unsure:
+                await self._store.write(held, again=again)
+        except NotWritten:
+            await self._charge.tell(held)
+            raise
+        await self._charge.confirm(held, mark)
+        await self._store.describe(held)
+        return granted(held)
+
+    async def _give_back_if_late(self, mine: Held) -> None:
+        """Nobody was ever told of it, so nobody acts under it. Raises NotWritten."""
+        if mine.late and not mine.status_written:
+            await self._give_back(mine)
+
+    # -- check, renew, release ----------------------------------------------------------------
+
+    async def check(self, permit: str, seconds_needed: float) -> Verdict:
+        try:
+            await self._charge.look()
+        except NotInCharge as error:
+            return self.no(Reason.STORE_UNAVAILABLE, str(error))
+        if refusal := self._blind() or self._not_held(permit):
+            return refusal
+        held = self._ledger.get(permit)
+        assert held is not None
+        if held.expires_at < self._clock.now() + timedelta(seconds=seconds_needed):
+            return self.no(Reason.UNKNOWN, f"permit {permit} ends before the step would: renew it")
+        return granted(held)
+
+    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
+        at_least = min(timedelta(seconds=seconds_needed) + CLOCKS, LONGEST_LIFE)
+        held = self._ledger.get(permit)
+        async with self._turns.of(turn_of(held) if held else f"/{permit}"):
+            try:
+                await self._charge.look()
+                if refusal := self._blind() or self._not_held(permit):
+                    return refusal
+                held = self._ledger.get(permit)
+                assert held is not None
+                await self._prolong(held, at_least)
+            except NotWritten as error:
+                return self._unwritten(error)
+            except NotInCharge as error:
+                return self.no(Reason.STORE_UNAVAILABLE, str(error))
+            if refusal := self._blind() or self._not_held(permit):
+                return refusal
+        return granted(held)
+
+    async def release(self, permit: str) -> None:
+        """Raises DefenderUnreachable: the slot is still taken; housekeeping goes on freeing it."""
+        if why := self._sight.blind(stale_will_do=True):
+            raise DefenderUnreachable(why[1])
+        try:
+            if self._ledger.get(permit) is None:
+                await self._charge.look()
+            held = self._ledger.get(permit)
+            if held is None:
+                return
+            async with self._turns.of(turn_of(held)):
+                if held.open and self._ledger.get(permit) is held:
+                    await self._give_back(held)
+        except NotInCharge as error:
+            raise DefenderUnreachable(str(error)) from error
+        except NotWritten as error:
+            self._metrics.unclear.inc()
+            raise DefenderUnreachable(f"the release could not be written: {error}") from error
+
+    async def _give_back(self, held: Held) -> None:
+        """Raises NotWritten. No replica takes it for valid before its slot can be seen as free."""
+        held.releasing = True
+        await self._charge.tell(held)
+        await self._store.release(held)
+
+    async def _prolong(self, held: Held, at_least: timedelta = timedelta(0)) -> None:
+        """Raises NotWritten."""
+        await self._store.renew(held, self._clock.now(), at_least)
+        await self._charge.tell(held)
+
+    # -- saying no ----------------------------------------------------------------------------
+
+    def _blind(self) -> Verdict | None:
+        why: Why | None = self._sight.blind()
+        return self.no(*why) if why else None
+
+    def _not_held(self, permit: str) -> Verdict | None:
+        held = self._ledger.get(permit)
+        if held is None:
+            return self.no(Reason.UNKNOWN, f"no permit {permit} is known")
+        if not held.open or held.releasing:
+            return self.no(Reason.UNKNOWN, f"permit {permit} was given back")
+        if held.state is PermitState.REVOKED:
+            return self.no(Reason.UNKNOWN, f"permit {permit} was revoked")
+        if held.late:
+            return self.no(Reason.UNKNOWN, f"permit {permit} came late: ask for it again")
+        if held.unsure:
+            return self.no(Reason.STORE_UNAVAILABLE, f"permit {permit} is being changed")
+        return None
+
+    def _unwritten(self, error: NotWritten) -> Verdict:
+        self._metrics.unclear.inc()
+        log.warning("permit not written", extra={"why": str(error)})
+        return self.no(Reason.STORE_UNAVAILABLE, f"the permit could not be written: {error}")
+
+    def no(self, reason: Reason, message: str) -> Verdict:
+        later = self._clock.now() + self._retry
+        return Verdict(allowed=False, reason=reason, message=message[:1000], look_again_at=later)
+
+
+def _as_heavy_as(mine: Held | None, ask: Ask) -> Ask:
+    """A late permit is judged for all that it says, also when less is asked for."""
+    if mine is None or not mine.late or mine.class_.weight <= ask.class_.weight:
+        return ask
+    return ask.model_copy(update={"class_": mine.class_})

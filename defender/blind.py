@@ -1,0 +1,35 @@
+"""Why nothing may be answered now, "" where everything is seen: who is blind says no."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from defender.charge.charge import Charge
+from kubenode.api.v1alpha1 import Reason
+from kubenode.runtime.kube.informer import Informer
+
+Why = tuple[Reason, str]
+
+
+class Sight:
+    """needed   informers whose caches verdicts are made of
+    permits  one of them; none of its objects may be unreadable, for it may be open
+    """
+
+    def __init__(
+        self, charge: Charge, needed: Sequence[Informer[Any]], permits: Informer[Any]
+    ) -> None:
+        self._charge, self._needed, self._permits = charge, needed, permits
+
+    def blind(self, *, stale_will_do: bool = False) -> Why | None:
+        """stale_will_do: for what only gives back."""
+        if why := self._charge.why_not():
+            return Reason.STORE_UNAVAILABLE, why
+        if stale_will_do:
+            return None
+        for informer in self._needed:
+            if not informer.fresh():
+                return Reason.STALE_DATA, f"{informer.path.rsplit('/', 1)[-1]} are not up to date"
+        if self._permits.broken:
+            name = min(self._permits.broken)
+            return Reason.STORE_UNAVAILABLE, f"permit {name} cannot be read: repair or delete it"
+        return None

@@ -1,0 +1,170 @@
+"""The way to a Redis: its URL, password and certificates; short timeouts, and nothing tried twice.
+
+    redis://HOST:PORT/DB                   rediss:// with TLS, unix:///PATH for a socket
+    redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB       rediss+sentinel:// with TLS
+
+redis-py tries again by itself for seconds; what gates a repair must know at once that it knows
+nothing. The password is read for each connection, so that it can be rotated.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.sentinel import Sentinel
+from redis.credentials import CredentialProvider
+
+SECONDS = 0.3
+"""For one answer. A Redis that needs longer is away."""
+CONNECTIONS = 32
+SENTINEL_PORT, REDIS_PORT = 26379, 6379
+PLAIN, SENTINEL = ("redis", "rediss", "unix"), ("redis+sentinel", "rediss+sentinel")
+
+
+class BadUrl(ValueError):
+    """The text says what is wrong, and what is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a Redis is, as given.
+
+    password_file, ca_file  None: no password, the system's authorities
+    seconds                 for one answer
+    """
+
+    url: str
+    password_file: str | Path | None = None
+    ca_file: str | Path | None = None
+    seconds: float = SECONDS
+
+
+class PasswordFile(CredentialProvider):
+    """The password as it is in the file now. Raises OSError, which is a Redis that is away."""
+
+    def __init__(self, file: str | Path, user: str = "") -> None:
+        self._file, self._user = Path(file), user
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        password = self._file.read_text().strip()
+        return (self._user, password) if self._user else (password,)
+
+
+def connect(address: Address) -> "Redis":
+    """Connects when it is first asked something. Raises BadUrl."""
+    url = parsed(address.url)
+    options = _options(address, url)
+    if url.scheme in SENTINEL:
+        return _by_sentinel(url, options)
+    if url.scheme == "unix":
+        options["path"] = url.path
+        pool = BlockingConnectionPool(connection_class=_unix(), **_pooled(address), **options)
+    else:
+        options |= {"host": url.hostname, "port": url.port or REDIS_PORT}
+        pool = BlockingConnectionPool(
+            connection_class=_tcp(url.scheme), **_pooled(address), **options
+        )
+    return Redis.from_pool(pool)
+
+
+def parsed(url: str) -> SplitResult:
+    """Raises BadUrl."""
+    parts = urlsplit(url)
+    if parts.scheme not in PLAIN + SENTINEL:
+        known = ", ".join(f"{scheme}://" for scheme in PLAIN + SENTINEL)
+        raise BadUrl(f"{_safe(parts)!r} is no address of a Redis: begin with one of {known}")
+    if parts.password:
+        raise BadUrl(
+            "a password in the URL shows in process lists: put it into a file, and name it"
+        )
+    if parts.scheme == "unix":
+        if not parts.path:
+            raise BadUrl("unix:// needs the path of a socket, such as unix:///run/redis/redis.sock")
+        return parts
+    if not parts.netloc.rpartition("@")[2]:
+        raise BadUrl(f"{_safe(parts)!r} names no host: write {parts.scheme}://HOST:PORT")
+    if parts.scheme in SENTINEL and not _path(parts)[0]:
+        raise BadUrl(f"{_safe(parts)!r} names no master: end it with /MASTER, as Sentinel calls it")
+    try:
+        _database(parts)
+        _hosts(parts) if parts.scheme in SENTINEL else parts.port
+    except ValueError as error:
+        raise BadUrl(f"{_safe(parts)!r}: {error}") from error
+    return parts
+
+
+def _safe(parts: SplitResult) -> str:
+    """The URL without what may be a password."""
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _path(parts: SplitResult) -> list[str]:
+    return parts.path.removeprefix("/").split("/")
+
+
+def _database(parts: SplitResult) -> int:
+    path = _path(parts)
+    number = (path[1] if len(path) > 1 else "") if parts.scheme in SENTINEL else path[0]
+    if number and not number.isdigit():
+        raise ValueError(f"{number!r} is no number of a database: write 0 or leave it out")
+    return int(number or 0)
+
+
+def _hosts(parts: SplitResult) -> list[tuple[str, int]]:
+    found = []
+    for each in parts.netloc.rpartition("@")[2].split(","):
+        host, _, port = each.rpartition(":") if ":" in each else (each, "", "")
+        if not host or (port and not port.isdigit()):
+            raise ValueError(f"{each!r} is no HOST:PORT of a Sentinel")
+        found.append((host.strip("[]"), int(port or SENTINEL_PORT)))
+    return found
+
+
+def _options(address: Address, url: SplitResult) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "socket_timeout": address.seconds,
+        "socket_connect_timeout": address.seconds,
+        "retry": None,
+        "decode_responses": True,
+        "client_name": "kube-defender",
+    }
+    if url.scheme != "unix":
+        options["db"] = _database(url)
+    if address.password_file is not None:
+        provider = PasswordFile(address.password_file, unquote(url.username or ""))
+        options["credential_provider"] = provider
+    if url.scheme.startswith("rediss") and address.ca_file is not None:
+        options["ssl_ca_certs"] = str(address.ca_file)
+    return options
+
+
+def _pooled(address: Address) -> dict[str, Any]:
+    return {"max_connections": CONNECTIONS, "timeout": address.seconds}
+
+
+def _tcp(scheme: str) -> Any:
+    from redis.asyncio import Connection, SSLConnection
+
+    return SSLConnection if scheme == "rediss" else Connection
+
+
+def _unix() -> Any:
+    from redis.asyncio import UnixDomainSocketConnection
+
+    return UnixDomainSocketConnection
+
+
+def _by_sentinel(url: SplitResult, options: dict[str, Any]) -> "Redis":
+    tls = {"ssl": True} if url.scheme == "rediss+sentinel" else {}
+    short = {"socket_timeout", "socket_connect_timeout", "retry", "decode_responses"}
+    asked = {key: value for key, value in options.items() if key in short} | tls
+    if "ssl_ca_certs" in options:
+        asked["ssl_ca_certs"] = options["ssl_ca_certs"]
+    sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]
+        _hosts(url), sentinel_kwargs=asked, **options, **tls
+    )
+    found: Redis = sentinel.master_for(_path(url)[0])
+    return found

@@ -1,0 +1,108 @@
+"""How a replica's ledger takes over what the log says. Pure.
+
+Two witnesses tell of a permit: the log, of every take in its order, and the watch of the Permits,
+of what is on record by resourceVersion. Either may be ahead. The rules, none of which ever counts
+less than the two together allow:
+
+- a take that the ledger does not know is entered, whatever the watch shows;
+- of what is on record the higher resourceVersion holds;
+- a grant that is not on record yet counts until the log says that it came to nothing.
+"""
+
+from collections.abc import Callable
+
+from defender.ledger import Held, Ledger
+from defender.redis.entry import read
+from defender.redis.log import Changes, Entry
+
+OnRecord = Callable[[str], bool]
+"""Whether the watch of the Permits shows one of this name."""
+
+
+def merge(ledger: Ledger, changes: Changes, on_record: OnRecord) -> None:
+    """Raises ValueError for an entry that cannot be read."""
+    before = _forget_takes(ledger) if changes.full else set()
+    for entry in changes.entries:
+        if entry.text:
+            _take_over(ledger, read(entry.name, entry.take, entry.text))
+        else:
+            _came_to_nothing(ledger, entry, on_record)
+    for name in before - {entry.name for entry in changes.entries}:
+        _no_longer_told(ledger, name, on_record)
+
+
+def _forget_takes(ledger: Ledger) -> set[str]:
+    """Numbers of another log, or from before a gap, compare with nothing. Who had one."""
+    had = {held.name for held in ledger if held.take}
+    for name in had:
+        if held := ledger.get(name):
+            held.take = 0
+    return had
+
+
+def _came_to_nothing(ledger: Ledger, entry: Entry, on_record: OnRecord) -> None:
+    held = ledger.get(entry.name)
+    if held is not None and held.take <= entry.take and not on_record(entry.name):
+        ledger.forget(entry.name)
+
+
+def _take_over(ledger: Ledger, told: Held) -> None:
+    held = ledger.get(told.name)
+    if held is None:
+        ledger.enter(told)
+        return
+    if told.take < held.take:
+        return  # a younger take of this name is known
+    first_heard_of = told.take > held.take
+    held.take = told.take
+    if not held.open:
+        return  # on record as released: nothing opens it again
+    held.releasing |= told.releasing
+    if first_heard_of or not told.late:
+        held.late = told.late
+    if version(told) >= version(held):
+        _as_told(ledger, held, told)
+    elif len(told.grants) > len(held.grants):
+        _pending(ledger, held, told)  # an upgrade that the watch does not show yet
+    elif held.unsure and not told.unsure:
+        _came_to_less(ledger, held, told)
+
+
+def _as_told(ledger: Ledger, held: Held, told: Held) -> None:
+    held.uid, held.resource_version = told.uid or held.uid, told.resource_version
+    held.expires_at, held.renewed_at = told.expires_at, told.renewed_at
+    held.status_written |= told.status_written
+    held.scopes = told.scopes or held.scopes
+    _pending(ledger, held, told)
+    if told.open:
+        held.state = told.state
+    else:
+        ledger.release(held, told.released_at or told.granted_at)
+
+
+def _pending(ledger: Ledger, held: Held, told: Held) -> None:
+    if held.grants != told.grants:
+        ledger.replace_grants(held, told.grants)
+    held.unsure, held.also = told.unsure, told.also
+
+
+def _came_to_less(ledger: Ledger, held: Held, told: Held) -> None:
+    """Grants that the watch, which is ahead, does not show: their write surely failed."""
+    for _ in range(min(held.unsure, len(held.grants) - len(told.grants))):
+        ledger.ungrant(held)
+    held.unsure, held.also = 0, frozenset()
+
+
+def _no_longer_told(ledger: Ledger, name: str, on_record: OnRecord) -> None:
+    """What a log of before told is worth what the record shows of it."""
+    held = ledger.get(name)
+    if held is None or not held.open:
+        return
+    if not held.uid and not on_record(name):
+        ledger.forget(name)
+    elif not held.status_written:
+        held.late = True
+
+
+def version(held: Held) -> int:
+    return int(held.resource_version or 0)
