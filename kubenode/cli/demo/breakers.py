@@ -95,7 +95,7 @@ class Scope:
     """It had to be open, and its status did not say so in time."""
 
     def fault(self, at: float, node: str, faulty: bool) -> None:
-        if faulty and node not in self.faulty:
+        if faulty:
             self.fresh.append((at, node))
         (self.faulty.add if faulty else self.faulty.discard)(node)
 
@@ -241,9 +241,12 @@ class Breakers:
         """Whether Kube Defender says otherwise of some breaker than we count."""
         return any((s.state is State.OPEN) != (s.told is State.OPEN) for s in self.scopes.values())
 
-    def fault(self, at: float, node: str, faulty: bool) -> None:
-        for scope in self.of(node):
+    def fault(self, at: float, node: str, faulty: bool) -> bool:
+        """Whether that is news."""
+        changed = [s for s in self.of(node) if faulty != (node in s.faulty)]
+        for scope in changed:
             scope.fault(at, node, faulty)
+        return bool(changed)
 
     def escalated(self, at: float, node: str, rule: str, rung: int) -> None:
         for scope in self.of(node):

@@ -120,6 +120,7 @@ class Observer:
             self.jobs[name] = now
         if now is not None and before is not None and now.rung > before.rung:
             self.breakers.escalated(at, now.node, now.rule, before.rung)
+            self._advance(at)
         if shown := now or before:
             at_work = self._at_work.setdefault(shown.node, set())
             (at_work.add if now and now.open and now.acts else at_work.discard)(name)
@@ -262,7 +263,8 @@ class Observer:
     def _fault(self, at: float, name: str) -> None:
         node = self.nodes.get(name)
         unready = node is not None and not node.ready
-        self.breakers.fault(at, name, unready or bool(self._at_work.get(name)))
+        if self.breakers.fault(at, name, unready or bool(self._at_work.get(name))):
+            self._advance(at)
 
     def _moved(self, before: NodeView, now: NodeView) -> bool:
         """Whether a label changed that some limit or breaker groups by."""

@@ -1,6 +1,5 @@
 """Which permits an open or half-open breaker lets through, by our own count."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -47,7 +46,7 @@ class Resuming:
         self._given[name] = at
         for scope in self._breakers.of(permit.node):
             allowed = scope.allowance(at + STALE)
-            at_once = self._at_once(scope)
+            at_once = self._at_once(scope, at)
             if at_once <= allowed:
                 if scope.state is State.HALF_OPEN:
                     self.most = max(self.most, at_once)
@@ -60,13 +59,12 @@ class Resuming:
             return self._why(scope, at_once, allowed), False
         return "", name in self._in_reserve
 
-    def _at_once(self, scope: Scope) -> int:
+    def _at_once(self, scope: Scope, now: float) -> int:
         """Permits open there that were given since it went half-open; while it is open, all."""
-        since = scope.resumes_at() - STALE
-        if since == math.inf:
-            since = scope.since
+        resumes = scope.resumes_at()
+        since = resumes if resumes <= now + STALE else scope.since
         return sum(
-            at >= since and name not in self._in_reserve and self._in(scope, name)
+            at >= since - STALE and name not in self._in_reserve and self._in(scope, name)
             for name, at in self._given.items()
         )
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kubenode.api.v1alpha1 import default_policy
+from kubenode.api.v1alpha1.defenderpolicy import Trip
 from kubenode.cli.demo.books import PermitView
 from kubenode.cli.demo.faults import Kind
 from kubenode.cli.demo.fleet import places
@@ -28,7 +29,10 @@ def ledger() -> Ledger:
 
 @pytest.fixture
 def observer(ledger: Ledger) -> Observer:
-    watching = Observer(default_policy(), ledger)
+    policy = default_policy()
+    never = Trip(unhealthy_ratio="100%", new_faults_per10m="100%")
+    policy.spec.breaker = policy.spec.breaker.model_copy(update={"trip": never})
+    watching = Observer(policy, ledger)
     watching.listed(0.0, {name: view(name) for name in PLACES})
     return watching
 
