@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from defender.breaker.breakers import Breakers
+from defender.breaker.step import PACE, Pace
 from defender.census import STARTUP_GRACE, Census
 from defender.jobs import Job
 from defender.ledger import Ledger
@@ -22,6 +23,7 @@ class RiskControl:
     """grace       in which a new node need not be ready
     look_again  to wait at least where nothing says when a limit will allow more
     fallback    rules what none of the policies covers: never "no limit"
+    pace        times of the breakers that no policy sets
     displaced   pods that we displaced and that are pending; None: unknown
     """
 
@@ -30,13 +32,14 @@ class RiskControl:
         grace: timedelta = STARTUP_GRACE,
         look_again: timedelta = LOOK_AGAIN,
         fallback: Policy = BUILT_IN,
+        pace: Pace = PACE,
     ) -> None:
         self.look_again = look_again
         self.fallback = fallback
         self.policies: tuple[Policy, ...] = ()
         self.census = Census(grace)
         self.ledger = Ledger()
-        self.breakers = Breakers(self.census, self.ledger)
+        self.breakers = Breakers(self.census, self.ledger, pace)
         self.queue = Queue(self.census, self.ledger)
         self.displaced: int | None = 0
         self.census.govern([], fallback)

@@ -6,12 +6,13 @@ down. Breakers take their steps in `advance` and before a verdict, when all is l
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from defender.breaker.cause import causes_of
 from defender.breaker.control_path import SCOPE, ControlPath
 from defender.breaker.faults import Told, excused, fault_of, is_ready, not_ready_since, told_by
 from defender.breaker.group import View
+from defender.breaker.step import PACE, Pace
 from defender.breaker.watch import Watch
 from defender.census import CLUSTER, Census, Member
 from defender.jobs import Job
@@ -23,9 +24,6 @@ from defender.policies import Policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState, BreakerStatus
 from kubenode.runtime.kube.objects import Node
 
-AT_MOST_EVERY = timedelta(seconds=1)
-"""Where nothing but time passes, breakers are looked at no more often."""
-
 
 class Breakers:
     """`refuse` is asked by `defender.verdict` for each policy of an act.
@@ -34,10 +32,11 @@ class Breakers:
     loaded   False while nodes and jobs are not all known: no breaker takes a step
     """
 
-    def __init__(self, census: Census, ledger: Ledger) -> None:
+    def __init__(self, census: Census, ledger: Ledger, pace: Pace = PACE) -> None:
         self.version = 0
         self.loaded = True
-        self.control_path = ControlPath()
+        self.pace = pace
+        self.control_path = ControlPath(pace.together)
         self._census, self._ledger = census, ledger
         self._watches: dict[str, Watch] = {}
         self._views: dict[str, View] = {}
@@ -73,7 +72,7 @@ class Breakers:
                 known.policy, known.spec = policy, spec
                 self._watches[policy.name] = known
                 continue
-            self._watches[policy.name] = self._new(policy, Watch(policy, spec), known)
+            self._watches[policy.name] = self._new(policy, Watch(policy, spec, self.pace), known)
         for name in before.keys() - self._watches.keys():
             self._census.darken(name, frozenset())
         self._touched = True
@@ -83,6 +82,7 @@ class Breakers:
             watch.inherit(known)
         else:
             watch.recall()
+            self.control_path.recall(policy.status.breaker)
         for name, view in self._views.items():
             watch.put(name, view)
         self._census.darken(policy.name, watch.dark)
@@ -198,7 +198,7 @@ class Breakers:
             self.node_changed(name, now)
         for name in list(self._excused):
             self.node_changed(name, now)
-        in_time = self._looked is None or not (self._looked <= now < self._looked + AT_MOST_EVERY)
+        in_time = self._looked is None or not (self._looked <= now < self._looked + self.pace.look)
         if not (self._touched or in_time):
             return
         self._touched, self._looked = False, now if in_time else self._looked
@@ -218,7 +218,7 @@ class Breakers:
         if watch is None:
             return None
         return (
-            frozen(case, self.control_path)
+            frozen(case, self.control_path, self.pace)
             or breaker_open(case, watch)
             or common_cause(case, watch)
         )

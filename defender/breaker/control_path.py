@@ -6,12 +6,13 @@ is frozen, and thaws when the heartbeats are back, and by nothing else.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
+
 SCOPE = "control-path"
-TOGETHER = timedelta(minutes=2)
 FEWEST = 3
 """Silent nodes, or hosts that are known to run, that mean anything."""
 
@@ -25,7 +26,8 @@ class Frozen:
 class ControlPath:
     """Nodes whose heartbeat stopped (Ready is Unknown), and since when."""
 
-    def __init__(self) -> None:
+    def __init__(self, together: timedelta) -> None:
+        self._together = together
         self.frozen: Frozen | None = None
         self._silent: dict[str, datetime] = {}
         self._times: list[datetime] = []
@@ -41,15 +43,14 @@ class ControlPath:
     def suspicious(self, members: int) -> Collection[str]:
         """Nodes to look at by another way, none if nothing is suspicious."""
         most = max(FEWEST, members / 2)
-        if len(self._times) < most or self._together() < most:
+        if len(self._times) < most or self._at_once() < most:
             return ()
         return self._silent.keys()
 
-    def _together(self) -> int:
-        """The most nodes that fell silent within TOGETHER."""
-        return max(
-            bisect_right(self._times, at + TOGETHER) - index for index, at in enumerate(self._times)
-        )
+    def _at_once(self) -> int:
+        """The most nodes that fell silent together."""
+        ends = (bisect_right(self._times, at + self._together) for at in self._times)
+        return max(end - begin for begin, end in enumerate(ends))
 
     def heard(self, signs: Mapping[str, datetime], members: int, now: datetime) -> bool:
         """signs: when a host last showed that it runs. Whether this freezes what was not frozen.
@@ -68,6 +69,12 @@ class ControlPath:
         )
         self.frozen = Frozen(now, why)
         return True
+
+    def recall(self, told: Iterable[BreakerStatus]) -> None:
+        """Take up what a policy's status says: what was frozen is so until heartbeats are back."""
+        for entry in told:
+            if entry.scope == SCOPE and self.frozen is None:
+                self.frozen = Frozen(entry.since, entry.why)
 
     def thaws(self, members: int) -> bool:
         """Whether heartbeats are back, so that what was frozen is not any more."""

@@ -53,17 +53,18 @@ class Group:
     starts: list[datetime] = field(default_factory=list)
     climbs: dict[tuple[str, int], dict[str, datetime]] = field(default_factory=dict)
 
-    def add(self, name: str, view: View) -> None:
+    def add(self, name: str, view: View, fresh: bool = True) -> None:
+        """fresh: the fault may be new here."""
         self.everyone += 1
         if self.nodes is not None:
             self.nodes.add(name)
         for climb in view.climbs:
             self.climbs.setdefault((climb.rule, climb.rung), {})[climb.job] = climb.at
         self._count(view, +1)
-        if view.counted and view.fault is not None:
+        if fresh and view.counted and view.fault is not None:
             insort(self.starts, view.fault.since)
 
-    def remove(self, name: str, view: View) -> None:
+    def remove(self, name: str, view: View, fresh: bool = True) -> None:
         self.everyone -= 1
         if self.nodes is not None:
             self.nodes.discard(name)
@@ -73,7 +74,7 @@ class Group:
             if not jobs:
                 del self.climbs[climb.rule, climb.rung]
         self._count(view, -1)
-        if view.counted and view.fault is not None:
+        if fresh and view.counted and view.fault is not None:
             del self.starts[bisect_left(self.starts, view.fault.since)]
 
     def _count(self, view: View, sign: int) -> None:

@@ -1,7 +1,7 @@
 """One breaker, one step: from its state and what is seen to its state now. Pure.
 
     Closed    → Open      too much is wrong at once; the reason is kept in words
-    Open      → HalfOpen  at least `open` long, and for CALM less than half of what opens it
+    Open      → HalfOpen  at least `open` long, and for `calm` less than half of what opens it
     HalfOpen  → Open      too much is wrong anew
     HalfOpen  → Closed    as many acts at once as the normal limits allow
 
@@ -15,10 +15,33 @@ from kubenode.api.duration import format_duration
 from kubenode.api.share import is_ratio
 from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState, Resume, Trip
 
-CALM = timedelta(minutes=5)
-NEW = timedelta(minutes=10)
-"""The window of `newFaultsPer10m`."""
 MOST_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The times that no policy sets; a simulation that runs faster has shorter ones.
+
+    calm      little enough is wrong for this long before a breaker half opens
+    new       the window of `newFaultsPer10m`
+    soon      to ask again while few are let through at once
+    together  heartbeats that stop within this stop at once
+    look      where only time can change a breaker, it is looked at no more often
+    """
+
+    calm: timedelta = timedelta(minutes=5)
+    new: timedelta = timedelta(minutes=10)
+    soon: timedelta = timedelta(minutes=1)
+    together: timedelta = timedelta(minutes=2)
+    look: timedelta = timedelta(seconds=1)
+
+    def faster(self, speed: float) -> "Pace":
+        return Pace(
+            *(each / speed for each in (self.calm, self.new, self.soon, self.together, self.look))
+        )
+
+
+PACE = Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +57,8 @@ class State:
     calm_since: datetime | None = None
     counts_from: datetime | None = None
 
-    def new_since(self, now: datetime) -> datetime:
-        return self._from(now - NEW)
-
-    def climbed_since(self, now: datetime, per: timedelta) -> datetime:
-        return self._from(now - per)
-
-    def _from(self, at: datetime) -> datetime:
+    def back_to(self, at: datetime) -> datetime:
+        """From when on a breaker that looks back to `at` counts."""
         return at if self.counts_from is None else max(at, self.counts_from)
 
 
@@ -66,14 +84,15 @@ class Seen:
 CLOSED = State()
 
 
-def step(state: State, seen: Seen, breaker: Breaker) -> State:
+def step(state: State, seen: Seen, breaker: Breaker, pace: Pace = PACE) -> State:
     state = _not_ahead(state, seen.now)
-    why = trouble(seen, breaker.trip)
+    why = trouble(seen, breaker.trip, pace)
     match state.state:
         case BreakerState.CLOSED:
             return _opened(why, seen.now) if why else state
         case BreakerState.OPEN:
-            return _while_open(state, seen, breaker, calm=not why and _calm(seen, breaker.trip))
+            calm = not why and _calm(seen, breaker.trip)
+            return _while_open(state, seen, breaker, pace, calm=calm)
         case BreakerState.HALF_OPEN:
             if why:
                 return _opened(f"again: {why}", seen.now)
@@ -95,26 +114,26 @@ def _opened(why: str, now: datetime) -> State:
     return State(BreakerState.OPEN, now, why, counts_from=now)
 
 
-def _while_open(state: State, seen: Seen, breaker: Breaker, *, calm: bool) -> State:
+def _while_open(state: State, seen: Seen, breaker: Breaker, pace: Pace, *, calm: bool) -> State:
     assert state.since is not None
     if not calm:
         return state if state.calm_since is None else replace(state, calm_since=None)
     if state.calm_since is None:
         state = replace(state, calm_since=seen.now)
-    if seen.now < half_opens_at(state, breaker, seen.now):
+    if seen.now < half_opens_at(state, breaker, seen.now, pace):
         return state
     why = (
-        f"{_unhealthy(seen)} after {format_duration(CALM)} of calm:"
+        f"{_unhealthy(seen)} after {format_duration(pace.calm)} of calm:"
         f" {breaker.resume.start} at once, times {breaker.resume.factor}"
         f" every {format_duration(breaker.resume.every)}"
     )
     return State(BreakerState.HALF_OPEN, seen.now, why, counts_from=seen.now)
 
 
-def half_opens_at(state: State, breaker: Breaker, now: datetime) -> datetime:
+def half_opens_at(state: State, breaker: Breaker, now: datetime, pace: Pace = PACE) -> datetime:
     """The earliest instant at which an open breaker may half open."""
     assert state.since is not None
-    return max(state.since + breaker.open, (state.calm_since or now) + CALM)
+    return max(state.since + breaker.open, (state.calm_since or now) + pace.calm)
 
 
 def _while_half_open(state: State, seen: Seen, resume: Resume) -> State:
@@ -138,14 +157,14 @@ def _steps(state: State, resume: Resume, now: datetime) -> int:
 # -- what is too much -----------------------------------------------------------------------------
 
 
-def trouble(seen: Seen, trip: Trip) -> str:
+def trouble(seen: Seen, trip: Trip, pace: Pace = PACE) -> str:
     """Why the breaker opens, "" if nothing opens it. No count below `minNodes` does."""
     least, members = trip.min_nodes, seen.members
     if seen.unhealthy >= max(least, _share(trip.unhealthy_ratio, members)):
         return f"{_unhealthy(seen)}, {_opens_at(trip.unhealthy_ratio)}"
     if seen.new >= max(least, _share(trip.new_faults_per10m, members)):
-        share = _opens_at(trip.new_faults_per10m)
-        return f"{seen.new} of {members} nodes failed within {format_duration(NEW)}, {share}"
+        share, window = _opens_at(trip.new_faults_per10m), format_duration(pace.new)
+        return f"{seen.new} of {members} nodes failed within {window}, {share}"
     if seen.climbed >= max(least, trip.escalations.count):
         per = format_duration(trip.escalations.per)
         return (

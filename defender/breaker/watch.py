@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from defender.breaker.cause import Failed, in_words, shared
 from defender.breaker.group import Group, View
-from defender.breaker.step import CLOSED, Seen, State, step
+from defender.breaker.step import CLOSED, PACE, Pace, Seen, State, step
 from defender.coverage import CLUSTER
 from defender.policies import Policy
 from kubenode.api.share import is_ratio, share_of
@@ -24,13 +24,21 @@ from kubenode.api.v1alpha1.defenderpolicy import (
 from kubenode.api.v1alpha1.ladder import Disruption
 
 MOST_CHANGES = 64
-HOST_ONLY = frozenset({Disruption.HOST})
+CLASSES = (Disruption.HOST, Disruption.PODS, Disruption.NODE)
+BY_DEFAULT = (Disruption.PODS, Disruption.NODE)
 Cause = tuple[str, str]
+
+
+class Counted(NamedTuple):
+    """A node in a group. `fresh`: its fault may be new there."""
+
+    group: Group
+    fresh: bool
 
 
 class Placed(NamedTuple):
     view: View
-    groups: tuple[Group, ...]
+    counted: tuple[Counted, ...]
 
 
 class Watch:
@@ -39,8 +47,8 @@ class Watch:
     changes  what breakers did, oldest first
     """
 
-    def __init__(self, policy: Policy, spec: DefenderPolicySpec) -> None:
-        self.policy, self.spec = policy, spec
+    def __init__(self, policy: Policy, spec: DefenderPolicySpec, pace: Pace = PACE) -> None:
+        self.policy, self.spec, self.pace = policy, spec, pace
         self.labels = _labels_of(spec)
         self.states: dict[str, State] = {}
         self.causes: dict[Cause, str] = {}
@@ -56,15 +64,16 @@ class Watch:
     def put(self, name: str, view: View | None) -> None:
         before = self._placed.pop(name, None)
         if before is not None:
-            for group in before.groups:
-                group.remove(name, before.view)
+            for each in before.counted:
+                each.group.remove(name, before.view, each.fresh)
         scopes = list(self.scopes(before.view.labels)) if before is not None else []
         if view is not None and self.policy.covers(view.labels):
             now = list(self.scopes(view.labels))
-            groups = (*self._counting(now), self.whole, *self._causing(view))
-            for group in groups:
-                group.add(name, view)
-            self._placed[name] = Placed(view, groups)
+            alike = (self.whole, *self._causing(view))
+            counted = (*self._counting(now, view), *(Counted(group, True) for group in alike))
+            for each in counted:
+                each.group.add(name, view, each.fresh)
+            self._placed[name] = Placed(view, counted)
             scopes += now
         self._changed.update(scopes)
 
@@ -76,15 +85,25 @@ class Watch:
             elif label in labels:
                 yield f"{label}={labels[label]}"
 
-    def _counting(self, scopes: list[str]) -> Iterator[Group]:
-        """Those groups of a node that count it: none that is wider than a dark one."""
+    def _counting(self, scopes: list[str], view: View) -> Iterator[Counted]:
+        """Those groups of a node that count it: none that is wider than a dark one.
+
+        A fault from before a breaker half opened is not new in wider scopes either, for it came
+        while the node was dark to them.
+        """
         dark = [index for index, scope in enumerate(scopes) if self._dark(scope)]
-        for scope in scopes[max(dark, default=0) :]:
-            group = self._groups.get(scope)
-            if group is None:
-                nodes = None if scope == CLUSTER else set[str]()
-                group = self._groups[scope] = Group(nodes=nodes)
-            yield group
+        for index in range(max(dark, default=0), len(scopes)):
+            narrower = (self.state(scope).counts_from for scope in scopes[index + 1 :])
+            past = max((at for at in narrower if at is not None), default=None)
+            fresh = past is None or view.fault is None or view.fault.since > past
+            yield Counted(self._group(scopes[index]), fresh)
+
+    def _group(self, scope: str) -> Group:
+        group = self._groups.get(scope)
+        if group is None:
+            nodes = None if scope == CLUSTER else set[str]()
+            group = self._groups[scope] = Group(nodes=nodes)
+        return group
 
     def _causing(self, view: View) -> Iterator[Group]:
         for cause in view.causes:
@@ -142,7 +161,7 @@ class Watch:
 
     def _step(self, scope: str, now: datetime) -> bool:
         before = self.state(scope)
-        after = step(before, self.seen(scope, before, now), self.spec.breaker)
+        after = step(before, self.seen(scope, before, now), self.spec.breaker, self.pace)
         if after is before:
             self._tidy(scope)
             return False
@@ -166,13 +185,13 @@ class Watch:
         group, trip = self.group(scope), self.spec.breaker.trip
         climbed, rule, rung = (0, "", 0)
         if group.climbs:
-            since = state.climbed_since(now, trip.escalations.per)
+            since = state.back_to(now - trip.escalations.per)
             climbed, rule, rung = group.climbed_since(since)
         return Seen(
             now=now,
             members=group.members,
             unhealthy=group.unhealthy,
-            new=group.failed_since(state.new_since(now)),
+            new=group.failed_since(state.back_to(now - self.pace.new)),
             climbed=climbed,
             rule=rule,
             rung=rung,
@@ -180,21 +199,22 @@ class Watch:
         )
 
     def _limit(self, scope: str, members: int) -> int:
-        """Acts at once that the limits of the scope and of the cluster allow."""
-        found = [members]
+        """Acts at once that the normal limits allow, of the class that they allow most of."""
+        return max(min(self._limits(class_, scope, members), default=members) for class_ in CLASSES)
+
+    def _limits(self, class_: Disruption, scope: str, members: int) -> Iterator[int]:
         for limit in self.spec.limits:
             share = limit.max_concurrent
-            if share is None or (limit.classes and HOST_ONLY.issuperset(limit.classes)):
+            if share is None or class_ not in (limit.classes or BY_DEFAULT):
                 continue
             if limit.scope is LimitScope.CLUSTER:
                 total = self.whole.members
-            elif limit.label is not None and scope.startswith(f"{limit.label}="):
+            elif limit.label is not None and limit.label == _label_of(scope):
                 total = members
             else:
                 continue
             small = is_ratio(share) and total <= self.spec.small_pool.nodes
-            found.append(1 if small else max(1, share_of(share, total)))
-        return min(found)
+            yield 1 if small else max(1, share_of(share, total))
 
     # -- common cause -------------------------------------------------------------------------
 

@@ -4,10 +4,9 @@ It never stands in the way of recovery: uncordoning, cancelling, verifying and g
 ask. A planned event that comes anyway is let through, or the loss would only be hard.
 """
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from defender.breaker.step import State, half_opens_at, quota
+from defender.breaker.step import Pace, State, half_opens_at, quota
 from defender.ledger import Held
 from defender.limits.case import Case, Refusal, look_again_at
 from kubenode.api.v1alpha1 import Operation, Reason
@@ -18,22 +17,18 @@ if TYPE_CHECKING:
     from defender.breaker.group import Group
     from defender.breaker.watch import Watch
 
-SPREAD = timedelta(minutes=5)
-"""Those who waited for an open breaker come back over this time."""
-AMONG_FEW = timedelta(minutes=1)
-"""How soon to ask again while few are let through at once."""
 INDEPENDENT = frozenset({"HostEvent", "Provider", "BMC", "Redfish", "probe", "Probe"})
 """Sources of evidence that do not fail together with the reports of nodes."""
 RARE = 10
 """A fault class is the storm's own when it is at least one fault in so many."""
 
 
-def frozen(case: Case, path: "ControlPath") -> Refusal | None:
+def frozen(case: Case, path: "ControlPath", pace: Pace) -> Refusal | None:
     """Nothing passes, whatever its evidence: what we hear of nodes is not about nodes."""
     if path.frozen is None:
         return None
     message = f"control path: {path.frozen.why}; frozen until heartbeats are back"
-    later = look_again_at(case.now, AMONG_FEW, case.ask.node)
+    later = look_again_at(case.now, pace.soon, case.ask.node)
     return Refusal(Reason.BREAKER_OPEN, message, later, "cluster")
 
 
@@ -43,24 +38,25 @@ def breaker_open(case: Case, watch: "Watch") -> Refusal | None:
     for scope in watch.scopes(case.member.labels):
         state = watch.state(scope)
         if state.state is BreakerState.OPEN and not _reserved(case, watch, scope, state):
-            return _held_open(case, scope, state)
+            return _held_open(case, scope, state, watch.pace)
         if state.state is BreakerState.HALF_OPEN:
             most, used = quota(state, case.spec.breaker.resume, case.now), _used(case, watch, scope)
             if used >= most:
-                return _one_of_few(case, scope, used, most)
+                return _one_of_few(case, scope, used, most, watch.pace)
     return None
 
 
-def _held_open(case: Case, scope: str, state: State) -> Refusal:
-    opens = half_opens_at(state, case.spec.breaker, case.now)
-    later = look_again_at(opens - SPREAD, SPREAD, case.ask.node)
+def _held_open(case: Case, scope: str, state: State, pace: Pace) -> Refusal:
+    opens = half_opens_at(state, case.spec.breaker, case.now, pace)
+    # Those who waited come back over as long a time as it must be calm.
+    later = look_again_at(opens - pace.calm, pace.calm, case.ask.node)
     message = f"{case.where(scope)}: the breaker is open: {state.why}"
     return Refusal(Reason.BREAKER_OPEN, message, later, scope)
 
 
-def _one_of_few(case: Case, scope: str, used: int, most: int) -> Refusal:
+def _one_of_few(case: Case, scope: str, used: int, most: int, pace: Pace) -> Refusal:
     message = f"{case.where(scope)}: the breaker is half open, {used} of {most} permits are held"
-    later = look_again_at(case.now, AMONG_FEW, case.ask.node)
+    later = look_again_at(case.now, pace.soon, case.ask.node)
     return Refusal(Reason.BREAKER_OPEN, message, later, scope, used, most)
 
 
