@@ -59,10 +59,10 @@ class Permits(Protocol):
         """
         ...
 
-    async def renew(self, permit: str) -> Verdict:
+    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
         """Prolong `permit`; the holder calls this well before `expires_at`.
 
-        Refused when it is revoked, released or unknown: stop, and ask anew.
+        It is then valid for the usual life, or for `seconds_needed` if that is longer. Refused when it is revoked, released or unknown: stop, and ask anew.
         """
         ...
 
@@ -105,8 +105,9 @@ class HttpPermits:
         path = f"/v1/permits/{_part(permit)}?secondsNeeded={seconds_needed:g}"
         return await self._verdict("GET", path)
 
-    async def renew(self, permit: str) -> Verdict:
-        return await self._verdict("POST", f"/v1/permits/{_part(permit)}/renew")
+    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
+        path = f"/v1/permits/{_part(permit)}/renew?secondsNeeded={seconds_needed:g}"
+        return await self._verdict("POST", path)
 
     async def release(self, permit: str) -> None:
         await self._call("POST", f"/v1/permits/{_part(permit)}/release")

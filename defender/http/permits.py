@@ -39,6 +39,15 @@ Seconds = Annotated[
     ),
 ]
 """Not a number means not valid long enough, never 0."""
+Longer = Annotated[
+    float,
+    Query(
+        alias="secondsNeeded",
+        ge=0,
+        allow_inf_nan=False,
+        description="Valid for so long at least; 0: for the usual life.",
+    ),
+]
 
 
 def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
@@ -79,9 +88,10 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
         response_model=Verdict,
         responses=failures(401, 403, 422, 503),
     )
-    async def renew(name: Name) -> Response:
-        """Prolong the permit. Refused when it is revoked, released or unknown."""
-        return answer(await permits.renew(name))
+    async def renew(name: Name, seconds_needed: Longer = 0) -> Response:
+        """Prolong the permit, for at least `secondsNeeded`. Refused when it is revoked, released
+        or unknown."""
+        return answer(await permits.renew(name, seconds_needed))
 
     @router.post(
         "/permits/{name}/release",

@@ -34,6 +34,7 @@ class CertificateKeeper:
 
     secret   name of the Secret in `namespace`
     hook     name of the ValidatingWebhookConfiguration whose webhooks trust us
+    chart    the file that makes it, for whoever has not applied it; "" where there need be none
     names    what the server is called by: host names and addresses
     """
 
@@ -49,11 +50,12 @@ class CertificateKeeper:
         secret: str,
         hook: str,
         names: Sequence[str],
+        chart: str = "charts/kubenode/remedy/webhook.yaml",
         lives: Lives | None = None,
     ) -> None:
         self._kube, self._clock, self._context = kube, clock, context
         self._namespace, self._secret, self._hook = namespace, secret, hook
-        self._names, self._lives = tuple(names), lives or Lives()
+        self._names, self._lives, self._chart = tuple(names), lives or Lives(), chart
         self._hooks: list[dict[str, Any]] = []
         self._trouble = ""
 
@@ -127,7 +129,9 @@ class CertificateKeeper:
         except NotFound:
             self._note(
                 f"there is no ValidatingWebhookConfiguration {self._hook}, so nobody asks us:"
-                " apply charts/kubenode/remedy/webhook.yaml"
+                f" apply {self._chart}"
+                if self._chart
+                else ""
             )
             self._hooks = []
             return None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from kubenode.runtime.listening import listen
 from kubenode.runtime.tls.context import LiveContext
@@ -18,7 +18,7 @@ class HttpsServer:
     name = "webhook server"
 
     def __init__(
-        self, app: Starlette, context: LiveContext, *, address: str, port: int, flag: str
+        self, app: ASGIApp, context: LiveContext, *, address: str, port: int, flag: str
     ) -> None:
         self.address, self.port = address, port
         self.listening = asyncio.Event()

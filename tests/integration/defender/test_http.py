@@ -81,8 +81,8 @@ class Recording:
     async def check(self, permit: str, seconds_needed: float) -> Verdict:
         return self._answer("check", permit, seconds_needed)
 
-    async def renew(self, permit: str) -> Verdict:
-        return self._answer("renew", permit)
+    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
+        return self._answer("renew", permit, seconds_needed)
 
     async def release(self, permit: str) -> None:
         self._answer("release", permit)
@@ -153,11 +153,13 @@ async def test_the_question_and_the_answer_arrive_as_they_were() -> None:
         assert await client.ask(ask) == YES
         assert await client.check("n1-abc", 90.5) == YES
         assert await client.renew("n1-abc") == YES
+        assert await client.renew("n1-abc", 1800) == YES
         await client.release("n1-abc")
     assert port.heard == [
         ("ask", ask),
         ("check", "n1-abc", 90.5),
-        ("renew", "n1-abc"),
+        ("renew", "n1-abc", 0),
+        ("renew", "n1-abc", 1800),
         ("release", "n1-abc"),
     ]
 

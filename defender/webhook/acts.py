@@ -1,0 +1,128 @@
+"""What somebody is about to do to a node, read from an admission review. No I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Ask, Disruption, Operation
+from kubenode.api.v1alpha1.defenderpolicy import Guard, GuardMode
+from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.admission.review import Review
+from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+
+OVERRIDE = "kubenode.io/override"
+"""Annotation: why somebody acts although Kube Defender would refuse."""
+LONGEST_REASON = 256
+USER = "User"
+"""Kind of the holder of a permit that an act of somebody else draws."""
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+SHUT_DOWN = "node.cloudprovider.kubernetes.io/shutdown"
+_node = structs(Node)
+
+
+class Kind(StrEnum):
+    DELETION = "delete"
+    CORDON = "cordon"
+    EVICTION = "evict"
+
+    def mode(self, guard: Guard) -> GuardMode:
+        match self:
+            case Kind.DELETION:
+                return guard.deletions
+            case Kind.CORDON:
+                return guard.cordons
+            case Kind.EVICTION:
+                return guard.evictions
+
+    @property
+    def operation(self) -> Operation:
+        return Operation.DELETE if self is Kind.DELETION else Operation.EVACUATE
+
+    @property
+    def class_(self) -> Disruption:
+        return Disruption.NODE if self is Kind.DELETION else Disruption.PODS
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """node      as it is before the act
+    override  why its author says it must pass, "" if they do not
+    """
+
+    kind: Kind
+    node: Node
+    user: str
+    groups: tuple[str, ...]
+    dry_run: bool
+    override: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.node.metadata.name
+
+    def ask(self, *, dry_run: bool) -> Ask:
+        return Ask(
+            operation=self.kind.operation,
+            class_=self.kind.class_,
+            node=self.name,
+            holder=holder_of(self.user),
+            dry_run=dry_run,
+        )
+
+
+def holder_of(user: str) -> Holder:
+    """The same for the same user: one drains a node with one permit."""
+    digest = sha256(user.encode(errors="replace")).hexdigest()[:32]
+    return Holder(kind=USER, name=user[:253] or "unknown", uid=f"user-{digest}")
+
+
+def of_node(review: Review) -> Act | None:
+    """A deletion or a cordon; None for everything else. Raises ValueError for what is no Node."""
+    if review.operation == "DELETE" and review.old is not None:
+        return _act(Kind.DELETION, review, read_node(review.old), review.old)
+    if review.operation != "UPDATE" or review.old is None or review.object is None:
+        return None
+    before, after = read_node(review.old), read_node(review.object)
+    if before.spec.unschedulable or not after.spec.unschedulable:
+        return None
+    return _act(Kind.CORDON, review, before, review.object)
+
+
+def of_eviction(review: Review, node: Node, pod: ObjectMeta) -> Act:
+    """The override may stand on the Eviction or on the pod."""
+    act = _act(Kind.EVICTION, review, node, review.object or {})
+    return replace(act, override=act.override or _cut(pod.annotations.get(OVERRIDE, "")))
+
+
+def _act(kind: Kind, review: Review, node: Node, marked: Mapping[str, Any]) -> Act:
+    annotations = (marked.get("metadata") or {}).get("annotations") or {}
+    override = _cut(str(annotations.get(OVERRIDE, "")))
+    return Act(kind, node, review.user, review.groups, review.dry_run, override)
+
+
+def read_node(obj: Mapping[str, Any]) -> Node:
+    """Raises ValueError."""
+    node = _node(msgspec.json.encode(obj))
+    if not node.metadata.name:
+        raise ValueError("a Node without a name")
+    return node
+
+
+def _cut(reason: str) -> str:
+    return reason.strip()[:LONGEST_REASON]
+
+
+def gone(node: Node) -> bool:
+    """Whether the machine is known to be off for good: then nothing is disrupted any more.
+
+    Only what Kubernetes itself knows counts: a node that nobody hears from, and that a person or
+    the cloud controller has marked as out of service or shut down.
+    """
+    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    if ready is None or ready.status != "Unknown":
+        return False
+    return any(taint.key in (OUT_OF_SERVICE, SHUT_DOWN) for taint in node.spec.taints)

@@ -1,0 +1,58 @@
+"""Whose acts the admission webhook leaves alone. No I/O.
+
+The cloud controller deletes a Node because its machine is gone already; refusing would leave a Node
+without a machine. Autoscalers have budgets of their own and retry for ever. Both are left alone
+unless a person lists them.
+
+Sources of the names:
+- kubernetes, staging/src/k8s.io/cloud-provider/app/controllermanager.go: the controllers of nodes
+  and of their life cycle call as "node-controller"; with --use-service-account-credentials that is
+  the service account of that name in kube-system.
+- kubernetes.io, Cloud Controller Manager Administration: service account cloud-controller-manager
+  in kube-system; OpenShift runs it in openshift-cloud-controller-manager.
+- kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/examples: cluster-autoscaler in
+  kube-system; its Helm chart names it RELEASE-PROVIDER-cluster-autoscaler.
+- karpenter.sh, Getting Started: kube-system/karpenter; karpenter/karpenter before v1.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+ACCOUNT = "system:serviceaccount:"
+CLOUD_CONTROLLERS = (
+    "system:cloud-controller-manager",
+    f"{ACCOUNT}kube-system:cloud-controller-manager",
+    f"{ACCOUNT}kube-system:node-controller",
+    f"{ACCOUNT}openshift-cloud-controller-manager:cloud-controller-manager",
+)
+AUTOSCALERS = (
+    f"{ACCOUNT}kube-system:cluster-autoscaler",
+    f"{ACCOUNT}kube-system:cluster-autoscaler-aws-cluster-autoscaler",
+    f"{ACCOUNT}kube-system:karpenter",
+    f"{ACCOUNT}karpenter:karpenter",
+)
+OURS = ("kubenode-remedy", "kubenode-machine", "kubenode-defender")
+"""Service accounts of the chart: they hold permits for what they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """exempt  users that are left alone beside those that are known
+    listed  known ones that are held to the budget all the same
+    ours    users that ask for permits before they act
+    """
+
+    exempt: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
+    ours: frozenset[str] = frozenset()
+
+    def left_alone(self, user: str) -> bool:
+        if user in self.exempt:
+            return True
+        return user in (*CLOUD_CONTROLLERS, *AUTOSCALERS) and user not in self.listed
+
+
+def callers(namespace: str, exempt: Collection[str] = (), listed: Collection[str] = ()) -> Callers:
+    """Of an installation in `namespace`."""
+    ours = frozenset(f"{ACCOUNT}{namespace}:{name}" for name in OURS)
+    return Callers(frozenset(exempt), frozenset(listed), ours)

@@ -1,0 +1,55 @@
+"""The admission webhook of a running Kube Defender: its memory in, parts out."""
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from defender.service import Defender
+from defender.webhook.callers import Callers
+from defender.webhook.guard import EVICTIONS, NODES, Guard, World
+from defender.webhook.metrics import Metrics
+from kubenode.runtime.admission.app import app
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import Part
+from kubenode.runtime.recorder import EventRecorder
+from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.server import HttpsServer
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """port     0 takes a free one"""
+
+    port: int
+    callers: Callers
+    address: str = "127.0.0.1"
+
+
+class GuardWebhook:
+    """It runs on every replica; one that does not lead leaves its questions to the failurePolicy,
+    and is not ready, so that a Service does not lead to it.
+
+    context  with the serving certificate
+    """
+
+    def __init__(
+        self,
+        service: Defender,
+        kube: Kube,
+        clock: Clock,
+        registry: CollectorRegistry,
+        context: LiveContext,
+        settings: GuardSettings,
+    ) -> None:
+        recorder = EventRecorder(kube, "kubenode-defender", clock)
+        world = World(service, service.control, service.nodes.get, kube, clock, settings.callers)
+        guard = Guard(world, recorder, Metrics(registry))
+        self.server = HttpsServer(
+            app({NODES: guard.nodes, EVICTIONS: guard.evictions}),
+            context,
+            address=settings.address,
+            port=settings.port,
+            flag="--guard-port",
+        )
+        self.parts: list[Part] = [recorder, self.server]
