@@ -40,7 +40,7 @@ class Waker:
         self._advance = advance or control.advance
         self._news = asyncio.Event()
         self._listeners: set[asyncio.Queue[Holder]] = set()
-        control.queue.on_news = self._news.set
+        control.queue.news.on_news = self._news.set
 
     @property
     def listeners(self) -> int:

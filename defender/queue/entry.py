@@ -23,6 +23,8 @@ PATIENCE = {
     Severity.WARNING: timedelta(hours=1),
     Severity.INFO: timedelta(hours=2),
 }
+LONGEST_DEADLINE = timedelta(days=1)
+"""One that is further away counts as if it were this far, or its holder would wait for weeks."""
 PENALTY = timedelta(minutes=10)
 MOST_PENALTIES = 6
 DUE = 0
@@ -79,8 +81,9 @@ class Entry:
     @property
     def due(self) -> datetime:
         """When it comes into the first band, if it has no deadline; its place there."""
-        patient = self.since + PENALTY * self.failures + PATIENCE[self.ask.severity]
-        return patient if self.ask.deadline is None else min(patient, self.ask.deadline)
+        if self.ask.deadline is not None:
+            return min(self.ask.deadline, self.since + LONGEST_DEADLINE)
+        return self.since + PENALTY * self.failures + PATIENCE[self.ask.severity]
 
     def band(self, now: datetime) -> int:
         return DUE if self.ask.deadline or self.due <= now else BANDS[self.ask.severity]
@@ -89,7 +92,7 @@ class Entry:
         band = self.band(now)
         due = self.due.timestamp() if band == DUE else 0.0
         age = (self.fault_since + PENALTY * self.failures).timestamp()
-        return band, due, age, self.key
+        return band, due, age, self.since.timestamp(), self.key
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for another replica."""
@@ -128,7 +131,8 @@ class Entry:
         self.reason, self.scope, self.message = verdict.reason, verdict.scope, verdict.message
 
 
-SortKey = tuple[int, float, float, Key]
+SortKey = tuple[int, float, float, float, Key]
+"""Band, time in the first band, age of the fault, first refusal."""
 
 
 @dataclass(frozen=True, slots=True)

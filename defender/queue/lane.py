@@ -14,8 +14,8 @@ from defender.queue.entry import DUE, Key, SortKey
 
 MOST_ZONES = 4096
 NOWHERE = float("-inf")
-Rank = tuple[int, float, float, Key]
-"""Band; due, or the turn; age; key."""
+Rank = SortKey
+"""With the round in place of the time in all bands but the first."""
 
 
 class Turns:
@@ -77,7 +77,7 @@ class Lane:
     def _first_of(self, zone: str, turns: Turns, may: Callable[[Key], bool]) -> Rank | None:
         waiting = self._zones[zone]
         for index, key in enumerate(waiting):
-            if may(key[3]):
+            if may(key[4]):
                 return _rank(waiting, index, turns.of(zone))
         return None
 
@@ -95,19 +95,18 @@ class Lane:
 
 
 def _rank(waiting: list[SortKey], index: int, turn: int, key: SortKey | None = None) -> Rank:
-    band, due, age, name = key or waiting[index]
-    if band == DUE:
-        return band, due, age, name
-    return band, turn + index - _start(waiting, band), age, name
+    band, due, age, since, name = key or waiting[index]
+    at = due if band == DUE else turn + index - _start(waiting, band)
+    return band, at, age, since, name
 
 
 def _start(waiting: list[SortKey], band: int) -> int:
-    return bisect_left(waiting, (band, NOWHERE, NOWHERE, ("", "", "")))
+    return bisect_left(waiting, (band, NOWHERE, NOWHERE, NOWHERE, ("", "", "")))
 
 
 def _before(waiting: list[SortKey], rank: Rank, turn: int) -> int:
     """How many of one zone come before a rank."""
-    band, at, age, name = rank
+    band, at = rank[:2]
     if band == DUE:
         return bisect_left(waiting, rank)
     start, end = _start(waiting, band), _start(waiting, band + 1)
@@ -116,4 +115,4 @@ def _before(waiting: list[SortKey], rank: Rank, turn: int) -> int:
         return end
     if same_round < start:
         return start
-    return same_round + (waiting[same_round][2:] < (age, name))
+    return same_round + (waiting[same_round][2:] < rank[2:])

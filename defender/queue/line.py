@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 
-from defender.queue.entry import DUE, Entry, Key, LaneKey, Place, SortKey
+from defender.queue.entry import DUE, Entry, Key, LaneKey, SortKey
 from defender.queue.lane import Lane, Rank, Turns
 
 MOST_WAITING = 20_000
@@ -109,20 +109,23 @@ class Line:
                 empty.append(lane_key)
             elif best is None or rank < best:
                 best = rank
-        return (None if best is None else self._entries[best[3]]), empty
+        return (None if best is None else self._entries[best[4]]), empty
 
-    def ahead(self, entry: Entry) -> int:
-        """How many of its lane come before it."""
-        lane_key, sort_key = self._sorted[entry.key]
-        return self._lanes[lane_key].ahead(entry.zone, sort_key, self.turns)
-
-    def place(self, entry: Entry, *, called: bool) -> Place:
-        return Place.of(entry, self.ahead(entry), called=called)
+    def ahead(self, entry: Entry, now: datetime | None = None) -> int:
+        """How many of its lane come before it; `now` for one that is not in line."""
+        known = self._sorted.get(entry.key)
+        if known is not None:
+            lane_key, sort_key = known
+        else:
+            assert now is not None
+            lane_key, sort_key = entry.lane, entry.sort_key(now)
+        lane = self._lanes.get(lane_key)
+        return lane.ahead(entry.zone, sort_key, self.turns) if lane is not None else 0
 
     def in_order(self) -> list[Entry]:
         """Everybody, by rank over all lanes."""
         ranked = (rank for lane in self._lanes.values() for rank in lane.ranked(self.turns))
-        return [self._entries[rank[3]] for rank in sorted(ranked)]
+        return [self._entries[rank[4]] for rank in sorted(ranked)]
 
     def counts(self) -> dict[tuple[str, str], int]:
         """How many wait, by reason and scope."""

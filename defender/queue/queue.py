@@ -7,7 +7,7 @@ kept from whoever is not better placed (`calls`). Nobody else is in anybody's wa
 Order is not safety: what the queue forgets costs places, never a limit.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -18,8 +18,9 @@ from defender.jobs import Job
 from defender.ledger import JOB, Held, Ledger
 from defender.limits.case import Case, Refusal
 from defender.queue.calls import Calls
-from defender.queue.entry import DUE, MOST_PENALTIES, Entry, Key, LaneKey, Place, key_of
+from defender.queue.entry import DUE, MOST_PENALTIES, Entry, Key, Place, key_of
 from defender.queue.line import MOST_WAITING, Line
+from defender.queue.news import News
 from defender.queue.room import rooms, takes
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
@@ -34,22 +35,20 @@ ROUND = timedelta(seconds=15)
 ZONE = "topology.kubernetes.io/zone"
 NOT_WAITING = (Reason.UNKNOWN, Reason.STALE_DATA, Reason.STORE_UNAVAILABLE)
 """The asker is wrong, or Kube Defender is blind: no slot will be called out for it."""
+USER = "User"
+"""Kind of a holder that is a person at an API server: it gets its answer and goes."""
 
 
 class Queue:
-    """listening  whether anybody hears calls; else no slot is kept for anyone
-    on_news    told when somebody may have to be called
+    """news   of which lanes the first may be allowed by now
+    calls  for whom a slot is kept at the moment
     """
 
     def __init__(self, census: Census, ledger: Ledger) -> None:
-        self.listening = False
-        self.on_news: Callable[[], None] = lambda: None
         self.line = Line()
+        self.news = News(self.line)
         self.calls = Calls()
         self._census, self._ledger = census, ledger
-        self._fresh: set[LaneKey] = set()
-        """Lanes of which the first may be allowed by now."""
-        self._retry: list[tuple[datetime, LaneKey]] = []
         self._lost: list[tuple[datetime, Key]] = []
         self._faults: dict[str, tuple[str, datetime]] = {}
         ledger.on_freed.append(self.freed)
@@ -104,7 +103,7 @@ class Queue:
                 self._served(ask, entry, now)
             self.forget(key)
             return verdict
-        if entry is None and self.line.full:
+        if ask.holder.kind == USER or (entry is None and self.line.full):
             return verdict
         entry = entry or self._entry(ask, now)
         later = verdict.look_again_at or now + ROUND
@@ -143,11 +142,11 @@ class Queue:
     def _put(self, entry: Entry, retry_at: datetime, now: datetime) -> None:
         lane = self.line.put(entry, now)
         if lane.retry_at is None or retry_at < lane.retry_at:
-            self._retry_at(entry.lane, retry_at)
+            self.news.not_before(entry.lane, retry_at)
 
     def _spread(self, entry: Entry, later: datetime, now: datetime) -> datetime:
         """The next in line come soon, those behind them when their slot is to be expected."""
-        place = self.line.ahead(entry)
+        place = self.line.ahead(entry, now)
         if place < NEXT:
             return later
         lane = self.line.lane(entry.lane)
@@ -171,25 +170,27 @@ class Queue:
 
     def freed(self, held: Held) -> None:
         """A permit counts no longer."""
-        self._look_at(f"node={held.node}")
+        self.news.of_scope(f"node={held.node}")
         if held.scopes is None:
-            self._look_at_lanes(self.line.lanes)
+            self.news.of_all()
         for scope in held.scopes or ():
-            self._look_at(scope.rpartition(":")[2])  # as `recorded` writes it, without the policy
+            self.news.of_scope(
+                scope.rpartition(":")[2]
+            )  # as `recorded` writes it, without the policy
 
     def node_changed(self, name: str, old: Member | None, new: Member | None) -> None:
         """The census counts `new` now. A node that became healthy, or is gone, makes room."""
-        self._look_at(f"node={name}")
+        self.news.of_scope(f"node={name}")
         healthy = new is not None and new.health is Health.HEALTHY
         if new is None or (healthy and (old is None or old.health is not Health.HEALTHY)):
-            self._look_at_reasons(Reason.MIN_HEALTHY, Reason.DISPLACED_PODS)
+            self.news.of_reasons(Reason.MIN_HEALTHY, Reason.DISPLACED_PODS)
 
     def governed(self) -> None:
         """Policies changed: anything may be allowed now."""
-        self._look_at_lanes(self.line.lanes)
+        self.news.of_all()
 
     def breakers_changed(self) -> None:
-        self._look_at_reasons(Reason.BREAKER_OPEN, Reason.COMMON_CAUSE)
+        self.news.of_reasons(Reason.BREAKER_OPEN, Reason.COMMON_CAUSE)
 
     def job_changed(self, old: Job | None, new: Job | None) -> None:
         """How old the fault is; a job that is over waits no longer."""
@@ -207,22 +208,11 @@ class Queue:
         self.forget((JOB, uid, job.spec.node_name))
 
     def listen(self, heard: bool) -> None:
-        """Whether anybody hears calls from now on."""
-        self.listening = heard
+        """Whether anybody hears calls from now on; if nobody does, no slot is kept for anyone."""
+        self.news.listening = heard
         if heard:
             self.calls.heard()
-            self._look_at_lanes(self.line.lanes)
-
-    def _look_at(self, scope: str) -> None:
-        self._look_at_lanes(self.line.lanes_of(scope))
-
-    def _look_at_reasons(self, *reasons: Reason) -> None:
-        self._look_at_lanes([lane for lane in self.line.lanes if lane[0] in reasons])
-
-    def _look_at_lanes(self, lanes: Iterable[LaneKey]) -> None:
-        self._fresh.update(lanes)
-        if self.news:
-            self.on_news()
+            self.news.of_all()
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -233,29 +223,19 @@ class Queue:
             entry = self.line.get(heappop(self._lost)[1])
             if entry is not None and entry.look_again_at + LOST <= now:
                 self.forget(entry.key)
-        while self._retry and self._retry[0][0] <= now:
-            lane_key = heappop(self._retry)[1]
-            lane = self.line.lane(lane_key)
-            if lane is not None and lane.retry_at is not None and lane.retry_at <= now:
-                self._look_at_lanes([lane_key])
+        self.news.advance(now)
         for key in self.calls.over(now):
             entry = self.line.get(key)
             if entry is not None:
                 entry.missed = True
-                self._look_at_lanes(self.line.lanes)  # the slot kept for it is anybody's
+                self.news.of_all()  # the slot kept for it is anybody's
 
     def next_at(self) -> datetime | None:
         """When somebody may have to be called without other news."""
-        times = [self._retry[0][0]] if self._retry else []
-        over = self.calls.next_at()
-        return min([*times, over] if over is not None else times, default=None)
+        times = (self.news.next_at(), self.calls.next_at())
+        return min((at for at in times if at is not None), default=None)
 
     # -- calling: for defender.queue.calling --------------------------------------------------
-
-    @property
-    def news(self) -> bool:
-        """Whether somebody may be called."""
-        return self.listening and bool(self._fresh)
 
     def first(self, now: datetime) -> Entry | None:
         """The best placed of all that may be allowed by now and can be called."""
@@ -264,9 +244,9 @@ class Queue:
             entry = self.line.get(key)
             return entry is not None and self.calls.can_call(entry, now)
 
-        entry, nobody = self.line.first(self._fresh, may)
+        entry, nobody = self.line.first(self.news, may)
         for lane_key in nobody:
-            self._retry_at(lane_key, now + ROUND)
+            self.news.not_before(lane_key, now + ROUND)
         return entry
 
     def blocked(self, entry: Entry, verdict: Verdict, now: datetime) -> None:
@@ -275,29 +255,29 @@ class Queue:
         entry.reason, entry.scope, entry.message = verdict.reason, verdict.scope, verdict.message
         later = verdict.look_again_at or now + ROUND
         if entry.lane == before:
-            self._retry_at(before, later)
+            self.news.not_before(before, later)
         else:
             self._put(entry, later, now)
-
-    def _retry_at(self, lane_key: LaneKey, at: datetime) -> None:
-        """The first of a lane may not go yet."""
-        self._fresh.discard(lane_key)
-        lane = self.line.lane(lane_key)
-        if lane is not None:
-            lane.retry_at = at
-            heappush(self._retry, (at, lane_key))
 
     # -- people, and other replicas -----------------------------------------------------------
 
     def position(self, holder: Holder, node: str) -> Place | None:
         """Where a holder waits among those who wait for the same; None if it does not wait."""
         entry = self.line.get((holder.kind, holder.uid, node))
-        return None if entry is None else self.line.place(entry, called=entry.key in self.calls)
+        return None if entry is None else self._place(entry)
+
+    def _place(self, entry: Entry) -> Place:
+        return Place.of(entry, self.line.ahead(entry), called=entry.key in self.calls)
+
+    def would_be(self, ask: Ask, verdict: Verdict, now: datetime) -> int:
+        """How many are better placed than one that asks now and is refused like that."""
+        entry = self._entry(ask, now)
+        entry.refused(ask, verdict, now)
+        return self.line.ahead(entry, now)
 
     def waiting(self, limit: int = MOST_WAITING) -> list[Place]:
         """Everybody in order."""
-        found = self.line.in_order()[:limit]
-        return [self.line.place(entry, called=entry.key in self.calls) for entry in found]
+        return [self._place(entry) for entry in self.line.in_order()[:limit]]
 
     def counts(self) -> dict[tuple[str, str], int]:
         """How many wait, by reason and scope."""
@@ -318,9 +298,9 @@ class Queue:
             if entry.look_again_at + LOST <= now or (mine is None and self.line.full):
                 continue
             if mine is not None:
-                if mine.asked_at >= entry.asked_at:
-                    continue
-                entry.since = min(entry.since, mine.since)
-                self.forget(entry.key)
+                newest = max(entry, mine, key=lambda each: each.asked_at)
+                newest.since = min(entry.since, mine.since)
+                newest.fault_since = min(entry.fault_since, mine.fault_since)
+                entry = newest
             self._put(entry, entry.look_again_at, now)
             self._expect(entry)
