@@ -78,29 +78,27 @@ class Asking:
         mine = self._ledger.open_of(ask.holder, ask.node)
         if mine is not None and not ask.dry_run and not self._sight.blind():
             await self._bring_up_to_date(mine, mark)
-        # From here to the ledger there is no await: what is counted is what is taken.
-        if blind := self._blind():
-            return blind
-        if not self._nodes.readable(ask.node):
-            return self.no(Reason.STALE_DATA, f"node {ask.node} cannot be read")
-        now = self._clock.now()
-        self._control.advance(now)
-        self._waker.call(now)
-        mine = self._ledger.open_of(ask.holder, ask.node)
-        ask = _as_heavy_as(mine, ask)
-        verdict = judge(ask, self._control, now)
-        if ask.dry_run:
-            verdict = verdict.model_copy(update={"permit": ""})
-            return self._control.queue.answered(ask, verdict, now)
-        if not verdict.allowed or verdict.permit:
-            if not verdict.allowed and mine is not None:
-                await self._give_back_if_late(mine)
-            return self._control.queue.answered(ask, verdict, now)
-        held = self._take(ask, now)
-        if not await self._charge.take(held):
-            return None
-        self._control.queue.answered(ask, verdict, now)
-        return await self._write(held, mark)
+        async with self._charge.gate():
+            # From here to the ledger there is no await: what is counted is what is taken.
+            if unseen := self._unseen(ask.node):
+                return unseen
+            now = self._clock.now()
+            self._control.advance(now)
+            self._waker.call(now)
+            mine = self._ledger.open_of(ask.holder, ask.node)
+            ask = _as_heavy_as(mine, ask)
+            verdict = judge(ask, self._control, now)
+            taken = None
+            if verdict.allowed and not verdict.permit and not ask.dry_run:
+                mark, taken = self._charge.mark(), self._take(ask, now)
+                if not await self._charge.take(taken):
+                    return None
+            verdict = self._control.queue.answered(ask, verdict, now)
+        if taken is not None:
+            return await self._write(taken, mark)
+        if mine is not None and mine.late and not verdict.allowed and not ask.dry_run:
+            await self._give_back_if_untold(mine)
+        return verdict.model_copy(update={"permit": ""}) if ask.dry_run else verdict
 
     async def _bring_up_to_date(self, mine: Held, mark: object) -> None:
         """The asker's own permit: an unclear write is finished, a revoked one given back, one that
@@ -136,10 +134,10 @@ class Asking:
         await self._store.describe(held)
         return granted(held)
 
-    async def _give_back_if_late(self, mine: Held) -> None:
-        """Nobody was ever told of it, so nobody acts under it. Raises NotWritten."""
-        if mine.late and not mine.status_written:
-            await self._give_back(mine)
+    async def _give_back_if_untold(self, late: Held) -> None:
+        """Without a status nobody was ever told of it: nobody acts under it. Raises NotWritten."""
+        if not late.status_written:
+            await self._give_back(late)
 
     # -- check, renew, release ----------------------------------------------------------------
 
@@ -206,6 +204,13 @@ class Asking:
         await self._charge.tell(held)
 
     # -- saying no ----------------------------------------------------------------------------
+
+    def _unseen(self, node: str) -> Verdict | None:
+        if blind := self._blind():
+            return blind
+        if not self._nodes.readable(node):
+            return self.no(Reason.STALE_DATA, f"node {node} cannot be read")
+        return None
 
     def _blind(self) -> Verdict | None:
         why: Why | None = self._sight.blind()

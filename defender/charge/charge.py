@@ -1,6 +1,7 @@
 """What the service asks of whoever decides who answers: alone, or together with other replicas."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
 from defender.ledger import Held
@@ -37,6 +38,10 @@ class Charge(Protocol):
 
     async def look(self) -> None:
         """From here on the ledger has what other replicas took. Raises NotInCharge."""
+        ...
+
+    def gate(self) -> AbstractAsyncContextManager[None]:
+        """Within it a permit is judged, entered and taken; what others took waits outside."""
         ...
 
     async def take(self, held: Held) -> bool:
@@ -82,6 +87,9 @@ class Solo:
     async def look(self) -> None:
         if why := self.why_not():
             raise NotInCharge(why)
+
+    def gate(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def take(self, held: Held) -> bool:
         held.late = False

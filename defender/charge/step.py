@@ -75,12 +75,14 @@ class Times:
     margin    more than that passes before the Permits are listed
     patience  with a Redis that is away, before it is done without
     settled   for which Redis must have been well before it is used again
+    round     between two looks at the record and at Redis
     """
 
     trust: float = TRUST
     margin: float = 1.0
     patience: float = 2.0
     settled: float = 2.0
+    round: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)

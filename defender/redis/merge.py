@@ -42,8 +42,12 @@ def _forget_takes(ledger: Ledger) -> set[str]:
 
 def _came_to_nothing(ledger: Ledger, entry: Entry, on_record: OnRecord) -> None:
     held = ledger.get(entry.name)
-    if held is not None and held.take <= entry.take and not on_record(entry.name):
+    if held is None or held.take > entry.take or not held.open:
+        return
+    if not held.uid and not on_record(entry.name):
         ledger.forget(entry.name)
+    elif not held.status_written:
+        held.late = True  # it landed after everybody was told that it never would
 
 
 def _take_over(ledger: Ledger, told: Held) -> None:
