@@ -1,0 +1,309 @@
+"""What was asked of Kube Defender lately, rebuilt from what is on record. Pure.
+
+Three records, the better one first: the requests that a running Kube Defender remembers, Permits
+(what was granted, and for how long), RemedyOperationJobs (whose fault it was, and who waits). What
+none of them tells is guessed, and `Doubt` says how much of it there is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from statistics import median
+
+import msgspec
+
+from defender.jobs import Job, JobStatus, Timeline
+from defender.ledger import JOB, Held
+from defender.requests import PastRequest, RequestsPage
+from kubenode.api.v1alpha1 import Ask, Disruption, Reason
+from kubenode.api.v1alpha1.noderemedier import Severity
+from kubenode.api.v1alpha1.permit import Holder, Operation, PermitState
+from kubenode.runtime.kube.objects import Node
+
+USUAL = timedelta(minutes=15)
+"""How long an act lasts where no permit on record tells."""
+DEFENDERS = frozenset(reason.value for reason in Reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One request, as it was.
+
+    at     when it was asked first
+    until  when its holder gave up; None: it would have gone on asking
+    lasts  from the permit to its return; None: beyond the end
+    was    when it was granted in truth, if it was
+    """
+
+    ask: Ask
+    at: datetime
+    until: datetime | None
+    lasts: timedelta | None
+    was: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A node that was unhealthy from `at` until its repair, or `until`.
+
+    silent  its Ready condition was not True
+    uid     holder whose permit repairs it
+    """
+
+    node: str
+    at: datetime
+    until: datetime | None
+    silent: bool
+    uid: str = ""
+    job: Job | None = None
+
+    def opened(self) -> Job:
+        """The job as it was while the fault lasted."""
+        assert self.job is not None
+        status = JobStatus(phase="AwaitingPermit", timeline=Timeline(fault_seen=self.at))
+        return msgspec.structs.replace(self.job, status=status)
+
+    def closed(self) -> Job:
+        assert self.job is not None
+        status = msgspec.structs.replace(self.job.status, phase="Succeeded")
+        return msgspec.structs.replace(self.job, status=status)
+
+
+@dataclass(slots=True)
+class Doubt:
+    """asked_since  first asks before are not remembered, only what was granted, or still waits
+    guessed      requests whose duration is a guess
+    dropped      requests that were forgotten
+    gone         nodes that were asked about and are gone: their requests are left out
+    unseen       nodes that are not ready now and that no job tells of
+    """
+
+    asked_since: datetime | None = None
+    guessed: int = 0
+    dropped: int = 0
+    gone: set[str] = field(default_factory=set)
+    unseen: int = 0
+
+
+@dataclass(slots=True)
+class History:
+    """before  permits granted earlier, as they were at the start
+    ends    when those of them that were open came back, by name; missing: not before the end
+    """
+
+    start: datetime
+    end: datetime
+    nodes: Sequence[Node]
+    wishes: list[Wish]
+    faults: list[Fault]
+    before: list[Held]
+    ends: dict[str, datetime]
+    doubt: Doubt
+
+    def healed_by(self, uid: str) -> list[Fault]:
+        return [fault for fault in self.faults if fault.uid == uid]
+
+
+def history(
+    nodes: Sequence[Node],
+    permits: Iterable[Held],
+    jobs: Sequence[Job],
+    page: RequestsPage | None,
+    start: datetime,
+    end: datetime,
+) -> History:
+    """page  what a running Kube Defender remembers; None: there is none to ask"""
+    return _Rebuilding(nodes, list(permits), jobs, page, start, end).all()
+
+
+class _Rebuilding:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        permits: list[Held],
+        jobs: Sequence[Job],
+        page: RequestsPage | None,
+        start: datetime,
+        end: datetime,
+    ) -> None:
+        self._nodes = {node.metadata.name: node for node in nodes}
+        self._permits, self._page = permits, page
+        self._start, self._end = start, end
+        self._jobs = {job.metadata.uid: job for job in jobs}
+        self._doubt = Doubt()
+        self._usual = _durations(permits)
+
+    def all(self) -> History:
+        remembered = self._of_requests()
+        known = {wish.ask.holder.uid for wish in remembered}
+        told = {r.verdict.permit for r in self._page.requests} if self._page is not None else set()
+        wishes = [
+            *remembered,
+            *self._of_permits(told),
+            *self._of_waiting_jobs(known | {held.holder.uid for held in self._permits}),
+        ]
+        if self._page is not None:
+            self._doubt.asked_since = max(self._start, self._page.began)
+            self._doubt.dropped = self._page.dropped
+        there = [wish for wish in wishes if self._is_there(wish)]
+        before = [held for held in self._permits if held.granted_at < self._start]
+        return History(
+            self._start,
+            self._end,
+            list(self._nodes.values()),
+            sorted(there, key=lambda wish: (wish.at, wish.ask.node, wish.ask.class_.weight)),
+            self._faults(),
+            [_as_at(held, self._start) for held in before],
+            {held.name: held.released_at for held in before if held.released_at is not None},
+            self._doubt,
+        )
+
+    def _is_there(self, wish: Wish) -> bool:
+        if wish.ask.node in self._nodes:
+            return True
+        self._doubt.gone.add(wish.ask.node)
+        return False
+
+    # -- wishes -------------------------------------------------------------------------------
+
+    def _of_requests(self) -> list[Wish]:
+        if self._page is None:
+            return []
+        by_name = {held.name: held for held in self._permits}
+        return [
+            self._of_request(request, by_name.get(request.verdict.permit))
+            for request in self._page.requests
+            if request.last_asked >= self._start
+        ]
+
+    def _of_request(self, request: PastRequest, held: Held | None) -> Wish:
+        at = max(request.first_asked, self._start)
+        given_up = not request.verdict.allowed and self._asks_no_more(request)
+        until = request.last_asked if given_up else None
+        was = request.granted_at
+        return Wish(request.ask, at, until, self._lasts(request.ask.class_, held, was), was)
+
+    def _asks_no_more(self, request: PastRequest) -> bool:
+        """Whether it was past its time to look again, by far, when the record ends."""
+        again = request.verdict.look_again_at
+        return again is not None and again + timedelta(minutes=2) < self._end
+
+    def _of_permits(self, told: set[str]) -> Iterable[Wish]:
+        """Grants of whose asks nobody knows more than that."""
+        for held in self._permits:
+            if held.name in told:
+                continue
+            for class_, at in held.grants:
+                if self._start <= at <= self._end:
+                    ask = self._ask(held.node, held.holder, held.operation, class_)
+                    first = self._first_ask(held.holder, at) if class_ is held.grants[0][0] else at
+                    yield Wish(ask, first, None, self._lasts(class_, held, at), at)
+
+    def _first_ask(self, holder: Holder, granted: datetime) -> datetime:
+        """A job asks from when it is made, or approved; a later permit of it not before it."""
+        job = self._jobs.get(holder.uid)
+        mine = [held.granted_at for held in self._permits if held.holder.uid == holder.uid]
+        if job is None or granted > min(mine) or job.spec.approval.required:
+            return granted
+        made = job.status.timeline.job_created or job.metadata.creation_timestamp or granted
+        return max(self._start, min(made, granted))
+
+    def _of_waiting_jobs(self, known: set[str]) -> Iterable[Wish]:
+        """Open jobs that never had a permit: they wait for Kube Defender by their own word."""
+        for uid, job in self._jobs.items():
+            hold = job.status.hold
+            if uid in known or not job.open or hold is None or hold.reason not in DEFENDERS:
+                continue
+            made = job.metadata.creation_timestamp or self._start
+            if made > self._end:
+                continue
+            holder = Holder(kind=JOB, name=job.metadata.name, uid=uid)
+            ask = self._ask(job.spec.node_name, holder, Operation.REPAIR, Disruption.NODE)
+            yield Wish(ask, max(made, self._start), None, self._guess(Disruption.NODE))
+
+    def _ask(self, node: str, holder: Holder, operation: Operation, class_: Disruption) -> Ask:
+        job = self._jobs.get(holder.uid)
+        ask = Ask(operation=operation, class_=class_, node=node, holder=holder)
+        if job is None:
+            return ask
+        sources = sorted({fact.source for fact in job.spec.trigger.facts if fact.source})
+        severity = {each.value: each for each in Severity}.get(job.spec.severity, ask.severity)
+        return ask.model_copy(
+            update={
+                "severity": severity,
+                "fault_class": job.spec.fault_class or ask.fault_class,
+                "evidence": sources[:64],
+                "deadline": job.spec.deadline,
+            }
+        )
+
+    def _lasts(
+        self, class_: Disruption, held: Held | None, granted: datetime | None
+    ) -> timedelta | None:
+        if held is None or granted is None:
+            return self._guess(class_)
+        if held.released_at is None:
+            return None
+        return max(timedelta(), held.released_at - granted)
+
+    def _guess(self, class_: Disruption) -> timedelta:
+        self._doubt.guessed += 1
+        return self._usual.get(class_, USUAL)
+
+    # -- faults -------------------------------------------------------------------------------
+
+    def _faults(self) -> list[Fault]:
+        found = [fault for job in self._jobs.values() if (fault := self._of_job(job)) is not None]
+        told = {fault.node for fault in found}
+        for name, node in self._nodes.items():
+            since = not_ready_since(node)
+            if since is not None and name not in told:
+                self._doubt.unseen += 1
+                found.append(Fault(name, max(since, self._start), None, silent=True))
+        return sorted(found, key=lambda fault: (fault.at, fault.node))
+
+    def _of_job(self, job: Job) -> Fault | None:
+        if not job.acts or job.spec.node_name not in self._nodes:
+            return None
+        seen = job.spec.trigger.first_true or job.metadata.creation_timestamp
+        closed = job.status.timeline.closed
+        if seen is None or seen > self._end or (closed is not None and closed < self._start):
+            return None
+        helped = any(held.holder.uid == job.metadata.uid for held in self._permits)
+        silent = any(fact.atom.startswith("condition Ready ") for fact in job.spec.trigger.facts)
+        until = None if helped or closed is None else closed
+        return Fault(
+            job.spec.node_name, max(seen, self._start), until, silent, job.metadata.uid, job
+        )
+
+
+def _durations(permits: Iterable[Held]) -> Mapping[Disruption, timedelta]:
+    """The usual one of each class."""
+    seconds: dict[Disruption, list[float]] = {}
+    for held in permits:
+        if held.released_at is not None:
+            lasted = (held.released_at - held.granted_at).total_seconds()
+            seconds.setdefault(held.class_, []).append(lasted)
+    return {class_: timedelta(seconds=median(each)) for class_, each in seconds.items()}
+
+
+def _as_at(held: Held, start: datetime) -> Held:
+    """A permit of before as it was at the start."""
+    over = held.released_at is not None and held.released_at < start
+    return Held(
+        name=held.name,
+        node=held.node,
+        operation=held.operation,
+        holder=held.holder,
+        grants=[grant for grant in held.grants if grant[1] < start],
+        expires_at=held.expires_at,
+        state=PermitState.RELEASED if over else PermitState.GRANTED,
+        scopes=held.scopes,
+        released_at=held.released_at if over else None,
+        uid=held.uid,
+    )
+
+
+def not_ready_since(node: Node) -> datetime | None:
+    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    return None if ready is None or ready.status == "True" else ready.last_transition_time
