@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 
 from defender.asking import Asking
 from defender.blind import Sight
+from defender.breaker.step import PACE, Pace
 from defender.census import STARTUP_GRACE
 from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
@@ -31,6 +32,7 @@ from defender.limits.case import LOOK_AGAIN
 from defender.metrics import Metrics
 from defender.policies import Policy, read_policy
 from defender.reporter import Reporter
+from defender.requests import Requests
 from defender.store import LIFE, PERMITS, PermitStore
 from defender.ticking import Ticking
 from defender.turns import Turns
@@ -62,12 +64,14 @@ class DefenderSettings:
     look_again  to wait at least where nothing says when a limit will allow more
     grace       in which a new node need not be ready
     round       seconds between two rounds of housekeeping
+    pace        times of the breakers that no policy sets
     """
 
     life: timedelta = LIFE
     look_again: timedelta = LOOK_AGAIN
     grace: timedelta = STARTUP_GRACE
     round: float = ROUND_SECONDS
+    pace: Pace = PACE
 
 
 class Defender:
@@ -94,7 +98,9 @@ class Defender:
     ) -> None:
         self.settings = settings or DefenderSettings()
         self._kube, self._fence, self._clock = kube, fence, clock
-        self.control = RiskControl(self.settings.grace, self.settings.look_again)
+        self.control = RiskControl(
+            self.settings.grace, self.settings.look_again, pace=self.settings.pace
+        )
         self.census, self.ledger = self.control.census, self.control.ledger
         self.store = PermitStore(kube, clock, self.ledger, self.settings.life)
         self._turns = Turns()
@@ -120,7 +126,8 @@ class Defender:
         self.permits.add_handler(self.store.changed)
         self.policies.add_handler(self._policy_changed)
         self.jobs.add_handler(self._job_changed)
-        self.metrics = Metrics(registry, self.census, self.ledger, lambda: not self.ready())
+        self.metrics = Metrics(registry, self.control, lambda: not self.ready(), clock)
+        self.requests = Requests(clock.now())
         self.control.breakers.loaded = False
         self.reporter = Reporter(
             kube, clock, fence, self.policies, self.census, self.ledger, self.control.breakers

@@ -62,4 +62,5 @@ def defender_settings(speed: float) -> DefenderSettings:
         look_again=plain.look_again / speed,
         grace=plain.grace / speed,
         round=max(0.5, plain.round / speed),
+        pace=plain.pace.faster(speed),
     )
