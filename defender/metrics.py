@@ -1,25 +1,38 @@
-"""The metrics of Kube Defender. Labels come from closed sets and start at zero."""
+"""The metrics of Kube Defender. Labels come from closed sets and start at zero.
 
-from collections.abc import Callable, Iterator
+What happens is counted here; what is (budgets, breakers, the queue) is read from the risk control
+when the page is asked for, see `defender.gauges`.
+"""
+
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
-from defender.census import Census, Health
-from defender.ledger import Ledger
+from defender.control import RiskControl
+from defender.gauges import Gauges
 from kubenode.api.v1alpha1 import Reason
-from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.runtime.clock import Clock
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
 CALLS = ("ask", "check", "renew")
-FREED = ("holder", "node", "forgotten")
+FREED = ("holder", "node", "forgotten", "outside")
+REVOKED = ("pause", "breaker", "late")
+"""Why a permit was taken back: a person's `pause --now`, an opening breaker, or that it came late
+from a replica that was no longer in charge and fitted under no limit any more.
+"""
 
 
 class Metrics:
+    """stores  by name whether a store beside the Permit objects answers, such as `redis`"""
+
     def __init__(
-        self, registry: CollectorRegistry, census: Census, ledger: Ledger, ready: Callable[[], bool]
+        self,
+        registry: CollectorRegistry,
+        control: RiskControl,
+        ready: Callable[[], bool],
+        clock: Clock,
     ) -> None:
+        self.stores: dict[str, Callable[[], bool]] = {}
         self.verdicts = Counter(
             "kubenode_defender_verdicts",
             "Answers by the call and by their reason.",
@@ -43,35 +56,17 @@ class Metrics:
             ["why"],
             registry=registry,
         )
+        self.revoked = Counter(
+            "kubenode_defender_revoked",
+            "Permits taken back before anything irreversible was done.",
+            ["why"],
+            registry=registry,
+        )
         for call in CALLS:
             for reason in Reason:
                 self.verdicts.labels(call, reason)
         for why in FREED:
             self.freed.labels(why)
-        registry.register(_States(census, ledger, ready))
-
-
-class _States(Collector):
-    """Read when the page is asked for."""
-
-    def __init__(self, census: Census, ledger: Ledger, ready: Callable[[], bool]) -> None:
-        self._census, self._ledger, self._ready = census, ledger, ready
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        permits = dict.fromkeys(PermitState, 0)
-        for held in self._ledger:
-            permits[held.state] += 1
-        yield _family("permits", "Permits on record.", "state", permits)
-        yield _family("nodes", "Nodes as limits count them.", "health", self._census.counts())
-        ready = GaugeMetricFamily("kubenode_defender_ready", "1 while questions can be answered.")
-        ready.add_metric([], float(self._ready()))
-        yield ready
-
-
-def _family(
-    what: str, text: str, label: str, counts: dict[PermitState, int] | dict[Health, int]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"kubenode_defender_{what}", text, labels=[label])
-    for value, count in counts.items():
-        family.add_metric([str(value)], float(count))
-    return family
+        for why in REVOKED:
+            self.revoked.labels(why)
+        registry.register(Gauges(control, ready, clock, self.stores))

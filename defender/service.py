@@ -255,6 +255,7 @@ class Defender:
         if not ask.dry_run:
             self.reporter.granted += verdict.allowed
             self.reporter.refused += not verdict.allowed
+        self.requests.answered(ask, verdict, self._clock.now())
         return self._said("ask", verdict)
 
     async def check(self, permit: str, seconds_needed: float) -> Verdict:

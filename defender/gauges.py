@@ -1,0 +1,185 @@
+"""What Kube Defender counts now, read when the page of metrics is asked for.
+
+Series stay few whatever the fleet is like: a label with more than MANY values (racks) shows its
+tightest value alone, as `LABEL=*`, and how many of its values have no room.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from math import nan
+from typing import TypeVar
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from defender.budgets import Budget, budgets
+from defender.control import RiskControl
+from defender.coverage import CLUSTER
+from defender.pauses import lasting
+from defender.policies import Policy
+from kubenode.api.v1alpha1 import Reason
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.runtime.clock import Clock
+
+MANY = 20
+"""Values of one label that are shown one by one."""
+MOST_POLICIES = 50
+"""Of which budgets and breakers are shown; a cluster has a few."""
+BUDGET = ("policy", "limit", "scope", "kind")
+PERMITS_STORE = "permits"
+K = TypeVar("K", bound=str)
+
+
+class Gauges(Collector):
+    def __init__(
+        self,
+        control: RiskControl,
+        ready: Callable[[], bool],
+        clock: Clock,
+        stores: Mapping[str, Callable[[], bool]],
+    ) -> None:
+        self._control, self._ready, self._clock, self._stores = control, ready, clock, stores
+
+    def collect(self) -> Iterator[Metric]:
+        control, ready = self._control, self._ready()
+        yield _one("ready", "1 while questions can be answered.", ready)
+        yield self._up(ready)
+        yield self._permits()
+        yield _by("nodes", "Nodes as limits count them.", "health", control.census.counts())
+        pending = nan if control.displaced is None else control.displaced
+        yield _one("displaced_pods", "Pods that we displaced and that are pending.", pending)
+        yield from self._budgets()
+        yield from self._breakers()
+        yield from self._queue()
+        yield from self._policies()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is read at registration."""
+        return ()
+
+    def _up(self, ready: bool) -> Metric:
+        up: dict[str, float] = {PERMITS_STORE: ready}
+        up |= {name: float(answers()) for name, answers in self._stores.items()}
+        return _by("store_up", "1 while a store of permits answers.", "store", up)
+
+    def _permits(self) -> Metric:
+        permits = dict.fromkeys(PermitState, 0)
+        for held in self._control.ledger:
+            permits[held.state] += 1
+        return _by("permits", "Permits on record.", "state", permits)
+
+    # -- budgets ------------------------------------------------------------------------------
+
+    def _budgets(self) -> Iterator[Metric]:
+        used = _family("budget_used", "Of a limit what is used, or is healthy.", BUDGET)
+        limit = _family("budget_limit", "Of a limit what may be used, or must be healthy.", BUDGET)
+        room = _family("budget_room", "Acts that a limit still allows now.", BUDGET)
+        full = _family("budget_scopes_full", "Scopes of a limit that have no room.", BUDGET)
+        found = budgets(self._control, self._clock.now())
+        some = {policy.name for policy in self._shown()}
+        by = sorted((b for b in found if b.policy in some), key=_line)
+        for (policy, index, kind, label), group in groupby(by, _line):
+            scopes = list(group)
+            known = (policy, str(index))
+            for budget in _few(scopes):
+                values = [*known, budget.scope, kind]
+                used.add_metric(values, budget.used)
+                limit.add_metric(values, budget.limit)
+                room.add_metric(values, budget.room)
+            full.add_metric([*known, label, kind], sum(not budget.room for budget in scopes))
+        yield from (used, limit, room, full)
+
+    def _shown(self) -> list[Policy]:
+        control = self._control
+        rulers = control.policies or (control.fallback,)
+        return sorted(rulers, key=lambda policy: policy.name)[:MOST_POLICIES]
+
+    # -- breakers -----------------------------------------------------------------------------
+
+    def _breakers(self) -> Iterator[Metric]:
+        labels = ("policy", "scope", "state")
+        state = _family(
+            "breaker_state", "1 for the state that the breaker of a scope is in.", labels
+        )
+        faults = _family("breaker_faults", "Nodes with a fault, as a breaker counts.", labels[:2])
+        nodes = _family("breaker_nodes", "Nodes that a breaker takes its shares of.", labels[:2])
+        causes = _family("common_causes", "Causes that faults share, which stop acts.", labels[:1])
+        groups = sorted(self._control.census.groups())
+        some = {policy.name for policy in self._shown()}
+        for watch in self._control.breakers.watches():
+            name = watch.policy.name
+            if name not in some:
+                continue
+            causes.add_metric([name], len(watch.causes))
+            for label in watch.labels:
+                scopes = [s for p, s in groups if p == name and _is_of(s, label)]
+                if len(scopes) > MANY:
+                    scopes = [s for s in scopes if watch.state(s).state is not BreakerState.CLOSED]
+                for scope in scopes[: 3 * MANY]:
+                    now = watch.state(scope).state
+                    for each in BreakerState:
+                        state.add_metric([name, scope, each.value], float(now is each))
+                    faults.add_metric([name, scope], watch.group(scope).unhealthy)
+                    nodes.add_metric([name, scope], watch.group(scope).members)
+        yield from (state, faults, nodes, causes)
+        frozen = self._control.breakers.control_path.frozen is not None
+        yield _one("frozen", "1 while the control path is down, so that nothing starts.", frozen)
+
+    # -- queue --------------------------------------------------------------------------------
+
+    def _queue(self) -> Iterator[Metric]:
+        now = self._clock.now()
+        waiting = dict.fromkeys(Reason, 0)
+        oldest = dict.fromkeys(Reason, 0.0)
+        for place in self._control.queue.waiting():
+            waiting[place.reason] += 1
+            seconds = (now - place.since).total_seconds()
+            oldest[place.reason] = max(oldest[place.reason], seconds)
+        yield _by("waiting", "Holders that wait, by why they were refused.", "reason", waiting)
+        yield _by("waiting_oldest_seconds", "For how long one waits at most.", "reason", oldest)
+
+    def _policies(self) -> Iterator[Metric]:
+        labels = ("policy",)
+        pauses = _family("pauses", "Pauses that hold.", labels)
+        broken = _family(
+            "policy_problems", "What of a policy cannot be kept, so is refused.", labels
+        )
+        now = self._clock.now()
+        for policy in self._shown():
+            held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
+            pauses.add_metric([policy.name], len(held))
+            broken.add_metric([policy.name], len(policy.problems))
+        yield from (pauses, broken)
+
+
+def _line(budget: Budget) -> tuple[str, int, str, str]:
+    return budget.policy, budget.index, budget.kind.value, budget.label
+
+
+def _few(scopes: list[Budget]) -> list[Budget]:
+    if len(scopes) <= MANY:
+        return scopes
+    tightest = min(scopes, key=lambda budget: (budget.room, -budget.used, budget.scope))
+    any_of = f"{tightest.label}=*"
+    return [replace(tightest, scope=any_of)]
+
+
+def _is_of(scope: str, label: str | None) -> bool:
+    return scope == CLUSTER if label is None else scope.startswith(f"{label}=")
+
+
+def _family(what: str, text: str, labels: Iterable[str]) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"kubenode_defender_{what}", text, labels=list(labels))
+
+
+def _one(what: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"kubenode_defender_{what}", text, value=float(value))
+
+
+def _by(what: str, text: str, label: str, counts: Mapping[K, float]) -> GaugeMetricFamily:
+    family = _family(what, text, (label,))
+    for value, count in counts.items():
+        family.add_metric([str(value)], float(count))
+    return family
