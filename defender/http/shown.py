@@ -78,7 +78,6 @@ def explained(node: str, control: RiskControl, now: datetime, ready: str) -> Exp
     member = control.census.member(node)
     if member is None:
         return None
-    control.advance(now)
     return Explanation(
         node=node,
         health=member.health,

@@ -78,6 +78,7 @@ async def serve(
         uvicorn.Config(
             app,
             log_config=None,
+            proxy_headers=False,  # who calls is who is connected to us
             access_log=False,
             lifespan="off",
             http=_Protocol,
