@@ -9,7 +9,7 @@ nodes too, so that two healthy zones go on healing while the third is dark. They
 that lie wholly in the dark, and among the control plane: there they are a quorum, and no ratio.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -26,6 +26,7 @@ from defender.coverage import (
     scope_of,
 )
 from defender.policies import BUILT_IN, Policy
+from kubenode.api.foreign import DELETION_TAINTS, foreign_mark
 from kubenode.runtime.kube.objects import Node, NodeCondition
 
 __all__ = [
@@ -39,10 +40,6 @@ __all__ = [
     "Tally",
     "scope_of",
 ]
-DELETION_TAINTS = frozenset(
-    {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"}
-)
-"""Marks of autoscalers on a node that they are about to delete."""
 STARTUP_GRACE = timedelta(minutes=5)
 BORN_NOT_READY = timedelta(minutes=1)
 """A node whose Ready has not changed since this long after its creation has never been ready."""
@@ -60,13 +57,18 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node as the limits see it. `until` is when its health may change by time alone."""
+    """A node as the limits see it.
+
+    until    when its health may change by time alone
+    foreign  the mark of another owner who is at work on it, "" if there is none
+    """
 
     name: str
     uid: str
     labels: dict[str, str]
     health: Health
     until: datetime | None = None
+    foreign: str = ""
 
     @property
     def control_plane(self) -> bool:
@@ -82,7 +84,13 @@ def member_of(node: Node, now: datetime, grace: timedelta, was_ready: bool = Fal
     """`was_ready`: we have seen this very node ready, so it is not one that never was."""
     health, until = _health(node, now, grace, was_ready)
     meta = node.metadata
-    return Member(meta.name, meta.uid, dict(meta.labels), health, until)
+    return Member(meta.name, meta.uid, dict(meta.labels), health, until, _foreign(node))
+
+
+def _foreign(node: Node) -> str:
+    if node.metadata.deletion_timestamp is not None:
+        return "metadata.deletionTimestamp"
+    return foreign_mark((taint.key for taint in node.spec.taints), node.metadata.annotations)
 
 
 def _health(
@@ -155,8 +163,8 @@ class Census:
     def __init__(self, grace: timedelta = STARTUP_GRACE) -> None:
         self.grace = grace
         self.coverage = Coverage()
-        self.moved: set[str] = set()
-        """Nodes that came, went or changed groups since whoever counts by them last looked."""
+        self.on_moved: Callable[[str], None] = lambda name: None
+        """Told of nodes that come, go or change groups."""
         self._nodes: dict[str, Node] = {}
         self._members: dict[str, Member] = {}
         self._places: dict[str, Place] = {}
@@ -179,14 +187,14 @@ class Census:
         self._members[name] = member
         place = self._places[name] = self.coverage.place(member.labels)
         if place is not before:
-            self.moved.add(name)
+            self.on_moved(name)
         if member.until is not None:
             self._due[name] = member.until
         self._count(member, place, +1)
 
     def remove(self, name: str) -> None:
         if name in self._members:
-            self.moved.add(name)
+            self.on_moved(name)
             self._drop(name)
 
     def _drop(self, name: str) -> None:
@@ -210,7 +218,6 @@ class Census:
         self._dark = {name: scopes for name, scopes in self._dark.items() if name in names}
         self._tallies.clear()
         self._dark_tallies.clear()
-        self.moved.update(self._members)
         for name, member in self._members.items():
             place = self._places[name] = self.coverage.place(member.labels)
             self._count(member, place, +1)
@@ -264,6 +271,9 @@ class Census:
 
     def node(self, name: str) -> Node | None:
         return self._nodes.get(name)
+
+    def is_taken(self, name: str) -> bool:
+        return name in self._taken
 
     def place(self, name: str) -> Place | None:
         return self._places.get(name)

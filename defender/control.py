@@ -10,13 +10,20 @@ from datetime import datetime, timedelta
 from defender.breaker.breakers import Breakers
 from defender.breaker.step import PACE, Pace
 from defender.census import STARTUP_GRACE, Census
+from defender.counts import Counts
+from defender.coverage import CLUSTER, recorded
+from defender.deadlines import Deadlines
 from defender.jobs import Job
 from defender.ledger import Ledger
+from defender.limits.bucket import horizon
 from defender.limits.case import LOOK_AGAIN
-from defender.limits.rate import horizon
 from defender.policies import BUILT_IN, Policy
 from defender.queue import Queue
+from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.runtime.kube.objects import Node
+
+MOST_SCOPES = 64
+"""As many as a Permit's status may name."""
 
 
 class RiskControl:
@@ -39,8 +46,10 @@ class RiskControl:
         self.policies: tuple[Policy, ...] = ()
         self.census = Census(grace)
         self.ledger = Ledger()
+        self.counts = Counts(self.census, self.ledger)
         self.breakers = Breakers(self.census, self.ledger, pace)
         self.queue = Queue(self.census, self.ledger)
+        self.deadlines = Deadlines()
         self.displaced: int | None = 0
         self.census.govern([], fallback)
 
@@ -64,9 +73,42 @@ class RiskControl:
         self.breakers.job_changed(old, new, now)
         self.queue.job_changed(old, new)
 
+    def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> Verdict:
+        """To be told of every answer before it is given; the answer, with the time to ask again."""
+        verdict = self.queue.answered(ask, verdict, now)
+        if ask.deadline is not None:
+            self.deadlines.answered(ask, verdict, self._ruling(ask), now)
+        return verdict
+
+    def _ruling(self, ask: Ask) -> tuple[str, ...]:
+        place = self.census.place(ask.node)
+        found = place.ruling(ask.operation) if place is not None else ()
+        return tuple(ruling.policy.name for ruling in found)
+
+    def scopes_of(self, ask: Ask) -> frozenset[str] | None:
+        """Every scope that a permit for this act counts in, as its status names them.
+
+        None, which counts in each, for a node that is gone, or one in more scopes than a status
+        has room for.
+        """
+        place = self.census.place(ask.node)
+        if place is None:
+            return None
+        found = {CLUSTER} | {
+            recorded(bound.group[0], bound.scope)
+            for ruling in place.ruling(ask.operation)
+            for bound in ruling.bounds
+        }
+        return frozenset(found) if len(found) <= MOST_SCOPES else None
+
+    def missed(self, policy: str) -> int:
+        """Evacuations whose time came without a permit, since the start."""
+        return self.deadlines.missed.get(policy, 0)
+
     def advance(self, now: datetime) -> bool:
         """Let time pass. Whether the state of a breaker changed."""
         self.census.advance(now)
+        self.deadlines.advance(now)
         changed = self.breakers.advance(now)
         if changed:
             self.queue.breakers_changed()

@@ -60,6 +60,10 @@ def in_scope(scope: str, labels: Mapping[str, str]) -> bool:
     return labels.get(label) == value
 
 
+def classes_of(limit: Limit) -> frozenset[Disruption]:
+    return frozenset(limit.classes) if limit.classes else BY_DEFAULT
+
+
 def recorded(policy: str, scope: str) -> str:
     """A scope as a permit's status names it; no label and no name of a policy has a colon."""
     return scope if policy in EVERYBODYS else f"{policy}:{scope}"
@@ -119,6 +123,7 @@ class Coverage:
         self._places: dict[tuple[str | None, ...], Place] = {}
         self._bounds: dict[Key, Bound] = {}
         self._rulings: dict[tuple[str, bool, tuple[Key, ...]], Ruling] = {}
+        self._recorded: dict[str, tuple[tuple[Policy, Bound], ...]] = {}
 
     def place(self, labels: Mapping[str, str]) -> Place:
         known = tuple(map(labels.get, self._labels))
@@ -135,9 +140,27 @@ class Coverage:
         if bound is None:
             if len(self._bounds) >= MOST_PLACES:
                 self._bounds.clear()
-            classes = frozenset(limit.classes) if limit.classes else BY_DEFAULT
-            bound = self._bounds[key] = Bound(limit, scope, (policy, scope), key, classes)
+            bound = Bound(limit, scope, (policy, scope), key, classes_of(limit))
+            self._bounds[key] = bound
         return bound
+
+    def recorded_as(self, name: str) -> tuple[tuple[Policy, Bound], ...]:
+        """The limits that a scope in a permit's status is about, with their policies."""
+        found = self._recorded.get(name)
+        if found is None:
+            if len(self._recorded) >= MOST_PLACES:
+                self._recorded.clear()
+            found = self._recorded[name] = tuple(self._find(name))
+        return found
+
+    def _find(self, name: str) -> Iterator[tuple[Policy, Bound]]:
+        scope = name.rpartition(":")[2]
+        for policy in self.everyone:
+            if policy.spec is None or recorded(policy.name, scope) != name:
+                continue
+            for index, limit in enumerate(policy.spec.limits):
+                if about(limit, scope):
+                    yield policy, self.bound(policy.name, index, limit, scope)
 
     def _work_out(self, labels: Mapping[str, str]) -> Place:
         rulings = tuple(self._ruling(p, labels) for p in self.policies if p.covers(labels))
@@ -162,6 +185,19 @@ class Coverage:
                 self._rulings.clear()
             ruling = self._rulings[known] = Ruling(policy, spec, excluded, tuple(bounds))
         return ruling
+
+
+def about(limit: Limit, scope: str) -> bool:
+    """Whether `scope` is one that `limit` has."""
+    match limit.scope:
+        case LimitScope.CLUSTER:
+            return scope == CLUSTER
+        case LimitScope.CONTROL_PLANE:
+            return scope == CONTROL_PLANE
+        case LimitScope.LABEL:
+            return scope.partition("=")[0] == limit.label and "=" in scope
+        case LimitScope.FLEET:
+            return False
 
 
 def _groups_of(ruling: Ruling, labels: Mapping[str, str]) -> Iterator[Group]:

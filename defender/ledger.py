@@ -9,16 +9,18 @@ The rules that keep it safe:
 - Released permits stay until the longest rate forgets them.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import Any
 
 from kubenode.api.v1alpha1 import Disruption, Operation, Permit
 from kubenode.api.v1alpha1.permit import Grant, Holder, PermitState
 
 JOB = "RemedyOperationJob"
+COUNTED = frozenset({"node", "operation", "grants", "state", "scopes", "also"})
+"""What of a permit limits count."""
 LONGEST_NODE_PART = 52
 """Node names are cut so that the whole fits a label value of 63 characters."""
 
@@ -57,6 +59,17 @@ class Held:
     looked_at: datetime | None = None
     late: bool = False
     take: int = 0
+
+    changed: Callable[[str], None] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    """Of the ledger that it is in; told when something changes that limits count."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What limits count is never behind, whoever changes the permit."""
+        object.__setattr__(self, name, value)
+        if name in COUNTED and (changed := getattr(self, "changed", None)) is not None:
+            changed(self.name)
 
     @property
     def class_(self) -> Disruption:
@@ -122,13 +135,13 @@ def grants_of(held: Held) -> list[Grant]:
 
 @dataclass(slots=True)
 class Ledger:
-    """Permits by name, by node, and their grants in order of time."""
+    """Permits by name and by node."""
 
     _all: dict[str, Held] = field(default_factory=dict)
     _open: dict[str, Held] = field(default_factory=dict)
     _by_node: dict[str, dict[str, Held]] = field(default_factory=dict)
-    _grants: list[tuple[datetime, str, int]] = field(default_factory=list)
-    """(instant, permit, place in its grants), sorted."""
+    on_changed: Callable[[str], None] = lambda name: None
+    """Told the name of each permit of which something changed that limits count."""
     on_freed: list[Callable[[Held], None]] = field(default_factory=list)
     """Told of each permit that counts no longer, or for less."""
 
@@ -139,8 +152,8 @@ class Ledger:
         self._by_node.setdefault(held.node, {})[held.name] = held
         if held.open:
             self._open[held.name] = held
-        for place, (_, at) in enumerate(held.grants):
-            insort(self._grants, (at, held.name, place))
+        held.changed = self._changed
+        self._changed(held.name)
 
     def forget(self, name: str) -> None:
         """As if it had never been."""
@@ -152,32 +165,30 @@ class Ledger:
         del on_node[name]
         if not on_node:
             del self._by_node[held.node]
-        self._grants = [g for g in self._grants if g[1] != name]
+        held.changed = None
+        self._changed(name)
         self._freed(held)
 
     def grant(self, held: Held, class_: Disruption, at: datetime) -> None:
         """A stronger class for a permit that is held."""
-        insort(self._grants, (at, held.name, len(held.grants)))
-        held.grants.append((class_, at))
+        held.grants = [*held.grants, (class_, at)]
 
     def ungrant(self, held: Held) -> None:
         """Take back the last grant: it is known not to have been written."""
-        class_at = held.grants[-1]
-        self._grants.remove((class_at[1], held.name, len(held.grants) - 1))
-        held.grants.pop()
+        held.grants = held.grants[:-1]
         self._freed(held)
 
     def replace_grants(self, held: Held, grants: list[tuple[Disruption, datetime]]) -> None:
-        self._grants = [g for g in self._grants if g[1] != held.name]
         held.grants = list(grants)
-        for place, (_, at) in enumerate(grants):
-            insort(self._grants, (at, held.name, place))
 
     def release(self, held: Held, at: datetime) -> None:
         held.state, held.released_at = PermitState.RELEASED, at
         held.unsure, held.also, held.releasing = 0, frozenset(), False
         self._open.pop(held.name, None)
         self._freed(held)
+
+    def _changed(self, name: str) -> None:
+        self.on_changed(name)
 
     def _freed(self, held: Held) -> None:
         for tell in self.on_freed:
@@ -214,8 +225,3 @@ class Ledger:
         while name in self._all:  # an older one that was not the latest by the clock
             name = permit_name(node, holder, name)
         return name
-
-    def grants_since(self, at: datetime) -> list[tuple[datetime, Held, int]]:
-        """(instant, permit, place in its grants) from `at` on, oldest first."""
-        start = bisect_left(self._grants, (at, "", 0))
-        return [(when, self._all[name], place) for when, name, place in self._grants[start:]]

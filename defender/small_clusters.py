@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from defender.census import Census
 from defender.control import RiskControl
 from defender.ledger import Held
-from defender.verdict import judge, scopes_of
+from defender.verdict import judge
 from kubenode.api.generated import ROOT, run
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
@@ -140,7 +139,7 @@ def answer(setting: Setting, control: RiskControl, nodes: int, failed: int) -> s
         )
         verdict = judge(ask, control, NOW)
         if verdict.allowed:
-            ledger.enter(_held(ask, census))
+            ledger.enter(_held(ask, control))
         else:
             reason = reason or verdict.reason
     granted = len(ledger)
@@ -150,9 +149,7 @@ def answer(setting: Setting, control: RiskControl, nodes: int, failed: int) -> s
     return str(granted) if granted else reason
 
 
-def _held(ask: Ask, census: Census) -> Held:
-    member = census.member(ask.node)
-    assert member is not None
+def _held(ask: Ask, control: RiskControl) -> Held:
     return Held(
         name=ask.node,
         node=ask.node,
@@ -160,7 +157,7 @@ def _held(ask: Ask, census: Census) -> Held:
         holder=ask.holder,
         grants=[(ask.class_, NOW)],
         expires_at=NOW + timedelta(hours=1),
-        scopes=scopes_of(member, ask, []),
+        scopes=control.scopes_of(ask),
         uid=ask.node,
     )
 

@@ -8,22 +8,29 @@ fleet to get better, then what time and other holders lift.
 from collections.abc import Sequence
 from datetime import datetime
 
-from defender.census import CLUSTER, Member, scope_of
+from defender.census import Member
 from defender.control import RiskControl
+from defender.coverage import CLUSTER, recorded, scope_of
 from defender.ledger import Held
 from defender.limits.case import Case, Refusal, look_again_at
 from defender.limits.concurrency import concurrency
+from defender.limits.displaced import displaced
+from defender.limits.foreign import foreign
 from defender.limits.min_healthy import min_healthy
 from defender.limits.per_node import per_node
 from defender.limits.rate import rate
 from defender.limits.stops import excluded, paused
+from defender.limits.windows import window_closed
 from defender.policies import BUILT_IN, Policy, covering
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.permit import PermitState
 
 ORDER = (
     Reason.UNKNOWN,
+    Reason.STORE_UNAVAILABLE,
+    Reason.STALE_DATA,
     Reason.NODE_BUSY,
+    Reason.FOREIGN_OWNER,
     Reason.EXCLUDED,
     Reason.POLICY_INVALID,
     Reason.PAUSED,
@@ -40,35 +47,39 @@ ORDER = (
 
 def judge(ask: Ask, control: RiskControl, now: datetime) -> Verdict:
     """Allowed with `permit` named: the holder has it already. Allowed without: take it now."""
-    member = control.census.member(ask.node)
-    if member is None:
-        return _unknown(ask, control, now, f"node {ask.node}: no such node is known")
-    if ask.class_ is Disruption.NONE:
-        return _unknown(ask, control, now, "class None disrupts nothing and needs no permit")
     mine = control.ledger.open_of(ask.holder, ask.node)
-    if mine is not None and stands_for(mine, ask):
+    if mine is not None and stands_for(mine, ask) and control.census.member(ask.node) is not None:
         return granted(mine)
-    if busy := _busy(ask, control, now):
-        return refused(busy)
-    refusals: list[Refusal] = []
-    cases: list[Case] = []
-    for policy in covering(control.policies, member.labels, ask.operation, control.fallback):
-        if policy.spec is None or policy.problem_for(ask.operation):
-            refusals.append(_invalid(policy, ask, control, now))
-            continue
-        case = Case(ask, member, policy, policy.spec, control, now, mine)
-        cases.append(case)
-        refusals += _refusals(case)
-    if not refusals:
-        refusals = [no for case in cases if (no := control.queue.refuse(case))]
-    if refusals:
-        return refused(min(refusals, key=_place))
+    if found := refusals(ask, control, now):
+        return refused(min(found, key=_place))
     return Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
 
 
-def _unknown(ask: Ask, control: RiskControl, now: datetime, message: str) -> Verdict:
+def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[Refusal]:
+    """Everything that forbids this act now, a permit that the holder has not regarded."""
+    member, place = control.census.member(ask.node), control.census.place(ask.node)
+    if member is None or place is None:
+        return [_unknown(ask, control, now, f"node {ask.node}: no such node is known")]
+    if ask.class_ is Disruption.NONE:
+        return [_unknown(ask, control, now, "class None disrupts nothing and needs no permit")]
+    control.counts.catch_up()
+    mine = control.ledger.open_of(ask.holder, ask.node)
+    found = [no for no in (_busy(ask, control, now), foreign(ask, member, control, now)) if no]
+    cases: list[Case] = []
+    for ruling in place.ruling(ask.operation):
+        policy = ruling.policy
+        if ruling.spec is None or policy.problem:
+            found.append(_invalid(policy, ask, control, now))
+            continue
+        case = Case(ask, member, policy, ruling.spec, control, now, mine, ruling)
+        cases.append(case)
+        found += _refusals(case)
+    return found or [no for case in cases if (no := control.queue.refuse(case))]
+
+
+def _unknown(ask: Ask, control: RiskControl, now: datetime, message: str) -> Refusal:
     later = look_again_at(now, control.look_again, ask.node)
-    return refused(Refusal(Reason.UNKNOWN, message, later))
+    return Refusal(Reason.UNKNOWN, message, later)
 
 
 def stands_for(held: Held, ask: Ask) -> bool:
@@ -99,17 +110,21 @@ def _busy(ask: Ask, control: RiskControl, now: datetime) -> Refusal | None:
 
 
 def _invalid(policy: Policy, ask: Ask, control: RiskControl, now: datetime) -> Refusal:
-    message = f"policy {policy.name}: {policy.problem_for(ask.operation)}"
+    message = f"policy {policy.name}: {policy.problem or 'cannot be read'}"
     return Refusal(Reason.POLICY_INVALID, message, look_again_at(now, control.look_again, ask.node))
 
 
 def _refusals(case: Case) -> list[Refusal]:
-    found = [excluded(case), paused(case), case.control.breakers.refuse(case), per_node(case)]
-    for limit in case.spec.limits:
-        scope = scope_of(limit, case.member.labels, case.member.control_plane)
-        if scope is None or case.ask.class_ not in case.classes(limit):
-            continue
-        found += [ask(case, limit, scope) for ask in (min_healthy, concurrency, rate)]
+    found = [
+        excluded(case),
+        paused(case),
+        window_closed(case),
+        case.control.breakers.refuse(case),
+        per_node(case),
+        displaced(case),
+    ]
+    for bound in case.bounds:
+        found += (min_healthy(case, bound), concurrency(case, bound), rate(case, bound))
     return [refusal for refusal in found if refusal is not None]
 
 
@@ -144,11 +159,11 @@ def granted(held: Held) -> Verdict:
 def scopes_of(
     member: Member, ask: Ask, policies: Sequence[Policy], fallback: Policy = BUILT_IN
 ) -> frozenset[str]:
-    """Every scope that a permit for this act counts in."""
+    """Every scope that a permit for this act counts in, as its status names them."""
     scopes = {CLUSTER}
     for policy in covering(policies, member.labels, ask.operation, fallback):
         for limit in policy.spec.limits if policy.spec is not None else ():
             scope = scope_of(limit, member.labels, member.control_plane)
             if scope is not None:
-                scopes.add(scope)
+                scopes.add(recorded(policy.name, scope))
     return frozenset(scopes)

@@ -1,30 +1,27 @@
 """What a limit is asked about, and how it says no."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from defender.census import Census, Group, Health, Member
+from defender.census import Census, Health, Member, Tally
+from defender.coverage import EVERYBODYS, Bound, Group, Ruling
 from defender.ledger import Held, Ledger
-from defender.policies import BUILT_IN_NAME, Policy
+from defender.policies import Policy
 from kubenode.api.share import is_ratio
-from kubenode.api.v1alpha1 import Ask, Disruption, Operation, Reason
-from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit
+from kubenode.api.v1alpha1 import Ask, Operation, Reason
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, Rate
 
 if TYPE_CHECKING:
     from defender.control import RiskControl
 
 LOOK_AGAIN = timedelta(seconds=15)
-EVERYBODYS = ("default", BUILT_IN_NAME)
-BY_DEFAULT = frozenset({Disruption.PODS, Disruption.NODE})
-"""The classes of a limit that names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`used` and `limit` in permits or nodes, None where the reason has no count."""
+    """`used` and `limit` in permits, nodes or pods, None where the reason has no count."""
 
     reason: Reason
     message: str
@@ -38,7 +35,8 @@ class Refusal:
 class Case:
     """One act, judged under one policy.
 
-    mine  the holder's own open permit on the node, which must not stand in its own way
+    mine    the holder's own open permit on the node, which must not stand in its own way
+    ruling  the policy as it is about this node: its limits, each in the node's scope
     """
 
     ask: Ask
@@ -48,6 +46,7 @@ class Case:
     control: "RiskControl"
     now: datetime
     mine: Held | None
+    ruling: Ruling
 
     @property
     def census(self) -> Census:
@@ -62,65 +61,69 @@ class Case:
         """A planned event that comes anyway: refusing would only make the loss hard."""
         return self.ask.operation is Operation.EVACUATE and self.ask.inevitable
 
+    @property
+    def bounds(self) -> list[Bound]:
+        """The limits for acts of this class."""
+        return [bound for bound in self.ruling.bounds if self.ask.class_ in bound.classes]
+
     def later(self) -> datetime:
         """A time to ask again, different for each node, so that they do not come all at once."""
         return look_again_at(self.now, self.control.look_again, self.ask.node)
 
-    def classes(self, limit: Limit) -> frozenset[Disruption]:
-        return frozenset(limit.classes) if limit.classes else BY_DEFAULT
-
-    def others_in(self, group: Group) -> Iterator[Held]:
-        """Open permits of a group, less our own.
+    def used(self, bound: Bound) -> int:
+        """Open permits that count in the limit, less our own.
 
         A node that has moved to another group since counts in both: relabelling frees no slot.
         """
-        for held in self.ledger.open():
-            if held is not self.mine and self._counts_in(held, group):
-                yield held
+        return self.control.counts.used(bound, self.mine)
 
-    def _counts_in(self, held: Held, group: Group) -> bool:
-        return (
-            self.census.belongs(held.node, group) or held.scopes is None or group[1] in held.scopes
-        )
+    def tokens(self, bound: Bound, rate: Rate) -> float:
+        """What is left in the limit's bucket, less what those of our grants took that may not
+        have been written."""
+        return self.control.counts.tokens(bound, rate, self.now, self.mine)
 
-    def granted_in(self, group: Group, since: datetime) -> Iterator[tuple[datetime, Disruption]]:
-        """Grants of a group, oldest first, less those of ours that may not have been written."""
-        for at, held, place in self.ledger.grants_since(since):
-            if held is self.mine and (held.late or place >= len(held.grants) - held.unsure):
-                continue
-            if self._counts_in(held, group) and held.operation in self.spec.operations:
-                yield at, held.grants[place][0]
-
-    def healthy_in(self, group: Group) -> int:
-        """Nodes of a group that are Ready, schedulable and without an open permit."""
-        return healthy_in(self.census, self.ledger, group)
+    def stay(self, bound: Bound) -> int:
+        """Nodes of the scope that would be healthy, without open permit, and not this one."""
+        free = self.census.tally(bound.group).free
+        ours = self.healthy_itself and self.census.counted_in(self.member, bound.group)
+        return free - ours
 
     @property
     def healthy_itself(self) -> bool:
         """Whether the node counts as healthy now, so that granting takes one away."""
-        return self.member.health is Health.HEALTHY and not self.ledger.open_on(self.member.name)
+        return self.member.health is Health.HEALTHY and not self.census.is_taken(self.member.name)
 
-    def small(self, limit: Limit, group: Group) -> bool:
-        """Whether the group is so small that a share of it says nothing."""
-        shares = (limit.max_concurrent, limit.min_healthy)
-        return (
-            any(share is not None and is_ratio(share) for share in shares)
-            and self.census.tally(group).members <= self.spec.small_pool.nodes
-        )
+    @property
+    def of_policy(self) -> str:
+        """The policy for the end of a sentence, unless it is the one that everybody has."""
+        return "" if self.policy.name in EVERYBODYS else f" of policy {self.policy.name}"
 
     def where(self, scope: str) -> str:
-        """The scope for a sentence; the policy too, unless it is the one that everybody has."""
-        return scope if self.policy.name in EVERYBODYS else f"{scope} of policy {self.policy.name}"
+        return scope + self.of_policy
+
+
+def is_small(spec: DefenderPolicySpec, limit: Limit, tally: Tally) -> bool:
+    """Whether the group is so small that a share of it says nothing."""
+    shares = (limit.max_concurrent, limit.min_healthy)
+    return tally.members <= spec.small_pool.nodes and any(
+        share is not None and is_ratio(share) for share in shares
+    )
+
+
+def spread(node: str) -> float:
+    """A part of 1 that is different for each node and always the same for one."""
+    return (crc32(node.encode()) % 1000) / 1000
+
+
+def look_again_at(now: datetime, after: timedelta, node: str) -> datetime:
+    """`after` to twice `after` from now, spread by the node's name."""
+    return now + after + after * spread(node)
 
 
 def healthy_in(census: Census, ledger: Ledger, group: Group) -> int:
+    """Healthy nodes of a group without an open permit, counted anew: RiskControl.free is quick."""
     taken = {held.node for held in ledger.open() if census.belongs(held.node, group)}
     members = (census.member(name) for name in taken)
     return census.tally(group).healthy - sum(
         member is not None and member.health is Health.HEALTHY for member in members
     )
-
-
-def look_again_at(now: datetime, after: timedelta, node: str) -> datetime:
-    """`after` to twice `after` from now, spread by the node's name."""
-    return now + after + after * ((crc32(node.encode()) % 1000) / 1000)

@@ -1,44 +1,41 @@
 """maxConcurrent: how many nodes of a scope may be disrupted at once."""
 
-from defender.limits.case import Case, Refusal
+from defender.census import Tally
+from defender.coverage import Bound
+from defender.limits.case import Case, Refusal, is_small
 from kubenode.api.share import is_ratio, share_of
 from kubenode.api.v1alpha1 import Reason
-from kubenode.api.v1alpha1.defenderpolicy import Limit
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit
 
 
-def concurrency(case: Case, limit: Limit, scope: str) -> Refusal | None:
-    group = (case.policy.name, scope)
-    most = at_most(limit, case.census.tally(group).members, small=case.small(limit, group))
+def concurrency(case: Case, bound: Bound) -> Refusal | None:
+    most = at_most(case.spec, bound.limit, case.census.tally(bound.group))
     if most is None or case.inevitable:
         return None
-    classes = case.classes(limit)
-    used = sum(
-        held.counts_as(classes) and held.operation in case.spec.operations
-        for held in case.others_in(group)
-    )
+    used = case.used(bound)
     if used < most:
         return None
     return Refusal(
         Reason.CONCURRENCY_LIMIT,
-        f"{case.where(scope)}: {used} of {most} permits are held",
+        f"{case.where(bound.scope)}: {used} of {most} permits are held",
         case.later(),
-        scope,
+        bound.scope,
         used,
         most,
     )
 
 
-def at_most(limit: Limit, members: int, *, small: bool) -> int | None:
-    """Permits at once among `members` nodes; None for no such limit.
+def at_most(spec: DefenderPolicySpec, limit: Limit, tally: Tally) -> int | None:
+    """Permits at once among the members of a group; None for no such limit.
 
     A percentage rounds down but to no less than 1; only "0%" and 0 mean none at all. In a small
     group shares do not apply: one at a time.
     """
-    share = limit.max_concurrent
+    share, small = limit.max_concurrent, is_small(spec, limit, tally)
     if share is None:
         return 1 if small else None
     if is_ratio(share):
         if share == "0%" or share == "00%":
             return 0
-        return 1 if small else max(1, share_of(share, members))
-    return min(1, share_of(share, members)) if small else share_of(share, members)
+        return 1 if small else max(1, share_of(share, tally.members))
+    return min(1, share_of(share, tally.members)) if small else share_of(share, tally.members)

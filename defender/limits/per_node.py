@@ -11,16 +11,19 @@ def per_node(case: Case) -> Refusal | None:
 
     A job that gave its slot back to wait for a PodDisruptionBudget goes on with what it began.
     """
+    on_node = case.ledger.on_node(case.ask.node)
+    if not on_node or case.inevitable:
+        return None
     rule = case.spec.per_node
     recent = [
         held
-        for held in case.ledger.on_node(case.ask.node)
+        for held in on_node
         if held.granted_at > case.now - rule.within
         and held is not case.mine
         and not _same_job(case, held)
     ]
     acts = {held.holder.uid if held.holder.kind == JOB else held.name: held for held in recent}
-    if len(acts) < rule.max_acts or case.inevitable:
+    if len(acts) < rule.max_acts:
         return None
     first = min(held.granted_at for held in recent)
     return Refusal(

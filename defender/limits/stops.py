@@ -11,7 +11,7 @@ SELDOM = timedelta(minutes=5)
 
 
 def excluded(case: Case) -> Refusal | None:
-    if case.spec.exclude is None or not case.spec.exclude.matches(case.member.labels):
+    if not case.ruling.excluded:
         return None
     message = f"node {case.ask.node} is excluded by policy {case.policy.name}"
     return Refusal(Reason.EXCLUDED, message, case.now + SELDOM, f"node={case.ask.node}")
@@ -19,6 +19,8 @@ def excluded(case: Case) -> Refusal | None:
 
 def paused(case: Case) -> Refusal | None:
     """Of several pauses the one that lasts longest."""
+    if not case.spec.pauses:
+        return None
     found = [
         pause
         for pause in case.spec.pauses

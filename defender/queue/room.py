@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from defender.census import scope_of
 from defender.limits.case import Case
 from defender.limits.concurrency import at_most
-from defender.limits.rate import horizon, tokens_at
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason
 
 
@@ -23,24 +21,15 @@ class Room:
 
 def rooms(case: Case) -> Iterator[Room]:
     """What bounds this act in number; nothing for one that is exempt."""
-    for limit in () if case.inevitable else case.spec.limits:
-        scope = scope_of(limit, case.member.labels, case.member.control_plane)
-        classes = case.classes(limit)
-        if scope is None or case.ask.class_ not in classes:
-            continue
-        group = (case.policy.name, scope)
-        most = at_most(limit, case.census.tally(group).members, small=case.small(limit, group))
+    for bound in () if case.inevitable else case.bounds:
+        most = at_most(case.spec, bound.limit, case.census.tally(bound.group))
         if most is not None:
-            used = sum(
-                held.counts_as(classes) and held.operation in case.spec.operations
-                for held in case.others_in(group)
-            )
-            yield Room(Reason.CONCURRENCY_LIMIT, scope, classes, most - used, most)
-        if limit.rate is not None:
-            since = case.now - horizon(limit.rate)
-            granted = [at for at, class_ in case.granted_in(group, since) if class_ in classes]
-            tokens = int(tokens_at(case.now, granted, limit.rate))
-            yield Room(Reason.RATE_LIMIT, scope, classes, tokens, limit.rate.count)
+            left = most - case.used(bound)
+            yield Room(Reason.CONCURRENCY_LIMIT, bound.scope, bound.classes, left, most)
+        rate = bound.limit.rate
+        if rate is not None:
+            left = int(case.tokens(bound, rate))
+            yield Room(Reason.RATE_LIMIT, bound.scope, bound.classes, left, rate.count)
 
 
 def takes(other: Ask, case: Case, room: Room) -> bool:

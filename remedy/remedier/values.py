@@ -5,9 +5,10 @@ does not gather are not named here and so are unknown too.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from kubenode.api.foreign import foreign_mark
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import CORDONED_BY
 from remedy.remedier import hostevents
@@ -21,29 +22,6 @@ Value = bool | int | float | str
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 SOMEBODY = "somebody"
 """`node.cordonedBy` of a node that is unschedulable without our mark."""
-FOREIGN_TAINTS = frozenset(
-    {
-        "ToBeDeletedByClusterAutoscaler",  # cluster-autoscaler is about to delete the node
-        "alibabacloud.com/node-needrepair",  # ACK repairs the instance
-        "node.cloudprovider.kubernetes.io/shutdown",  # the cloud says that the machine is off
-        "medik8s.io/remediation",  # self-node-remediation
-        "medik8s.io/fence-agents-remediation",
-        "medik8s.io/drain",  # node-maintenance-operator
-        "karpenter.sh/disrupted",  # karpenter v1 drains it
-        "karpenter.sh/disruption",  # karpenter before v1
-    }
-)
-FOREIGN_ANNOTATIONS: Mapping[str, frozenset[str]] = {
-    # machine-config-daemon of OpenShift: its states of an update under way
-    "machineconfiguration.openshift.io/state": frozenset({"Working", "Degraded", "Rebooting"}),
-    # kured while it drains and boots
-    "weave.works/kured-reboot-in-progress": frozenset(),
-    # AKS: why it keeps the autoscaler away
-    "kubernetes.azure.com/azure-cluster-autoscaler-scale-down-disabled-reason": frozenset(
-        {"upgrade"}
-    ),
-}
-"""Annotation to the values that mean it is at work; no values: its presence does."""
 
 
 def values(
@@ -143,13 +121,7 @@ def foreign_owner(node: Node) -> bool:
     """Whether somebody else is about to take the node down or is at work on it."""
     if node.metadata.deletion_timestamp is not None:
         return True
-    if any(t.key in FOREIGN_TAINTS for t in node.spec.taints):
-        return True
-    annotations = node.metadata.annotations
-    return any(
-        key in annotations and (not busy or annotations[key] in busy)
-        for key, busy in FOREIGN_ANNOTATIONS.items()
-    )
+    return bool(foreign_mark((t.key for t in node.spec.taints), node.metadata.annotations))
 
 
 def maintenance(node: Node, now: datetime) -> bool:

@@ -9,7 +9,7 @@ from support.clock import T0
 from defender.control import RiskControl
 from defender.ledger import Held
 from defender.policies import Policy, read_policy
-from defender.verdict import judge, scopes_of
+from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube.objects import (
@@ -117,8 +117,6 @@ class Core:
         if mine is not None:
             self.ledger.grant(mine, ask.class_, self.now)
             return verdict.model_copy(update={"permit": mine.name})
-        member = self.census.member(ask.node)
-        assert member is not None
         held = Held(
             name=self.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
@@ -126,7 +124,7 @@ class Core:
             holder=ask.holder,
             grants=[(ask.class_, self.now)],
             expires_at=self.now + timedelta(hours=1),
-            scopes=scopes_of(member, ask, self.policies),
+            scopes=self.control.scopes_of(ask),
             uid="written",
         )
         self.ledger.enter(held)

@@ -1,7 +1,6 @@
 """Each limit by itself: what it counts, where it says no, what the refusal tells."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from support.clock import T0
@@ -209,6 +208,24 @@ def test_several_policies_apply_and_the_tightest_decides() -> None:
     assert [core.ask(an_ask(f"n{i}")).allowed for i in range(5)] == [True] * 4 + [False]
 
 
+def test_permits_of_nodes_that_a_policy_does_not_cover_are_not_in_its_way() -> None:
+    pools = {
+        pool: a_policy(
+            pool,
+            nodes={"selector": {"matchLabels": {POOL: pool}}},
+            limits=[{"scope": "Cluster", "maxConcurrent": 1}],
+        )
+        for pool in ("cpu", "gpu")
+    }
+    core = Core(*pools.values())
+    core.fleet(10, {POOL: "gpu"}, "g")
+    core.fleet(10, {POOL: "cpu"}, "c")
+    assert core.ask(an_ask("c0")).allowed
+    assert core.ask(an_ask("g0")).allowed
+    core.nodes(a_node("g0", {POOL: "cpu"}))  # its permit was given as one of the pool gpu
+    assert "policy gpu" in core.judge(an_ask("g1")).message
+
+
 def test_what_no_policy_covers_has_the_built_in_limits() -> None:
     core = Core(a_policy("rollouts", operations=["Rollout"], limits=[CLUSTER_2]))
     core.fleet(100)
@@ -263,32 +280,11 @@ def test_a_pause_stops_what_it_names_until_it_ends(
     assert core.judge(an_ask("a0")).allowed
 
 
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        (
-            {"limits": [{"scope": "Fleet", "group": "prod", "maxConcurrent": "1%"}]},
-            "spec.limits[0]",
-        ),
-        ({"limits": [CLUSTER_2], "windows": [{"from": "09:00", "to": "16:00"}]}, "spec.windows[0]"),
-    ],
-)
-def test_what_is_asked_for_but_not_enforced_yet_refuses_and_names_the_field(
-    spec: dict[str, Any], field: str
-) -> None:
-    core = Core(a_policy(**spec))
+def test_what_is_asked_for_but_not_enforced_yet_refuses_and_names_the_field() -> None:
+    core = Core(a_policy(limits=[{"scope": "Fleet", "group": "prod", "maxConcurrent": "1%"}]))
     core.fleet(10)
     verdict = core.judge(an_ask("n0"))
-    assert verdict.reason is Reason.POLICY_INVALID and field in verdict.message
-
-
-def test_a_window_for_rollouts_does_not_stop_repairs() -> None:
-    window = {"from": "09:00", "to": "16:00", "for": ["Rollout"]}
-    core = Core(a_policy(limits=[CLUSTER_2], windows=[window]))
-    core.fleet(10)
-    assert core.judge(an_ask("n0")).allowed
-    rollout = an_ask("n0", operation=Operation.ROLLOUT)
-    assert core.judge(rollout).reason is Reason.POLICY_INVALID
+    assert verdict.reason is Reason.POLICY_INVALID and "spec.limits[0]" in verdict.message
 
 
 def test_an_evacuation_that_comes_anyway_is_exempt_from_concurrency_and_rate_alone() -> None:

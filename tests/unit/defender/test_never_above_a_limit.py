@@ -239,7 +239,9 @@ class NeverAboveALimit(RuleBasedStateMachine):
             place = fresh.census.place(name)
             assert place is not None
             for group in place.groups:
-                assert self.core.census.tally(group) == fresh.census.tally(group)
+                ours, theirs = self.core.census.tally(group), fresh.census.tally(group)
+                assert (ours.everyone, ours.members) == (theirs.everyone, theirs.members)
+                assert ours.healthy == theirs.healthy
 
     @invariant()
     def one_open_permit_per_node(self) -> None:

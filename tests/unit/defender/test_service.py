@@ -10,7 +10,7 @@ from support.defender_world import POLICIES, Fate, World, a_policy, an_ask
 from defender.client import DefenderUnreachable
 from defender.store import UNCLEAR
 from kubenode.api.v1alpha1 import Disruption, Reason
-from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate, Window
+from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 from kubenode.api.v1alpha1.permit import Operation, PermitState
 from kubenode.runtime.fence import LeaseLost
 
@@ -295,13 +295,10 @@ async def test_released_permits_are_deleted_when_no_limit_looks_back_to_them() -
     assert len(defender.ledger) == 0
 
 
-WINDOW = Window.model_validate({"from": "09:00", "to": "16:00"})
 FLEET = Limit(scope=LimitScope.FLEET, group="prod", max_concurrent=1)
 
 
-@pytest.mark.parametrize(
-    "policy", [a_policy(TWO, windows=[WINDOW]), a_policy(TWO, FLEET)], ids=["windows", "fleet"]
-)
+@pytest.mark.parametrize("policy", [a_policy(TWO, FLEET)], ids=["fleet"])
 async def test_a_limit_that_is_not_enforced_refuses_instead_of_being_left_out(policy: Any) -> None:
     world = World(10, policy)
     defender = await world.start()

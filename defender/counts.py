@@ -1,0 +1,217 @@
+"""How many permits count in each limit, and what its token bucket holds: nothing is counted anew
+when somebody asks.
+
+A permit counts in a limit's scope while its node is in it, and where it was granted: relabelling a
+node frees no slot. One whose scopes are unknown counts in each. Ledger and census tell which
+permits and nodes changed, and these alone are counted again before the next answer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from defender.census import Census
+from defender.coverage import Bound, Coverage, Group, Key, classes_of
+from defender.ledger import Held, Ledger
+from defender.limits.bucket import Bucket, Taken
+from kubenode.api.v1alpha1 import Disruption
+from kubenode.api.v1alpha1.defenderpolicy import Limit, Rate
+
+MOST_UNCOUNTED = 5_000
+"""Changes that wait for somebody to ask."""
+Anywhere = tuple[str, int]
+"""Name of a policy, and which of its limits: for permits that count in each of its scopes."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What one permit adds to the sums, so that it can be taken out again."""
+
+    node: str
+    keys: list[Key] = field(default_factory=list)
+    anywhere: list[Anywhere] = field(default_factory=list)
+    taken: list[tuple[Key, Taken]] = field(default_factory=list)
+    taken_anywhere: list[tuple[Anywhere, Taken]] = field(default_factory=list)
+
+
+class Counts:
+    """The sums of a ledger over the groups of a census."""
+
+    def __init__(self, census: Census, ledger: Ledger) -> None:
+        self._census, self._ledger = census, ledger
+        self._coverage: Coverage = census.coverage
+        self._permits: set[str] = set()
+        self._nodes: set[str] = set()
+        self._entries: dict[str, Entry] = {}
+        self._open: Counter[Key] = Counter()
+        self._open_anywhere: Counter[Anywhere] = Counter()
+        self._buckets: dict[Key, Bucket] = {}
+        self._scopes: dict[Anywhere, set[str]] = {}
+        self._taken_anywhere: dict[Anywhere, set[Taken]] = {}
+        census.on_moved = self._node_moved
+        ledger.on_changed = self._permit_changed
+        self._permits.update(held.name for held in ledger)
+
+    # -- keeping up ---------------------------------------------------------------------------
+
+    def _node_moved(self, name: str) -> None:
+        self._nodes.add(name)
+        if len(self._nodes) > MOST_UNCOUNTED:
+            self._sync()
+
+    def _permit_changed(self, name: str) -> None:
+        self._permits.add(name)
+        if len(self._permits) > MOST_UNCOUNTED:
+            self._sync()
+
+    def _sync(self) -> None:
+        """Count what changed."""
+        if self._coverage is not self._census.coverage:
+            self._begin_anew()
+        for node in self._nodes:
+            self._permits.update(held.name for held in self._ledger.on_node(node))
+        names = list(self._permits)
+        self._permits.clear()
+        self._nodes.clear()
+        nodes = set[str]()
+        for name in names:
+            if (entry := self._entries.pop(name, None)) is not None:
+                nodes.add(entry.node)
+                self._leave(entry)
+            if (held := self._ledger.get(name)) is not None:
+                nodes.add(held.node)
+                self._enter(held)
+        for node in nodes:
+            self._census.take(node, bool(self._ledger.open_on(node)))
+
+    def _begin_anew(self) -> None:
+        self._coverage = self._census.coverage
+        self._entries.clear()
+        self._open.clear()
+        self._open_anywhere.clear()
+        self._buckets.clear()
+        self._scopes.clear()
+        self._taken_anywhere.clear()
+        self._permits.update(held.name for held in self._ledger)
+
+    def _enter(self, held: Held) -> None:
+        entry = self._entries[held.name] = Entry(held.node)
+        for bound in self._bounds_of(held):
+            if held.open and held.counts_as(bound.classes):
+                entry.keys.append(bound.key)
+                self._open[bound.key] += 1
+            if bound.limit.rate is not None:
+                for taken in _taken(held, bound.classes):
+                    entry.taken.append((bound.key, taken))
+                    self._kept_bucket(bound.key, bound.limit.rate).add(taken)
+        if held.scopes is None:
+            self._enter_anywhere(held, entry)
+
+    def _enter_anywhere(self, held: Held, entry: Entry) -> None:
+        for each, limit in self._limits_for(held):
+            classes = classes_of(limit)
+            if held.open and held.counts_as(classes):
+                entry.anywhere.append(each)
+                self._open_anywhere[each] += 1
+            if limit.rate is None:
+                continue
+            for taken in _taken(held, classes):
+                entry.taken_anywhere.append((each, taken))
+                self._taken_anywhere.setdefault(each, set()).add(taken)
+                for scope in self._scopes.get(each, ()):
+                    self._buckets[*each, scope].add(taken)
+
+    def _leave(self, entry: Entry) -> None:
+        self._open.subtract(entry.keys)
+        self._open_anywhere.subtract(entry.anywhere)
+        for key in entry.keys:
+            if not self._open[key]:
+                del self._open[key]
+        for each, taken in entry.taken_anywhere:
+            self._taken_anywhere[each].discard(taken)
+            for scope in list(self._scopes.get(each, ())):
+                self._remove((*each, scope), taken)
+        for key, taken in entry.taken:
+            self._remove(key, taken)
+
+    def _bounds_of(self, held: Held) -> Iterator[Bound]:
+        """The limits that count the permit, in the scopes in which they do."""
+        if held.scopes is None:
+            return
+        place = self._census.place(held.node)
+        found: dict[Key, Bound] = {}
+        for ruling in (*place.rulings, place.fallback) if place is not None else ():
+            if ruling.policy.rules(held.operation):
+                found.update((bound.key, bound) for bound in ruling.bounds)
+        for name in held.scopes:
+            for policy, bound in self._coverage.recorded_as(name):
+                if policy.rules(held.operation):
+                    found[bound.key] = bound
+        yield from found.values()
+
+    def _limits_for(self, held: Held) -> Iterator[tuple[Anywhere, Limit]]:
+        for policy in self._coverage.everyone:
+            if policy.spec is not None and policy.rules(held.operation):
+                for index, limit in enumerate(policy.spec.limits):
+                    yield (policy.name, index), limit
+
+    def _kept_bucket(self, key: Key, rate: Rate) -> Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = self._new_bucket(key, rate)
+            self._scopes.setdefault(key[:2], set()).add(key[2])
+        return bucket
+
+    def _new_bucket(self, key: Key, rate: Rate) -> Bucket:
+        bucket = Bucket(rate)
+        for taken in self._taken_anywhere.get(key[:2], ()):
+            bucket.add(taken)
+        return bucket
+
+    def _remove(self, key: Key, taken: Taken) -> None:
+        self._buckets[key].remove(taken)
+        if not len(self._buckets[key]):
+            del self._buckets[key]
+            self._scopes[key[:2]].discard(key[2])
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """To be called before reading, once for any number of questions in one breath."""
+        if self._permits or self._nodes or self._coverage is not self._census.coverage:
+            self._sync()
+
+    def used(self, bound: Bound, mine: Held | None = None) -> int:
+        """Open permits that count in the limit, `mine` not."""
+        policy, index, _ = bound.key
+        used = self._open[bound.key] + self._open_anywhere[policy, index]
+        if used and mine is not None and (entry := self._entries.get(mine.name)) is not None:
+            used -= bound.key in entry.keys or (policy, index) in entry.anywhere
+        return used
+
+    def bucket(self, bound: Bound, rate: Rate) -> Bucket:
+        """Of a limit with this rate; to be read only."""
+        return self._buckets.get(bound.key) or self._new_bucket(bound.key, rate)
+
+    def tokens(self, bound: Bound, rate: Rate, now: datetime, mine: Held | None = None) -> float:
+        """Tokens that are left, as if the grants of `mine` that may not stand had not been."""
+        without = frozenset[Taken]()
+        if mine is not None and (doubtful := len(mine.grants) if mine.late else mine.unsure):
+            without = frozenset(_taken(mine, bound.classes, last=doubtful))
+        return self.bucket(bound, rate).tokens(now, without)
+
+    def free(self, group: Group) -> int:
+        """Healthy nodes of a group without an open permit."""
+        self.catch_up()
+        return self._census.tally(group).free
+
+
+def _taken(held: Held, classes: frozenset[Disruption], last: int | None = None) -> list[Taken]:
+    """What the grants of a permit, or the last of them, took from a bucket for `classes`."""
+    first = 0 if last is None else len(held.grants) - last
+    return [
+        (at, held.name, place)
+        for place, (class_, at) in enumerate(held.grants)
+        if place >= first and class_ in classes
+    ]

@@ -1,0 +1,29 @@
+"""ForeignOwner: somebody else is about to take the node down, or at work on it."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from defender.census import Member
+from defender.limits.case import Refusal, look_again_at
+from kubenode.api.foreign import SHUTDOWN
+from kubenode.api.v1alpha1 import Ask, Operation, Reason
+
+if TYPE_CHECKING:
+    from defender.control import RiskControl
+
+OTHERS_OWN = (Operation.DELETE, Operation.SCALE_IN)
+"""Acts that whoever set the mark asks for: the mark must not stand in its own way."""
+
+
+def foreign(ask: Ask, member: Member, control: "RiskControl", now: datetime) -> Refusal | None:
+    """Two owners who work on one node undo each other's work."""
+    if not member.foreign or ask.operation in OTHERS_OWN:
+        return None
+    if member.foreign == SHUTDOWN and control.ledger.open_of(ask.holder, ask.node):
+        return None  # it is off because this holder switched it off
+    return Refusal(
+        Reason.FOREIGN_OWNER,
+        f"node {ask.node}: another owner is at work on it: {member.foreign}",
+        look_again_at(now, control.look_again, ask.node),
+        f"node={ask.node}",
+    )

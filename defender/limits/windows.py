@@ -1,0 +1,65 @@
+"""windows: when acts may start.
+
+What was granted goes on after the window closed; a stronger class for it is a new start, and waits
+for the next window like any other.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from defender.coverage import CLUSTER
+from defender.limits.case import Case, Refusal, spread
+from defender.limits.stops import SELDOM
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Operation, Reason
+from kubenode.api.v1alpha1.defenderpolicy import Window
+from kubenode.api.v1alpha1.window import TimeWindow, Weekday
+from rules.leaves.window import inside
+
+MINUTE = timedelta(minutes=1)
+AFTER_OPENING = timedelta(seconds=15)
+"""In which those who waited come, one after another."""
+Fields = tuple[tuple[Weekday, ...], str, str, str]
+
+
+def window_closed(case: Case) -> Refusal | None:
+    """Several windows for an operation are one: their union."""
+    if not case.spec.windows:
+        return None
+    windows = windows_for(case.spec.windows, case.ask.operation)
+    if not windows:
+        return None
+    minute = case.now.replace(second=0, microsecond=0)
+    is_open, change = state_in(tuple(map(_fields, windows)), minute)
+    if is_open:
+        return None
+    # Times change with every week; the sentence must not, or each would be a write.
+    message = f"{case.where(CLUSTER)}: no window for {case.ask.operation} is open"
+    later = case.now + SELDOM
+    if change is not None:
+        message += f" before {format_time(change)}"
+        later = change + AFTER_OPENING * spread(case.ask.node)
+    return Refusal(Reason.WINDOW_CLOSED, message, later, CLUSTER)
+
+
+def windows_for(windows: Sequence[Window], operation: Operation) -> list[Window]:
+    return [window for window in windows if window.for_ is None or operation in window.for_]
+
+
+def _fields(window: TimeWindow) -> Fields:
+    return tuple(window.days), window.from_, window.to, window.time_zone
+
+
+@lru_cache(maxsize=1024)
+def state_in(windows: tuple[Fields, ...], minute: datetime) -> tuple[bool, datetime | None]:
+    """Whether one of them is open in the minute that begins at `minute`, and the next instant at
+    which that may change; None: never. Windows open and close on whole minutes.
+    """
+    states = [
+        inside(TimeWindow(days=list(days), from_=begin, to=end, time_zone=zone), minute)
+        for days, begin, end, zone in windows
+    ]
+    is_open = any(open_ for open_, _ in states)
+    changes = [at for open_, at in states if at is not None and open_ is is_open]
+    return is_open, min(changes, default=None)
