@@ -33,6 +33,7 @@ from defender.metrics import Metrics
 from defender.policies import Policy, read_policy
 from defender.reporter import Reporter
 from defender.requests import Requests
+from defender.revoking import Revoking
 from defender.store import LIFE, PERMITS, PermitStore
 from defender.ticking import Ticking
 from defender.turns import Turns
@@ -145,6 +146,9 @@ class Defender:
             self.metrics,
             self.control.remembered,
         )
+        self.revoking = Revoking(
+            kube, clock, self.store, self.charge, self._turns, self.control
+        )
         self.asking = Asking(
             self.control,
             self.store,
@@ -175,7 +179,7 @@ class Defender:
     @property
     def parts(self) -> list[Part]:
         """What keeps the record, for the holder of the lease."""
-        return [self, self.waker]
+        return [self, self.waker, self.revoking]
 
     async def run(self) -> None:
         """Load the record, then keep it, until cancelled."""

@@ -4,6 +4,7 @@ from typing import Protocol, assert_never
 
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from remedy.job.model import Act, Heard, Job, Seen
 from remedy.job.moves import needed
 
@@ -78,6 +79,11 @@ def _heard(what: Act, said: Verdict | str) -> Heard:
     return Heard(what, error=said) if isinstance(said, str) else Heard(what, verdict=said)
 
 
+def known(fact: TriggerFact) -> bool:
+    """What a probe did not answer is no evidence of its source."""
+    return fact.value is not None
+
+
 def ask_for(job: Job) -> Ask:
     """The same for the same job and rung, so that asking again gives the same permit."""
     return Ask(
@@ -87,7 +93,7 @@ def ask_for(job: Job) -> Ask:
         holder=Holder(kind="RemedyOperationJob", name=job.name, uid=job.uid),
         severity=job.spec.severity,
         fault_class=job.spec.fault_class,
-        evidence=sorted({fact.source for fact in job.spec.trigger.facts if fact.source})[:64],
+        evidence=sorted({f.source for f in job.spec.trigger.facts if f.source and known(f)})[:64],
         deadline=job.spec.deadline,
         dry_run=job.spec.mode is not Mode.ENFORCE and job.spec.mode is not Mode.APPROVE,
     )

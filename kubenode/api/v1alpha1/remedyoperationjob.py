@@ -265,6 +265,16 @@ class RemedyOperationJob(Resource):
     spec: RemedyOperationJobSpec
     status: RemedyOperationJobStatus = Field(default_factory=RemedyOperationJobStatus)
 
+    @property
+    def began_irreversible(self) -> bool:
+        """Whether a step was begun, in any rung, that cannot be undone."""
+        return any(self._irreversible(record) for record in self.status.steps if record.attempts)
+
+    def _irreversible(self, record: StepStatus) -> bool:
+        rungs = self.spec.ladder
+        steps = rungs[record.rung].steps if record.rung < len(rungs) else []
+        return record.index >= len(steps) or steps[record.index].irreversible
+
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         kind="RemedyOperationJob",
         plural="remedyoperationjobs",

@@ -1,0 +1,146 @@
+"""Takes permits back: a person paused with `now`, or a breaker opened after the permit was granted.
+
+Only from jobs that have begun nothing irreversible: whoever has goes on, for a half-done repair is
+worse than a done one. A revoked permit counts until its holder gives it back; the holder begins
+nothing more, keeps its cordon, and asks anew.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from defender.breaker.control_path import SCOPE as CONTROL_PATH
+from defender.charge.charge import Charge
+from defender.control import RiskControl
+from defender.coverage import in_scope
+from defender.keeper import turn_of
+from defender.ledger import JOB, Held
+from defender.pauses import scope_of
+from defender.policies import Policy, covering
+from defender.store import PermitStore
+from defender.turns import Turns
+from kubenode.api.v1alpha1 import Operation, Reason, RemedyOperationJob
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState, Pause
+from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError, NotFound
+
+log = logging.getLogger(__name__)
+
+SECONDS = 1.0
+CAUSES = {Reason.PAUSED: "pause", Reason.BREAKER_OPEN: "breaker"}
+Stop = tuple[Reason, str]
+"""Why a permit is taken back, and the same as a sentence."""
+
+
+def stopped(held: Held, control: RiskControl, now: datetime) -> Stop | None:
+    """Why this permit is to be taken back, None if nothing asks for it. Pure."""
+    member = control.census.member(held.node)
+    if member is None:
+        return None
+    for policy in covering(control.policies, member.labels, held.operation, control.fallback):
+        for pause in policy.spec.pauses if policy.spec is not None else ():
+            if _holds(pause, now) and scope_of(pause).has(held.node, member.labels):
+                return Reason.PAUSED, f"{scope_of(pause)} is paused, and what ran is stopped"
+        if why := _opened(held, policy, control):
+            return Reason.BREAKER_OPEN, why
+    return None
+
+
+def _holds(pause: Pause, now: datetime) -> bool:
+    return pause.now and (pause.until is None or pause.until > now)
+
+
+def _opened(held: Held, policy: Policy, control: RiskControl) -> str:
+    """What was granted after a breaker opened was granted in spite of it."""
+    member = control.census.member(held.node)
+    if member is None or held.operation is Operation.EVACUATE:
+        return ""
+    for status in control.breakers.status(policy.name):
+        inside = status.scope == CONTROL_PATH or in_scope(status.scope, member.labels)
+        if status.state is BreakerState.OPEN and inside and held.grants[-1][1] < status.since:
+            return f"{status.scope}: {status.why}"
+    return ""
+
+
+class Revoking:
+    """A Part, for the holder of the lease. `count` is told the cause of each: pause or breaker."""
+
+    name = "revoking"
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        store: PermitStore,
+        charge: Charge,
+        turns: Turns,
+        control: RiskControl,
+        count: Callable[[str], None] = lambda cause: None,
+    ) -> None:
+        self._kube, self._clock, self._store = kube, clock, store
+        self._charge, self._turns, self._control, self._count = charge, turns, control, count
+        self._past: set[str] = set()
+        """Permits of jobs that have begun something irreversible: that never changes."""
+
+    async def run(self) -> None:
+        while True:
+            await self.round()
+            await self._clock.sleep(SECONDS)
+
+    async def round(self) -> None:
+        """Once over all permits. What fails is tried again in the next round."""
+        if self._charge.why_not():
+            return
+        open_ = self._store.ledger.open()
+        self._past &= {held.name for held in open_}
+        for held in open_:
+            if self._stop(held) is None:
+                continue
+            async with self._turns.of(turn_of(held)):
+                stop = self._stop(held)
+                if stop is not None and self._store.ledger.get(held.name) is held:
+                    await self._take_back(held, stop)
+
+    def _stop(self, held: Held) -> Stop | None:
+        plain = held.open and not (held.unsure or held.late or held.releasing)
+        if not plain or held.state is PermitState.REVOKED or held.name in self._past:
+            return None
+        if held.holder.kind != JOB:
+            return None
+        return stopped(held, self._control, self._clock.now())
+
+    async def _take_back(self, held: Held, stop: Stop) -> None:
+        reason, message = stop
+        try:
+            if await self._is_past(held):
+                self._past.add(held.name)
+                return
+            if why := self._charge.why_not():
+                log.info("permit not revoked", extra={"permit": held.name, "why": why})
+                return
+            await self._store.revoke(held, reason, message)
+            await self._charge.tell(held)
+        except (KubeError, ValidationError) as error:
+            extra = {"permit": held.name, "why": str(error)}
+            log.info("permit could not be revoked, trying again", extra=extra)
+            return
+        self._count(CAUSES[reason])
+        log.warning(
+            "permit revoked", extra={"permit": held.name, "node": held.node, "why": message}
+        )
+
+    async def _is_past(self, held: Held) -> bool:
+        """Read live: an informer may lag behind the job's last write. One that is gone is left to
+        housekeeping.
+        """
+        path = paths.custom(RemedyOperationJob.resource.plural, held.holder.name)
+        try:
+            job = await self._kube.get(path, RemedyOperationJob.from_server)
+        except NotFound:
+            return True
+        return job.metadata.uid != held.holder.uid or job.began_irreversible
