@@ -19,6 +19,8 @@ from defender.ledger import Held
 from defender.metrics import Metrics
 from defender.store import NotWritten, PermitStore
 from defender.turns import Turns
+from defender.webhook.acts import USER
+from defender.webhook.lifetimes import over
 from kubenode.api.v1alpha1 import KINDS, RemedyOperationJob
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.runtime.clock import Clock
@@ -100,6 +102,8 @@ class Keeper:
     def _due(self, held: Held) -> bool:
         """Whether it is time to look at the holder."""
         now = self._clock.now()
+        if held.holder.kind == USER:  # nobody renews it, nobody can be looked at
+            return self._nodes.fresh() and bool(over(held, self._nodes.get(held.node), now))
         if held.looked_at is not None and now < held.looked_at + LOOK_AGAIN:
             return False
         if held.expires_at <= now:
@@ -137,10 +141,13 @@ class Keeper:
             await self._store.release(held)
             self._metrics.freed.labels(why).inc()
             log.info("permit freed", extra={"permit": held.name, "node": held.node, "why": why})
-        elif held.expires_at <= self._clock.now() and held.state is PermitState.GRANTED:
+        elif held.holder.kind != USER and self._overdue(held):
             await self._store.overdue(held)
             extra = {"permit": held.name, "node": held.node, "holder": held.holder.name}
             log.warning("permit is overdue: its holder lives and does not renew it", extra=extra)
+
+    def _overdue(self, held: Held) -> bool:
+        return held.state is PermitState.GRANTED and held.expires_at <= self._clock.now()
 
     async def _free(self, held: Held) -> str:
         """Why the slot may be freed, "" if it may not. Raises KubeError: then nobody knows."""
@@ -148,6 +155,9 @@ class Keeper:
             await self._kube.get(paths.node(held.node), _holder)
         except NotFound:
             return "node"
+        if held.holder.kind == USER:
+            node, now = self._nodes.get(held.node), self._clock.now()
+            return "outside" if self._nodes.fresh() and over(held, node, now) else ""
         plural = PLURALS.get(held.holder.kind)
         if plural is None:
             return ""  # a kind we cannot look at is taken to live

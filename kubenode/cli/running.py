@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field
 
 from defender.auth.gate import Gate, GateSettings
+from defender.charge.charge import MakeCharge
 from defender.client import HttpPermits, Permits
 from defender.http.app import create_app
 from defender.http.shown import ShownService
@@ -25,6 +26,7 @@ from kubenode.api.share import PATTERN as SHARE
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
+from kubenode.cli.sharing import sharing
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.queue import WorkQueue
@@ -104,6 +106,18 @@ class DefenderFlags(Central):
     listen_port: int = Field(8082, ge=0, le=65535, description="0 takes a free port")
     token_file: str | None = Field(None, description="bearer token that callers must show")
     health_port: int = Field(8083, ge=0, le=65535, description="0 takes a free port")
+    redis_url: str | None = Field(
+        None, description="Redis that replicas and clusters share; redis+sentinel:// for Sentinel"
+    )
+    redis_password_file: str | None = Field(None, description="password of Redis")
+    redis_ca_file: str | None = Field(None, description="authorities for rediss://")
+    cluster: str | None = Field(
+        None,
+        min_length=1,
+        max_length=63,
+        pattern="^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
+        description="name of this cluster in Redis; default: the uid of namespace kube-system",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +131,7 @@ class Ground:
     clock: SystemClock
     metrics: Metrics
     health: HealthServer
+    lease_kube: Kube
 
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
         """`parts` under the lease, `ground` always, until a signal."""
@@ -189,7 +204,7 @@ async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
             metrics.lease(program, election)
         health = HealthServer(settings.health_address, settings.health_port, registry)
         fence: Fence = AlwaysLeader() if election is None else election
-        yield Ground(settings, kube, fence, election, clock, metrics, health)
+        yield Ground(settings, kube, fence, election, clock, metrics, health, lease_kube)
     finally:
         await kube.close()
         await lease_kube.close()
@@ -219,8 +234,11 @@ async def _remedy(settings: RemedyFlags) -> None:
 
 
 async def _defender(settings: DefenderFlags) -> None:
-    async with standing(settings, "defender") as ground:
-        service = _service(ground)
+    async with (
+        standing(settings, "defender") as ground,
+        sharing(settings, ground.kube, ground.lease_kube, ground.clock) as charge,
+    ):
+        service = _service(ground, charge)
         token_file = Path(settings.token_file) if settings.token_file else None
         gate = Gate(None, ground.clock, GateSettings(token_file, anyone=token_file is None))
         server = DefenderServer(
@@ -239,9 +257,14 @@ async def _everything(settings: WebhookFlags) -> None:
         await _operate(ground, service, settings.webhook, service.parts, service.ground)
 
 
-def _service(ground: Ground) -> Defender:
+def _service(ground: Ground, charge: MakeCharge | None = None) -> Defender:
     service = Defender(
-        ground.kube, ground.fence, ground.clock, ground.metrics.registry, runtime=ground.metrics
+        ground.kube,
+        ground.fence,
+        ground.clock,
+        ground.metrics.registry,
+        runtime=ground.metrics,
+        charge=charge,
     )
     ground.health.add_check("defender", service.ready)
     return service

@@ -15,6 +15,7 @@ from support.clock import FakeClock
 from support.remedy_hand import NOWHERE, HandFed
 from support.remedy_world import merged
 
+from defender.charge.charge import MakeCharge
 from defender.service import Defender, DefenderSettings
 from kubenode.api.meta import NodeSelection, ObjectMeta
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Permit
@@ -34,6 +35,7 @@ from kubenode.runtime.kube.errors import (
 
 T = TypeVar("T")
 Object = dict[str, Any]
+Listener = Callable[[str, Object | None], None]
 PERMITS = paths.custom("permits")
 POLICIES = paths.custom("defenderpolicies")
 JOBS = paths.custom("remedyoperationjobs")
@@ -60,7 +62,7 @@ class MemoryApi(Kube):
         self.down = False
         self.writes = 0
         self.version = 0
-        self.listeners: dict[str, Callable[[str, Object | None], None]] = {}
+        self.listeners: dict[str, list[Listener]] = {}
         self._late: list[Callable[[], object]] = []
 
     async def call(
@@ -122,6 +124,8 @@ class MemoryApi(Kube):
             at = self.clock.now().replace(microsecond=0).isoformat()
             new["metadata"] = body["metadata"] | meta | {"creationTimestamp": at}
             return self.put(path, new)
+        if method == "PUT":
+            return self._replace(path, body)
         part = "status" if path.endswith("/status") else "spec"
         collection, name = path.removesuffix("/status").rsplit("/", 1)
         old = self._get(f"{collection}/{name}")
@@ -131,6 +135,12 @@ class MemoryApi(Kube):
         if version not in (None, old["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict")
         return self.put(collection, merged(old, {part: body.get(part, {})}))
+
+    def _replace(self, path: str, body: Any) -> Object:
+        old = self._get(path)
+        if body["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict")
+        return self.put(path.rsplit("/", 1)[0], body)
 
     def put(self, collection: str, obj: Object) -> Object:
         """Also what a person or another program writes."""
@@ -147,8 +157,7 @@ class MemoryApi(Kube):
         return obj
 
     def _tell(self, collection: str, name: str, obj: Object | None) -> None:
-        listener = self.listeners.get(collection)
-        if listener is not None:
+        for listener in self.listeners.get(collection, ()):
             listener(name, obj)
 
     # -- what the record says -----------------------------------------------------------------
@@ -188,13 +197,16 @@ class World:
     def __init__(self, nodes: int = 10, *policies: DefenderPolicy) -> None:
         self.clock = FakeClock()
         self.api = MemoryApi(self.clock)
+        self._listening: dict[int, tuple[str, Listener]] = {}
         for each in policies or (a_policy(),):
             self.api.put(POLICIES, each.to_dict())
         for i in range(nodes):
             self.node(f"n{i}")
         self.defender = self._new()
 
-    def _new(self, fence: Fence | None = None, behind: bool = False) -> Defender:
+    def _new(
+        self, fence: Fence | None = None, behind: bool = False, charge: MakeCharge | None = None
+    ) -> Defender:
         defender = Defender(
             self.api,
             fence or AlwaysLeader(),
@@ -202,6 +214,7 @@ class World:
             CollectorRegistry(),
             DefenderSettings(),
             informer=HandFed,
+            charge=charge,
         )
         for informer in (defender.nodes, defender.permits, defender.policies, defender.jobs):
             self._feed(informer, behind and informer is defender.permits)
@@ -217,9 +230,18 @@ class World:
                 informer.remove(name)
             else:
                 informer.put(obj)
+            informer.resource_version = str(self.api.version)
 
-        self.api.listeners[informer.path] = listener
+        self._listening[id(informer)] = (informer.path, listener)
+        self.api.listeners.setdefault(informer.path, []).append(listener)
+        if not behind:
+            informer.resource_version = str(self.api.version)
         informer.current()
+
+    def deafen(self, informer: Any) -> None:
+        """It hears nothing from here on."""
+        path, listener = self._listening.pop(id(informer))
+        self.api.listeners[path].remove(listener)
 
     async def start(self) -> Defender:
         await self.defender.load()
@@ -228,6 +250,7 @@ class World:
     async def restart(self, fence: Fence | None = None, behind: bool = False) -> Defender:
         """The process is gone with all that it knew; another one begins. Its watch of permits may
         be `behind` what the one before wrote last."""
+        self.api.listeners.clear()
         self.defender = self._new(fence, behind)
         return await self.start()
 
