@@ -27,13 +27,17 @@ class View:
     fault: Fault | None = None
     climbs: tuple[Climb, ...] = ()
     causes: tuple[tuple[str, str], ...] = ()
+    unhealthy: bool = field(init=False)
+    failed: datetime | None = field(init=False)
+    """When its fault began, if shares are taken of it."""
 
-    @property
-    def unhealthy(self) -> bool:
-        return self.counted and self.fault is not None and self.fault.open
+    def __post_init__(self) -> None:
+        fault = self.fault if self.counted else None
+        object.__setattr__(self, "unhealthy", fault is not None and fault.open)
+        object.__setattr__(self, "failed", fault.since if fault is not None else None)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
     """everyone     nodes that shares are not taken of, too
     unhealthy    nodes with a fault now
@@ -56,31 +60,32 @@ class Group:
     def add(self, name: str, view: View, fresh: bool = True) -> None:
         """fresh: the fault may be new here."""
         self.everyone += 1
+        self.members += view.counted
         if self.nodes is not None:
             self.nodes.add(name)
+        if fresh and view.failed is not None:
+            insort(self.starts, view.failed)
+        if view.unhealthy:
+            self._explain(view, +1)
         for climb in view.climbs:
             self.climbs.setdefault((climb.rule, climb.rung), {})[climb.job] = climb.at
-        self._count(view, +1)
-        if fresh and view.counted and view.fault is not None:
-            insort(self.starts, view.fault.since)
 
     def remove(self, name: str, view: View, fresh: bool = True) -> None:
         self.everyone -= 1
+        self.members -= view.counted
         if self.nodes is not None:
             self.nodes.discard(name)
+        if fresh and view.failed is not None:
+            del self.starts[bisect_left(self.starts, view.failed)]
+        if view.unhealthy:
+            self._explain(view, -1)
         for climb in view.climbs:
             jobs = self.climbs[climb.rule, climb.rung]
             jobs.pop(climb.job, None)
             if not jobs:
                 del self.climbs[climb.rule, climb.rung]
-        self._count(view, -1)
-        if fresh and view.counted and view.fault is not None:
-            del self.starts[bisect_left(self.starts, view.fault.since)]
 
-    def _count(self, view: View, sign: int) -> None:
-        self.members += sign * view.counted
-        if not view.unhealthy:
-            return
+    def _explain(self, view: View, sign: int) -> None:
         assert view.fault is not None
         self.unhealthy += sign
         self.unexplained += sign * (not view.fault.classes)

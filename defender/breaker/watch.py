@@ -5,7 +5,7 @@ of an open scope are dark: they leave every wider one, so that two zones go on w
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -37,8 +37,14 @@ class Counted(NamedTuple):
 
 
 class Placed(NamedTuple):
+    """scopes  of the node, from wide to narrow, also those that do not count it
+    alike   groups that count it whatever is dark
+    """
+
     view: View
+    scopes: tuple[str, ...]
     counted: tuple[Counted, ...]
+    alike: tuple[Group, ...]
 
 
 class Watch:
@@ -64,18 +70,45 @@ class Watch:
     def put(self, name: str, view: View | None) -> None:
         before = self._placed.pop(name, None)
         if before is not None:
-            for each in before.counted:
-                each.group.remove(name, before.view, each.fresh)
-        scopes = list(self.scopes(before.view.labels)) if before is not None else []
-        if view is not None and self.policy.covers(view.labels):
-            now = list(self.scopes(view.labels))
-            alike = (self.whole, *self._causing(view))
-            counted = (*self._counting(now, view), *(Counted(group, True) for group in alike))
-            for each in counted:
-                each.group.add(name, view, each.fresh)
-            self._placed[name] = Placed(view, counted)
-            scopes += now
+            self._take_away(name, before)
+        if view is None:
+            return
+        if before is not None and (before.view.labels, before.view.causes) == (
+            view.labels,
+            view.causes,
+        ):
+            scopes, alike = before.scopes, before.alike
+        elif self.policy.covers(view.labels):
+            scopes, alike = tuple(self.scopes(view.labels)), (self.whole, *self._causing(view))
+        else:
+            return
+        counted = tuple(self._counting(scopes, view))
+        for group, fresh in counted:
+            group.add(name, view, fresh)
+        for group in alike:
+            group.add(name, view)
+        self._placed[name] = Placed(view, scopes, counted, alike)
         self._changed.update(scopes)
+
+    def _take_away(self, name: str, placed: Placed) -> None:
+        for group, fresh in placed.counted:
+            group.remove(name, placed.view, fresh)
+        for group in placed.alike:
+            group.remove(name, placed.view)
+        self._changed.update(placed.scopes)
+
+    def _count_anew(self, name: str) -> None:
+        """After a scope of the node got dark, or is so no more."""
+        placed = self._placed[name]
+        counted = tuple(self._counting(placed.scopes, placed.view))
+        for each in placed.counted:
+            if each not in counted:
+                each.group.remove(name, placed.view, each.fresh)
+        for each in counted:
+            if each not in placed.counted:
+                each.group.add(name, placed.view, each.fresh)
+        self._placed[name] = placed._replace(counted=counted)
+        self._changed.update(placed.scopes)
 
     def scopes(self, labels: Mapping[str, str]) -> Iterator[str]:
         """The scopes of a node, from wide to narrow."""
@@ -85,17 +118,20 @@ class Watch:
             elif label in labels:
                 yield f"{label}={labels[label]}"
 
-    def _counting(self, scopes: list[str], view: View) -> Iterator[Counted]:
+    def _counting(self, scopes: Sequence[str], view: View) -> Iterator[Counted]:
         """Those groups of a node that count it: none that is wider than a dark one.
 
         A fault from before a breaker half opened is not new in wider scopes either, for it came
         while the node was dark to them.
         """
+        if not self.states:
+            yield from [Counted(self._group(scope), True) for scope in scopes]
+            return
         dark = [index for index, scope in enumerate(scopes) if self._dark(scope)]
         for index in range(max(dark, default=0), len(scopes)):
             narrower = (self.state(scope).counts_from for scope in scopes[index + 1 :])
             past = max((at for at in narrower if at is not None), default=None)
-            fresh = past is None or view.fault is None or view.fault.since > past
+            fresh = past is None or view.failed is None or view.failed > past
             yield Counted(self._group(scopes[index]), fresh)
 
     def _group(self, scope: str) -> Group:
@@ -151,6 +187,8 @@ class Watch:
         """
         busy = {s for s, state in self.states.items() if state.state is not BreakerState.CLOSED}
         due = self._changed | busy if all_ else self._changed
+        if all_:
+            self._forget(now)
         self._changed = set()
         moved = False
         for label in reversed(self.labels):
@@ -169,11 +207,18 @@ class Watch:
         self.states[scope] = after
         if self._dark(scope) is not was_dark:
             for name in list(self.group(scope).nodes or ()):
-                self.put(name, self._placed[name].view)
+                self._count_anew(name)
         if before.state is after.state:
             return False
         self.changes.append(told(scope, after))
         return True
+
+    def _forget(self, now: datetime) -> None:
+        """Closed breakers have nothing to count anew any more when their windows are past."""
+        longest = max(self.pace.new, self.spec.breaker.trip.escalations.per)
+        for scope, state in list(self.states.items()):
+            if state.state is BreakerState.CLOSED and state.back_to(now - longest) <= now - longest:
+                del self.states[scope]
 
     def _tidy(self, scope: str) -> None:
         group = self._groups.get(scope)

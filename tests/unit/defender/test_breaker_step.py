@@ -1,6 +1,5 @@
 """One breaker's table: every state against everything that can be seen, and what always holds."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
 
@@ -12,7 +11,6 @@ from support.clock import T0
 from defender.breaker.step import (
     CLOSED,
     PACE,
-    Pace,
     Seen,
     State,
     quota,
@@ -26,8 +24,16 @@ DEFAULT = Breaker()
 MINUTE = timedelta(minutes=1)
 
 
-def seen(now: datetime = T0, members: int = 100, unhealthy: int = 0, **other: int) -> Seen:
-    return Seen(now, members, unhealthy, **other)  # type: ignore[arg-type]
+def seen(
+    now: datetime = T0,
+    *,
+    members: int = 100,
+    unhealthy: int = 0,
+    new: int = 0,
+    climbed: int = 0,
+    limit: int = 1,
+) -> Seen:
+    return Seen(now, members, unhealthy, new, climbed, "kubelet-down", 2, limit)
 
 
 # -- what is too much -----------------------------------------------------------------------------
@@ -54,8 +60,7 @@ def test_the_share_of_unhealthy_nodes_that_opens(members: int, unhealthy: int, o
 def test_each_trip_condition_by_itself_with_its_numbers_in_words() -> None:
     assert "30 of 100 nodes are unhealthy, 30% opens" in trouble(seen(unhealthy=30), Trip())
     assert "10 of 100 nodes failed within 10m, 10% opens" in trouble(seen(new=10), Trip())
-    climbed = replace(seen(climbed=3), rule="kubelet-down", rung=2)
-    assert trouble(climbed, Trip()) == (
+    assert trouble(seen(climbed=3), Trip()) == (
         "3 jobs of kubelet-down climbed to rung 2 within 1h, 3 open the breaker"
     )
     assert trouble(seen(unhealthy=29, new=9, climbed=2), Trip()) == ""
@@ -74,7 +79,8 @@ def test_a_count_may_stand_for_a_share_and_no_count_below_min_nodes_opens() -> N
 AGES = (timedelta(0), 4 * MINUTE, 10 * MINUTE, 60 * MINUTE, -5 * MINUTE)
 CALMS = (None, timedelta(0), 5 * MINUTE, -MINUTE)
 UNHEALTHY = (0, 14, 15, 29, 30, 100)
-RATES = ({}, {"new": 10}, {"climbed": 3})
+RATES = ((0, 0), (10, 0), (0, 3))
+"""New faults, and escalations."""
 LIMITS = (0, 1, 2, 64, 100)
 STATES = list(BreakerState)
 
@@ -84,7 +90,8 @@ def test_every_state_against_everything_that_can_be_seen(state: BreakerState) ->
     for age, calm, unhealthy, rates, limit in product(AGES, CALMS, UNHEALTHY, RATES, LIMITS):
         since = T0 - age
         before = State(state, since, "because", None if calm is None else T0 - calm, since)
-        what = seen(unhealthy=unhealthy, limit=limit, **rates)
+        new, climbed = rates
+        what = seen(unhealthy=unhealthy, new=new, climbed=climbed, limit=limit)
         assert step(before, what, DEFAULT).state is expected(before, what), (before, what)
 
 
@@ -149,9 +156,7 @@ def test_a_clock_set_back_neither_shortens_nor_extends_more_than_once() -> None:
 
 def test_times_that_no_policy_sets_go_with_the_pace() -> None:
     fast = PACE.faster(10)
-    assert fast == Pace(
-        *(each / 10 for each in (5 * MINUTE, 10 * MINUTE, MINUTE, 2 * MINUTE)), PACE.look / 10
-    )
+    assert (fast.calm, fast.new, fast.look) == (MINUTE / 2, MINUTE, PACE.look / 10)
     breaker = Breaker(open=MINUTE)
     state = step(CLOSED, seen(unhealthy=40), breaker, fast)
     state = step(state, seen(T0 + timedelta(seconds=30)), breaker, fast)
