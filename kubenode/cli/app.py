@@ -11,6 +11,7 @@ import typer
 from kubenode.cli.options import Context, Kubeconfig
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
+from kubenode.cli.run_app import run_app
 
 app = typer.Typer(
     name="kubenode",
@@ -21,45 +22,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-run_app = typer.Typer(
-    no_args_is_help=True, help="Run a program of KubeNode until it is told to stop."
-)
 explain_app = typer.Typer(no_args_is_help=True, help="Say why something is, or is not, done.")
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(explain_app, name="explain")
-
-Namespace = Annotated[str | None, typer.Option("--namespace", help="Where our Leases live.")]
-LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning, error.")]
-LogJson = Annotated[
-    bool | None, typer.Option("--log-json/--log-text", help="JSON logs; default: if no terminal.")
-]
-HealthAddress = Annotated[str | None, typer.Option("--health-address", metavar="ADDRESS")]
-HealthPort = Annotated[
-    int | None,
-    typer.Option("--health-port", help="/healthz, /readyz, /metrics; 0 takes a free port."),
-]
-NoLease = Annotated[
-    bool | None,
-    typer.Option("--no-lease", help="Elect no leader: only where nobody else runs the same."),
-]
-WebhookPort = Annotated[
-    int | None,
-    typer.Option("--webhook-port", min=0, max=65535,
-                 help="Check rules at admission, on this port; not given: no webhook."),
-]  # fmt: skip
-WebhookAddress = Annotated[str | None, typer.Option("--webhook-address", metavar="ADDRESS")]
-WebhookService = Annotated[
-    str | None, typer.Option("--webhook-service", help="Service that leads to it.")
-]
-WebhookHost = Annotated[
-    str | None, typer.Option("--webhook-host", help="Further name or address in its certificate.")
-]
-WebhookMaxMatching = Annotated[
-    str | None,
-    typer.Option("--webhook-max-matching", metavar="SHARE",
-                 help="Nodes that a new rule in Enforce may match at once; default 10%."),
-]  # fmt: skip
 
 
 @app.command()
@@ -110,92 +76,6 @@ def demo(
                 port=port,
             )
         )
-
-
-@run_app.command("all")
-def run_all(
-    ctx: typer.Context,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    log_level: LogLevel = None,
-    log_json: LogJson = None,
-    health_address: HealthAddress = None,
-    health_port: HealthPort = None,
-    no_lease: NoLease = None,
-    webhook_port: WebhookPort = None,
-    webhook_address: WebhookAddress = None,
-    webhook_service: WebhookService = None,
-    webhook_host: WebhookHost = None,
-    webhook_max_matching: WebhookMaxMatching = None,
-) -> None:
-    """Remedy operator and Kube Defender in one process, against any cluster that has the CRDs."""
-    from kubenode.cli.running import everything
-
-    everything(ctx.params)
-
-
-@run_app.command("remedy")
-def run_remedy(
-    ctx: typer.Context,
-    defender_url: Annotated[
-        str | None, typer.Option("--defender-url", help="http://HOST:PORT of Kube Defender.")
-    ] = None,
-    defender_token_file: Annotated[
-        str | None, typer.Option("--defender-token-file", metavar="FILE")
-    ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    log_level: LogLevel = None,
-    log_json: LogJson = None,
-    health_address: HealthAddress = None,
-    health_port: HealthPort = None,
-    no_lease: NoLease = None,
-    webhook_port: WebhookPort = None,
-    webhook_address: WebhookAddress = None,
-    webhook_service: WebhookService = None,
-    webhook_host: WebhookHost = None,
-    webhook_max_matching: WebhookMaxMatching = None,
-) -> None:
-    """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
-    from kubenode.cli.running import remedy
-
-    remedy(ctx.params)
-
-
-@run_app.command("defender")
-def run_defender(
-    ctx: typer.Context,
-    listen_address: Annotated[str | None, typer.Option("--listen-address")] = None,
-    listen_port: Annotated[int | None, typer.Option("--listen-port", min=0, max=65535)] = None,
-    token_file: Annotated[
-        str | None,
-        typer.Option("--token-file", metavar="FILE", help="Bearer token that callers must show."),
-    ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    log_level: LogLevel = None,
-    log_json: LogJson = None,
-    health_address: HealthAddress = None,
-    health_port: HealthPort = None,
-    no_lease: NoLease = None,
-) -> None:
-    """Kube Defender: says yes or no to every disruptive act."""
-    from kubenode.cli.running import defender
-
-    defender(ctx.params)
-
-
-@run_app.command("agent", add_help_option=False, context_settings={"ignore_unknown_options": True})
-def run_agent(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[CONFIG]")] = None,
-) -> None:
-    """The node agent, on this host."""
-    from agent.main import main as agent  # and nothing else: it runs on every node
-
-    raise typer.Exit(agent(arguments or []))
 
 
 @app.command()

@@ -9,23 +9,24 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from prometheus_client import CollectorRegistry
-from pydantic import Field
 
-from defender.auth.gate import Gate, GateSettings
 from defender.charge.charge import MakeCharge
 from defender.client import HttpPermits, Permits
-from defender.http.app import create_app
-from defender.http.shown import ShownService
-from defender.server import DefenderServer
 from defender.service import Defender
-from kubenode.api.share import PATTERN as SHARE
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
+from kubenode.cli.defending import Doors, doors, require_files
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
+from kubenode.cli.settings import (
+    ApiFlags,
+    Central,
+    DefenderFlags,
+    EverythingFlags,
+    RemedyFlags,
+)
 from kubenode.cli.sharing import sharing
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.controller.controller import Controller
@@ -35,89 +36,20 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.outage import Outage
 from kubenode.runtime.lease import LeaderElection, new_identity
-from kubenode.runtime.process import Part, run_until_signal, serve
-from kubenode.runtime.settings import Settings, load
+from kubenode.runtime.process import CannotStart, Part, run_until_signal, serve
+from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
 from kubenode.runtime.telemetry.metrics import Metrics
 from remedy.operator import RemedyOperator
-from remedy.registry.radius import MOST_MATCHING
 from remedy.registry.revisions import Revisions
 from remedy.webhook.webhook import Webhook, WebhookSettings
 
 Flags = Mapping[str, Any]
-S = TypeVar("S", bound="Central")
 
 LEASE_TIMEOUT = 5.0
 KEEP_SECONDS = 0.2
 """A rule that is loaded is kept this much later: several changes are one."""
-
-
-class Central(Settings):
-    """What the central programs share beyond the runtime's settings."""
-
-    no_lease: bool = Field(False, description="elect no leader; only where nobody else runs")
-
-
-class WebhookFlags(Central):
-    """The admission webhook for rules, of the programs that run the remedy operator."""
-
-    webhook_port: int | None = Field(
-        None, ge=0, le=65535, description="where rules are checked before they are stored; 0: free"
-    )
-    webhook_address: str = Field("127.0.0.1", description="where the webhook listens")
-    webhook_service: str = Field(
-        "kubenode-remedy-webhook", description="Service in our namespace that leads to it"
-    )
-    webhook_host: str | None = Field(
-        None, description="further name or address of it, where the API server is given a URL"
-    )
-    webhook_max_matching: str = Field(
-        MOST_MATCHING,
-        pattern=f"{SHARE}|^[0-9]+$",
-        description="nodes that a new rule in Enforce may match at once, a count or a share",
-    )
-
-    @property
-    def webhook(self) -> WebhookSettings | None:
-        """None: there shall be no webhook."""
-        if self.webhook_port is None:
-            return None
-        most = self.webhook_max_matching
-        return WebhookSettings(
-            self.webhook_port,
-            self.webhook_address,
-            self.namespace,
-            self.webhook_service,
-            (self.webhook_host,) if self.webhook_host else (),
-            most=most if most.endswith("%") else int(most),
-        )
-
-
-class RemedyFlags(WebhookFlags):
-    defender_url: str = Field(
-        "http://127.0.0.1:8082", pattern="^https?://", description="where Kube Defender listens"
-    )
-    defender_token_file: str | None = Field(None, description="bearer token for Kube Defender")
-
-
-class DefenderFlags(Central):
-    listen_address: str = Field("127.0.0.1", description="where Kube Defender listens")
-    listen_port: int = Field(8082, ge=0, le=65535, description="0 takes a free port")
-    token_file: str | None = Field(None, description="bearer token that callers must show")
-    health_port: int = Field(8083, ge=0, le=65535, description="0 takes a free port")
-    redis_url: str | None = Field(
-        None, description="Redis that replicas and clusters share; redis+sentinel:// for Sentinel"
-    )
-    redis_password_file: str | None = Field(None, description="password of Redis")
-    redis_ca_file: str | None = Field(None, description="authorities for rediss://")
-    cluster: str | None = Field(
-        None,
-        min_length=1,
-        max_length=63,
-        pattern="^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
-        description="name of this cluster in Redis; default: the uid of namespace kube-system",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +86,7 @@ class Led:
 
 def everything(flags: Flags) -> None:
     with explained():
-        settings = load(WebhookFlags, flags)
+        settings = load(EverythingFlags, flags)
     run(_everything(settings))
 
 
@@ -226,11 +158,23 @@ def _election(kube: Kube, settings: Central, program: str) -> LeaderElection:
 async def _remedy(settings: RemedyFlags) -> None:
     require_engine()
     async with standing(settings, "remedy") as ground:
-        permits = HttpPermits(settings.defender_url, settings.defender_token_file)
+        permits = _client(settings)
         try:
             await _operate(ground, permits, settings.webhook)
         finally:
             await permits.close()
+
+
+def _client(settings: RemedyFlags) -> HttpPermits:
+    """Raises CannotStart."""
+    tls = settings.defender_tls
+    if (tls.certificate is None) is not (tls.key is None):
+        raise CannotStart(
+            "--defender-cert-file and --defender-key-file belong together: give both, or none"
+        )
+    files = ("defender_token_file", "defender_ca_file", "defender_cert_file", "defender_key_file")
+    require_files(settings, files)
+    return HttpPermits(settings.defender_urls, settings.defender_token_file, tls=tls)
 
 
 async def _defender(settings: DefenderFlags) -> None:
@@ -239,22 +183,22 @@ async def _defender(settings: DefenderFlags) -> None:
         sharing(settings, ground.kube, ground.lease_kube, ground.clock) as charge,
     ):
         service = _service(ground, charge)
-        token_file = Path(settings.token_file) if settings.token_file else None
-        gate = Gate(None, ground.clock, GateSettings(token_file, anyone=token_file is None))
-        server = DefenderServer(
-            create_app(service, ShownService(service, ground.clock), gate),
-            address=settings.listen_address,
-            port=settings.listen_port,
-        )
+        opened = _doors(service, ground, settings)
         # A follower listens too: it answers that it does not hold the lease, which is a no.
-        await ground.serve(service.parts, [*service.ground, server])
+        await ground.serve(service.parts, [*service.ground, *opened.parts])
 
 
-async def _everything(settings: WebhookFlags) -> None:
+async def _everything(settings: EverythingFlags) -> None:
     require_engine()
     async with standing(settings, "all") as ground:
         service = _service(ground)
-        await _operate(ground, service, settings.webhook, service.parts, service.ground)
+        opened = _doors(service, ground, settings)
+        below = [*service.ground, *opened.parts]
+        await _operate(ground, service, settings.webhook, service.parts, below)
+
+
+def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> Doors:
+    return doors(service, ground.kube, ground.clock, ground.metrics.registry, settings)
 
 
 def _service(ground: Ground, charge: MakeCharge | None = None) -> Defender:

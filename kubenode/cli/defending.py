@@ -1,0 +1,162 @@
+"""Kube Defender's doors in a program: its API, who may come in, its admission webhook.
+
+What would let everybody in, or send tokens in the clear, ends the program with a sentence.
+"""
+
+import ipaddress
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from defender.auth.gate import Gate, GateSettings
+from defender.http.app import create_app
+from defender.http.shown import ShownService
+from defender.server import DefenderServer
+from defender.service import Defender
+from defender.webhook.webhook import GuardSettings, GuardWebhook
+from kubenode.cli.settings import ApiFlags, path_of
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import CannotStart, Part
+from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.keeper import CertificateKeeper
+
+log = logging.getLogger(__name__)
+
+SECRET = HOOK = "kubenode-defender"
+"""Names of the chart: where all replicas keep the certificate, and the webhook's configuration."""
+CHART = "charts/kubenode/defender/webhook.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """`gate` says who may come in; `parts` run on every replica."""
+
+    gate: Gate
+    parts: list[Part] = field(default_factory=list)
+
+
+def checked(settings: ApiFlags) -> None:
+    """Raises CannotStart for settings that do not go together."""
+    if (settings.tls_cert_file is None) is not (settings.tls_key_file is None):
+        raise CannotStart("--tls-cert-file and --tls-key-file belong together: give both, or none")
+    if settings.tls and settings.tls_cert_file:
+        raise CannotStart("--tls and --tls-cert-file: two certificates; give one of them")
+    if settings.client_ca_file and not _encrypted(settings):
+        raise CannotStart("--client-ca-file needs HTTPS: give --tls or --tls-cert-file as well")
+    if settings.listen_port is None or local(settings.listen_address):
+        return
+    where = f"--listen-address {settings.listen_address}: others than this host reach it"
+    if settings.token_review is False and not (settings.token_file or settings.client_ca_file):
+        raise CannotStart(
+            f"{where}, and anyone might ask: take --no-token-review away, or give --token-file or"
+            " --client-ca-file"
+        )
+    if not _encrypted(settings) and not settings.plain_http:
+        raise CannotStart(
+            f"{where}, and tokens would be sent in the clear: give --tls or --tls-cert-file, or"
+            " --plain-http where a mesh encrypts"
+        )
+
+
+def _encrypted(settings: ApiFlags) -> bool:
+    return settings.tls or settings.tls_cert_file is not None
+
+
+def local(address: str) -> bool:
+    """Whether this host alone reaches what listens there."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def doors(
+    service: Defender,
+    kube: Kube,
+    clock: Clock,
+    registry: CollectorRegistry,
+    settings: ApiFlags,
+) -> Doors:
+    """Raises CannotStart."""
+    checked(settings)
+    require_files(settings, ("token_file", "client_ca_file", "tls_cert_file", "tls_key_file"))
+    gate = Gate(kube, clock, gate_settings(settings))
+    own = LiveContext()
+    parts: list[Part] = []
+    if settings.listen_port is not None:
+        parts += _api(service, gate, clock, settings, own)
+    if settings.guard_port is not None:
+        callers = settings.guard_callers
+        guarding = GuardSettings(settings.guard_port, callers, settings.guard_address)
+        parts += GuardWebhook(service, kube, clock, registry, own, guarding).parts
+    if settings.guard_port is not None or (settings.tls and settings.listen_port is not None):
+        parts.append(_keeper(kube, clock, settings, own))
+    return Doors(gate, parts)
+
+
+def gate_settings(settings: ApiFlags) -> GateSettings:
+    shown = settings.token_file or settings.client_ca_file or settings.token_review
+    anyone = local(settings.listen_address) and not shown
+    if anyone and settings.listen_port is not None:
+        log.warning(
+            "whoever is on this host may ask Kube Defender: give --token-file or --token-review to"
+            " change that",
+            extra={"address": settings.listen_address},
+        )
+    return GateSettings(
+        token_file=path_of(settings.token_file),
+        review_tokens=settings.token_review is not False,
+        audience=settings.token_audience,
+        anyone=anyone,
+    )
+
+
+def _api(
+    service: Defender, gate: Gate, clock: Clock, settings: ApiFlags, own: LiveContext
+) -> Iterable[Part]:
+    assert settings.listen_port is not None
+    app = create_app(service, ShownService(service, clock), gate)
+    context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
+    yield DefenderServer(
+        app, address=settings.listen_address, port=settings.listen_port, context=context
+    )
+    files = Files(
+        path_of(settings.tls_cert_file),
+        path_of(settings.tls_key_file),
+        path_of(settings.client_ca_file),
+    )
+    if context is not None and files != Files():
+        keeper = FileKeeper(clock, context, files)
+        keeper.start("--tls-cert-file, --tls-key-file and --client-ca-file")
+        yield keeper
+
+
+def _keeper(kube: Kube, clock: Clock, settings: ApiFlags, own: LiveContext) -> CertificateKeeper:
+    return CertificateKeeper(
+        kube,
+        clock,
+        own,
+        namespace=settings.namespace,
+        secret=SECRET,
+        hook=HOOK,
+        names=settings.names,
+        chart=CHART if settings.guard_port is not None else "",
+    )
+
+
+def require_files(settings: object, fields: Iterable[str]) -> None:
+    """Raises CannotStart for a file that cannot be read; `fields` are settings that name one."""
+    for name in fields:
+        path = getattr(settings, name)
+        if path is None:
+            continue
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            flag = f"--{name.replace('_', '-')}"
+            raise CannotStart(f"{flag} {path}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,253 @@
+"""`kubenode run ...`: the programs and their flags.
+
+A flag that is not given is None here: its KUBENODE_* variable or its default holds then
+(kubenode.cli.settings).
+"""
+
+from typing import Annotated
+
+import typer
+
+from kubenode.cli.options import Context, Kubeconfig
+
+run_app = typer.Typer(
+    no_args_is_help=True, help="Run a program of KubeNode until it is told to stop."
+)
+
+# -- every program
+
+Namespace = Annotated[str | None, typer.Option("--namespace", help="Where our Leases live.")]
+LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning, error.")]
+LogJson = Annotated[
+    bool | None, typer.Option("--log-json/--log-text", help="JSON logs; default: if no terminal.")
+]
+HealthAddress = Annotated[str | None, typer.Option("--health-address", metavar="ADDRESS")]
+HealthPort = Annotated[
+    int | None,
+    typer.Option("--health-port", help="/healthz, /readyz, /metrics; 0 takes a free port."),
+]
+NoLease = Annotated[
+    bool | None,
+    typer.Option("--no-lease", help="Elect no leader: only where nobody else runs the same."),
+]
+
+# -- those that check rules
+
+WebhookPort = Annotated[
+    int | None,
+    typer.Option("--webhook-port", min=0, max=65535,
+                 help="Check rules at admission, on this port; not given: no webhook."),
+]  # fmt: skip
+WebhookAddress = Annotated[str | None, typer.Option("--webhook-address", metavar="ADDRESS")]
+WebhookService = Annotated[
+    str | None, typer.Option("--webhook-service", help="Service that leads to it.")
+]
+WebhookHost = Annotated[
+    str | None, typer.Option("--webhook-host", help="Further name or address in its certificate.")
+]
+WebhookMaxMatching = Annotated[
+    str | None,
+    typer.Option("--webhook-max-matching", metavar="SHARE",
+                 help="Nodes that a new rule in Enforce may match at once; default 10%."),
+]  # fmt: skip
+
+# -- those that run Kube Defender
+
+ListenAddress = Annotated[
+    str | None,
+    typer.Option("--listen-address", metavar="ADDRESS", help="Of the API; default 127.0.0.1."),
+]
+ListenPort = Annotated[
+    int | None,
+    typer.Option("--listen-port", min=0, max=65535, help="Of the API; 0 takes a free port."),
+]
+TokenFile = Annotated[
+    str | None,
+    typer.Option("--token-file", metavar="FILE", help="A bearer token whose bearer may ask."),
+]
+TokenReview = Annotated[
+    bool | None,
+    typer.Option("--token-review/--no-token-review",
+                 help="Let the API server say whose tokens are shown; default yes."),
+]  # fmt: skip
+TokenAudience = Annotated[
+    str | None, typer.Option("--token-audience", help="Whom shown tokens must be made for.")
+]
+ClientCaFile = Annotated[
+    str | None,
+    typer.Option("--client-ca-file", metavar="FILE", help="Who signs clients' certificates."),
+]
+Tls = Annotated[
+    bool | None,
+    typer.Option("--tls/--no-tls", help="HTTPS, with a certificate of our own authority."),
+]
+TlsCertFile = Annotated[str | None, typer.Option("--tls-cert-file", metavar="FILE")]
+TlsKeyFile = Annotated[str | None, typer.Option("--tls-key-file", metavar="FILE")]
+TlsService = Annotated[
+    str | None, typer.Option("--tls-service", help="Service that leads to the API and webhook.")
+]
+TlsHost = Annotated[
+    str | None, typer.Option("--tls-host", help="Further name or address in our certificate.")
+]
+PlainHttp = Annotated[
+    bool | None,
+    typer.Option("--plain-http/--no-plain-http",
+                 help="Serve others than this host without TLS, where a mesh encrypts."),
+]  # fmt: skip
+GuardPort = Annotated[
+    int | None,
+    typer.Option("--guard-port", min=0, max=65535,
+                 help="Hold acts of others to the budget, asked on this port; not given: none."),
+]  # fmt: skip
+GuardAddress = Annotated[str | None, typer.Option("--guard-address", metavar="ADDRESS")]
+GuardExempt = Annotated[
+    str | None,
+    typer.Option("--guard-exempt", metavar="USER,...", help="Users that are left alone too."),
+]
+GuardListed = Annotated[
+    str | None,
+    typer.Option("--guard-listed", metavar="USER,...",
+                 help="Cloud controllers and autoscalers that are not left alone."),
+]  # fmt: skip
+
+RedisUrl = Annotated[
+    str | None,
+    typer.Option("--redis-url", metavar="URL", help="Redis that replicas and clusters share."),
+]
+RedisPasswordFile = Annotated[str | None, typer.Option("--redis-password-file", metavar="FILE")]
+RedisCaFile = Annotated[
+    str | None, typer.Option("--redis-ca-file", metavar="FILE", help="For rediss://.")
+]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", help="Name of this cluster in Redis; default: a uid.")
+]
+
+
+@run_app.command("all")
+def run_all(
+    ctx: typer.Context,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = None,
+    health_address: HealthAddress = None,
+    health_port: HealthPort = None,
+    no_lease: NoLease = None,
+    webhook_port: WebhookPort = None,
+    webhook_address: WebhookAddress = None,
+    webhook_service: WebhookService = None,
+    webhook_host: WebhookHost = None,
+    webhook_max_matching: WebhookMaxMatching = None,
+    listen_address: ListenAddress = None,
+    listen_port: ListenPort = None,
+    token_file: TokenFile = None,
+    token_review: TokenReview = None,
+    token_audience: TokenAudience = None,
+    client_ca_file: ClientCaFile = None,
+    tls: Tls = None,
+    tls_cert_file: TlsCertFile = None,
+    tls_key_file: TlsKeyFile = None,
+    tls_service: TlsService = None,
+    tls_host: TlsHost = None,
+    plain_http: PlainHttp = None,
+    guard_port: GuardPort = None,
+    guard_address: GuardAddress = None,
+    guard_exempt: GuardExempt = None,
+    guard_listed: GuardListed = None,
+) -> None:
+    """Remedy operator and Kube Defender in one process, against any cluster that has the CRDs.
+
+    Kube Defender's API is served if --listen-port is given.
+    """
+    from kubenode.cli.running import everything
+
+    everything(ctx.params)
+
+
+@run_app.command("remedy")
+def run_remedy(
+    ctx: typer.Context,
+    defender_url: Annotated[
+        str | None,
+        typer.Option("--defender-url", metavar="URL,...", help="Of Kube Defender's replicas."),
+    ] = None,
+    defender_token_file: Annotated[
+        str | None, typer.Option("--defender-token-file", metavar="FILE", help="Our bearer token.")
+    ] = None,
+    defender_ca_file: Annotated[
+        str | None,
+        typer.Option("--defender-ca-file", metavar="FILE", help="Who signs its certificate."),
+    ] = None,
+    defender_cert_file: Annotated[
+        str | None, typer.Option("--defender-cert-file", metavar="FILE", help="Our certificate.")
+    ] = None,
+    defender_key_file: Annotated[
+        str | None, typer.Option("--defender-key-file", metavar="FILE")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = None,
+    health_address: HealthAddress = None,
+    health_port: HealthPort = None,
+    no_lease: NoLease = None,
+    webhook_port: WebhookPort = None,
+    webhook_address: WebhookAddress = None,
+    webhook_service: WebhookService = None,
+    webhook_host: WebhookHost = None,
+    webhook_max_matching: WebhookMaxMatching = None,
+) -> None:
+    """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
+    from kubenode.cli.running import remedy
+
+    remedy(ctx.params)
+
+
+@run_app.command("defender")
+def run_defender(
+    ctx: typer.Context,
+    listen_address: ListenAddress = None,
+    listen_port: ListenPort = None,
+    token_file: TokenFile = None,
+    token_review: TokenReview = None,
+    token_audience: TokenAudience = None,
+    client_ca_file: ClientCaFile = None,
+    tls: Tls = None,
+    tls_cert_file: TlsCertFile = None,
+    tls_key_file: TlsKeyFile = None,
+    tls_service: TlsService = None,
+    tls_host: TlsHost = None,
+    plain_http: PlainHttp = None,
+    guard_port: GuardPort = None,
+    guard_address: GuardAddress = None,
+    guard_exempt: GuardExempt = None,
+    guard_listed: GuardListed = None,
+    redis_url: RedisUrl = None,
+    redis_password_file: RedisPasswordFile = None,
+    redis_ca_file: RedisCaFile = None,
+    cluster: Cluster = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = None,
+    health_address: HealthAddress = None,
+    health_port: HealthPort = None,
+    no_lease: NoLease = None,
+) -> None:
+    """Kube Defender: says yes or no to every disruptive act."""
+    from kubenode.cli.running import defender
+
+    defender(ctx.params)
+
+
+@run_app.command("agent", add_help_option=False, context_settings={"ignore_unknown_options": True})
+def run_agent(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[CONFIG]")] = None,
+) -> None:
+    """The node agent, on this host."""
+    from agent.main import main as agent  # and nothing else: it runs on every node
+
+    raise typer.Exit(agent(arguments or []))

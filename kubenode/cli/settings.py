@@ -1,0 +1,158 @@
+"""The settings of `kubenode run remedy|defender|all`, beyond those of every program.
+
+What a single value can be wrong in is checked by its field; what several are wrong in together, by
+`checked` of the program that uses them.
+"""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from defender.client import ClientTls
+from defender.webhook.callers import Callers, callers
+from kubenode.api.share import PATTERN as SHARE
+from kubenode.runtime.settings import Settings
+from remedy.registry.radius import MOST_MATCHING
+from remedy.webhook.webhook import WebhookSettings
+
+URLS = r"^https?://[^,\s]+(,https?://[^,\s]+)*$"
+
+
+class Central(Settings):
+    """What the central programs share beyond the runtime's settings."""
+
+    no_lease: bool = Field(False, description="elect no leader; only where nobody else runs")
+
+
+class WebhookFlags(Central):
+    """The admission webhook for rules, of the programs that run the remedy operator."""
+
+    webhook_port: int | None = Field(
+        None, ge=0, le=65535, description="where rules are checked before they are stored; 0: free"
+    )
+    webhook_address: str = Field("127.0.0.1", description="where the webhook listens")
+    webhook_service: str = Field(
+        "kubenode-remedy-webhook", description="Service in our namespace that leads to it"
+    )
+    webhook_host: str | None = Field(
+        None, description="further name or address of it, where the API server is given a URL"
+    )
+    webhook_max_matching: str = Field(
+        MOST_MATCHING,
+        pattern=f"{SHARE}|^[0-9]+$",
+        description="nodes that a new rule in Enforce may match at once, a count or a share",
+    )
+
+    @property
+    def webhook(self) -> WebhookSettings | None:
+        """None: there shall be no webhook."""
+        if self.webhook_port is None:
+            return None
+        most = self.webhook_max_matching
+        return WebhookSettings(
+            self.webhook_port,
+            self.webhook_address,
+            self.namespace,
+            self.webhook_service,
+            (self.webhook_host,) if self.webhook_host else (),
+            most=most if most.endswith("%") else int(most),
+        )
+
+
+class RemedyFlags(WebhookFlags):
+    defender_url: str = Field(
+        "http://127.0.0.1:8082",
+        pattern=URLS,
+        description="where Kube Defender listens; several replicas with commas between",
+    )
+    defender_token_file: str | None = Field(None, description="bearer token for Kube Defender")
+    defender_ca_file: str | None = Field(
+        None, description="who signs Kube Defender's certificate; else whom the system trusts"
+    )
+    defender_cert_file: str | None = Field(None, description="our certificate, for https")
+    defender_key_file: str | None = Field(None, description="the key of our certificate")
+
+    @property
+    def defender_urls(self) -> list[str]:
+        return self.defender_url.split(",")
+
+    @property
+    def defender_tls(self) -> ClientTls:
+        return ClientTls(
+            path_of(self.defender_ca_file),
+            path_of(self.defender_cert_file),
+            path_of(self.defender_key_file),
+        )
+
+
+class ApiFlags(Central):
+    """Kube Defender's API and admission webhook, of the programs that run Kube Defender."""
+
+    listen_address: str = Field("127.0.0.1", description="where Kube Defender's API listens")
+    listen_port: int | None = Field(
+        None, ge=0, le=65535, description="port of the API; 0: free; not given: no API"
+    )
+    token_file: str | None = Field(None, description="a bearer token whose bearer may ask")
+    token_review: bool | None = Field(
+        None, description="let the API server say whose tokens are shown; default yes"
+    )
+    token_audience: str = Field("", description="whom shown tokens must be made for")
+    client_ca_file: str | None = Field(None, description="who signs clients' certificates")
+    tls: bool = Field(False, description="HTTPS, with a certificate of our own authority")
+    tls_cert_file: str | None = Field(None, description="HTTPS, with this certificate")
+    tls_key_file: str | None = Field(None, description="its key")
+    tls_service: str = Field(
+        "kubenode-defender", description="Service in our namespace that leads to us"
+    )
+    tls_host: str | None = Field(None, description="further name or address in our certificate")
+    plain_http: bool = Field(
+        False, description="serve others than this host without TLS, where a mesh encrypts"
+    )
+    guard_port: int | None = Field(
+        None, ge=0, le=65535, description="where the webhook for acts of others listens; 0: free"
+    )
+    guard_address: str = Field("127.0.0.1", description="where that webhook listens")
+    guard_exempt: str = Field("", description="users that it leaves alone, commas between")
+    guard_listed: str = Field(
+        "", description="cloud controllers and autoscalers that it does not leave alone"
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What our certificate is for."""
+        name = f"{self.tls_service}.{self.namespace}"
+        more = [self.tls_host] if self.tls_host else []
+        return (f"{name}.svc", name, f"{name}.svc.cluster.local", *more)
+
+    @property
+    def guard_callers(self) -> Callers:
+        return callers(self.namespace, _users(self.guard_exempt), _users(self.guard_listed))
+
+
+class DefenderFlags(ApiFlags):
+    listen_port: int | None = Field(8082, ge=0, le=65535, description="0 takes a free port")
+    health_port: int = Field(8083, ge=0, le=65535, description="0 takes a free port")
+    redis_url: str | None = Field(
+        None, description="Redis that replicas and clusters share; redis+sentinel:// for Sentinel"
+    )
+    redis_password_file: str | None = Field(None, description="password of Redis")
+    redis_ca_file: str | None = Field(None, description="authorities for rediss://")
+    cluster: str | None = Field(
+        None,
+        min_length=1,
+        max_length=63,
+        pattern="^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
+        description="name of this cluster in Redis; default: the uid of namespace kube-system",
+    )
+
+
+class EverythingFlags(WebhookFlags, ApiFlags):
+    """Of `kubenode run all`."""
+
+
+def path_of(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _users(text: str) -> list[str]:
+    return [user.strip() for user in text.split(",") if user.strip()]
