@@ -36,7 +36,7 @@ OPENING = (
 """The first faults of a mixed run: a visitor sees each sort within ten seconds."""
 OF_ITS_OWN = 30.0
 """Seconds of a real fleet after a storm's begin."""
-LEFT = 0.2
+LEFT = 0.1
 """Of the nodes that a storm hit: those that stay ill when it has passed."""
 
 
@@ -165,7 +165,7 @@ STORM = Scenario(
     "storm",
     "a zone fails, most of it at once, while single faults elsewhere go on",
     speed=50,
-    pace=Pace(every=60, storm=120, storms=6000, lasts=240, spread=60, share=0.7),
+    pace=Pace(every=66, storm=120, storms=6000, lasts=240, spread=60, share=0.7),
     sorts=CURABLE,
 )
 SCENARIOS = {scenario.name: scenario for scenario in (MIXED, STORM)}
