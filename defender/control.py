@@ -19,6 +19,7 @@ from defender.limits.bucket import horizon
 from defender.limits.case import LOOK_AGAIN
 from defender.policies import BUILT_IN, Policy
 from defender.queue import Queue
+from defender.queue.times import Times
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.runtime.kube.objects import Node
 
@@ -48,7 +49,7 @@ class RiskControl:
         self.ledger = Ledger()
         self.counts = Counts(self.census, self.ledger)
         self.breakers = Breakers(self.census, self.ledger, pace)
-        self.queue = Queue(self.census, self.ledger)
+        self.queue = Queue(self.census, self.ledger, Times(look_again))
         self.deadlines = Deadlines()
         self.displaced: int | None = 0
         self.census.govern([], fallback)

@@ -1,21 +1,20 @@
 """For whom a slot is kept at the moment, and who does not hear when called."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from defender.queue.entry import Entry, Key
+from defender.queue.times import Times
 
-GRACE = timedelta(seconds=3)
-"""How long a slot is kept for one that was called: it asks in milliseconds, over a network too."""
 DEAF = 3
 """Calls in a row that no holder of a kind heeded: that kind does not listen."""
-TRY_AGAIN = timedelta(minutes=1)
 MOST_CALLED = 256
 MOST_KINDS = 64
 
 
 class Calls:
-    def __init__(self) -> None:
+    def __init__(self, times: Times) -> None:
+        self._times = times
         self._at: dict[Key, datetime] = {}
         self._deaf: dict[str, tuple[int, datetime]] = {}
 
@@ -30,7 +29,7 @@ class Calls:
         if entry.missed or entry.key in self._at or len(self._at) >= MOST_CALLED:
             return False
         missed, last = self._deaf.get(entry.ask.holder.kind, (0, now))
-        return missed < DEAF or not last <= now < last + TRY_AGAIN
+        return missed < DEAF or not last <= now < last + self._times.deaf
 
     def came(self, key: Key) -> None:
         """It asked, called or not."""
@@ -48,7 +47,7 @@ class Calls:
         """Who was called and did not come; the slot is kept no longer. A clock that was set back
         keeps none either.
         """
-        missed = [key for key, at in self._at.items() if not at <= now < at + GRACE]
+        missed = [key for key, at in self._at.items() if not at <= now < at + self._times.grace]
         for key in missed:
             del self._at[key]
             if key[0] in self._deaf or len(self._deaf) < MOST_KINDS:
@@ -60,4 +59,4 @@ class Calls:
 
     def next_at(self) -> datetime | None:
         """When the first call is over."""
-        return min(self._at.values()) + GRACE if self._at else None
+        return min(self._at.values()) + self._times.grace if self._at else None

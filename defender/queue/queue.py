@@ -22,16 +22,12 @@ from defender.queue.entry import DUE, MOST_PENALTIES, Entry, Key, Place, key_of
 from defender.queue.line import MOST_WAITING, Line
 from defender.queue.news import News
 from defender.queue.room import rooms, takes
+from defender.queue.times import Times
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 
-LOST = timedelta(minutes=2)
-"""Past the time to look again: then nobody asks for it any more."""
 NEXT = 8
 """As many of those next in line look again early, should a call not reach them."""
-LONGEST = timedelta(minutes=5)
-ROUND = timedelta(seconds=15)
-"""In which NEXT of them look again, where nothing is known of how fast slots become free."""
 ZONE = "topology.kubernetes.io/zone"
 NOT_WAITING = (Reason.UNKNOWN, Reason.STALE_DATA, Reason.STORE_UNAVAILABLE)
 """The asker is wrong, or Kube Defender is blind: no slot will be called out for it."""
@@ -44,10 +40,11 @@ class Queue:
     calls  for whom a slot is kept at the moment
     """
 
-    def __init__(self, census: Census, ledger: Ledger) -> None:
+    def __init__(self, census: Census, ledger: Ledger, times: Times | None = None) -> None:
+        self.times = times or Times()
         self.line = Line()
         self.news = News(self.line)
-        self.calls = Calls()
+        self.calls = Calls(self.times)
         self._census, self._ledger = census, ledger
         self._lost: list[tuple[datetime, Key]] = []
         self._faults: dict[str, tuple[str, datetime]] = {}
@@ -106,7 +103,7 @@ class Queue:
         if ask.holder.kind == USER or (entry is None and self.line.full):
             return verdict
         entry = entry or self._entry(ask, now)
-        later = verdict.look_again_at or now + ROUND
+        later = verdict.look_again_at or now + self.times.look_again
         entry.refused(ask, verdict, now)
         self._put(entry, later, now)
         entry.look_again_at = self._spread(entry, later, now)
@@ -151,15 +148,19 @@ class Queue:
             return later
         lane = self.line.lane(entry.lane)
         each = lane.interval if lane is not None else None
-        extra = ROUND * (place / NEXT) if each is None else timedelta(seconds=each) * place
+        extra = (
+            self.times.look_again * (place / NEXT)
+            if each is None
+            else timedelta(seconds=each) * place
+        )
         seed = f"{entry.ask.holder.uid} {now.timestamp():.0f}"
         part = crc32(seed.encode()) % 1000 / 1000
-        return later + min(extra, LONGEST) * (0.5 + part)
+        return later + min(extra, self.times.longest) * (0.5 + part)
 
     def _expect(self, entry: Entry) -> None:
-        heappush(self._lost, (entry.look_again_at + LOST, entry.key))
+        heappush(self._lost, (entry.look_again_at + self.times.lost, entry.key))
         if len(self._lost) > 16 * MOST_WAITING:
-            self._lost = [(each.look_again_at + LOST, each.key) for each in self.line]
+            self._lost = [(each.look_again_at + self.times.lost, each.key) for each in self.line]
             heapify(self._lost)
 
     def forget(self, key: Key) -> None:
@@ -221,7 +222,7 @@ class Queue:
         self.line.advance(now)
         while self._lost and self._lost[0][0] <= now:
             entry = self.line.get(heappop(self._lost)[1])
-            if entry is not None and entry.look_again_at + LOST <= now:
+            if entry is not None and entry.look_again_at + self.times.lost <= now:
                 self.forget(entry.key)
         self.news.advance(now)
         for key in self.calls.over(now):
@@ -246,14 +247,14 @@ class Queue:
 
         entry, nobody = self.line.first(self.news, may)
         for lane_key in nobody:
-            self.news.not_before(lane_key, now + ROUND)
+            self.news.not_before(lane_key, now + self.times.look_again)
         return entry
 
     def blocked(self, entry: Entry, verdict: Verdict, now: datetime) -> None:
         """It was judged, and may not go: its lane waits, or it waits in another one by now."""
         before = entry.lane
         entry.reason, entry.scope, entry.message = verdict.reason, verdict.scope, verdict.message
-        later = verdict.look_again_at or now + ROUND
+        later = verdict.look_again_at or now + self.times.look_again
         if entry.lane == before:
             self.news.not_before(before, later)
         else:
@@ -295,7 +296,7 @@ class Queue:
         for data in entries:
             entry = Entry.from_dict(data)
             mine = self.line.get(entry.key)
-            if entry.look_again_at + LOST <= now or (mine is None and self.line.full):
+            if entry.look_again_at + self.times.lost <= now or (mine is None and self.line.full):
                 continue
             if mine is not None:
                 newest = max(entry, mine, key=lambda each: each.asked_at)

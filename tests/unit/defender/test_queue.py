@@ -8,12 +8,15 @@ from support.clock import T0
 from support.defender_core import a_node, a_policy, an_ask
 from support.defender_queue import ZONE, WaitingRoom, a_job, cluster, holder_of
 
-from defender.queue.calls import DEAF, GRACE
+from defender.queue.calls import DEAF
 from defender.queue.entry import PATIENCE, PENALTY
-from defender.queue.queue import LOST, NEXT
+from defender.queue.queue import NEXT
+from defender.queue.times import Times
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.noderemedier import Severity
 
+TIMES = Times()
+GRACE, LOST = TIMES.grace, TIMES.lost
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
 
