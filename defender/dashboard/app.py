@@ -19,14 +19,16 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from defender.auth.reviews import Unverified
+from defender.dashboard.acts import Acts
 from defender.dashboard.doors import FLASH, Doors, Visit
-from defender.dashboard.views.freshness import freshness
+from defender.dashboard.extras import extra
 from defender.dashboard.live import MOST_CLIENTS, Hub, Seen
 from defender.dashboard.pages import MENU, PAGES, Page
 from defender.dashboard.render import Renderer, View, iso, safe
 from defender.dashboard.scene import Board, Scene
+from defender.dashboard.views.freshness import freshness
 from defender.dashboard.web import Refused, SafeHeaders, root, secure
-from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +40,15 @@ class Site:
     """What all endpoints share."""
 
     def __init__(
-        self, board: Board, hub: Hub, doors: Doors, renderer: Renderer, clock: Clock
+        self, board: Board, hub: Hub, doors: Doors, renderer: Renderer, kube: Kube, acts: Acts
     ) -> None:
-        self.board, self.hub, self.doors = board, hub, doors
-        self.renderer, self.clock = renderer, clock
+        self.board, self.hub, self.doors, self.renderer = board, hub, doors, renderer
+        self.kube, self.acts, self.clock = kube, acts, board.clock
 
     def routes(self) -> list[Route | Mount]:
         found: list[Route | Mount] = [
             Route("/healthz", _healthz),
+            Route("/find", self.known(self.find)),
             Mount("/static", StaticFiles(directory=STATIC_FILES), name="static"),
         ]
         for page in PAGES:
@@ -134,22 +137,27 @@ class Site:
             menu=MENU,
             page=page,
             title=page.title,
-            params=params,
+            params=dict.fromkeys(page.asks, "") | params,
             slots=slots,
             live=_live_address(request),
             seen=str(seen),
             now=iso(self.clock.now()),
             told=self.doors.told(request),
-            more=await self.extra(page, params, visit),
+            **await extra(page.name, self.board, self.kube, params),
         )
         response = HTMLResponse(text)
         if request.cookies.get(FLASH):
             self.doors.untell(response, secure(request))
         return response
 
-    async def extra(self, page: Page, params: dict[str, str], visit: Visit) -> object:
-        """What is not live of a page, and is read for this visit."""
-        return None
+    async def find(self, request: Request, visit: Visit) -> Response:
+        """To the node that is meant, if only one can be; else to the list of those that can."""
+        text = request.query_params.get("q", "").strip()[:253]
+        names = list(self.board.scene().fleet.names())
+        found = [text] if text in names else [name for name in names if text and text in name]
+        if len(found) == 1:
+            return RedirectResponse(f"{root(request)}/nodes/{quote(found[0])}", 303)
+        return RedirectResponse(f"{root(request)}/nodes?{urlencode({'q': text})}", 303)
 
     async def stream(self, page: Page, request: Request, visit: Visit) -> Response:
         if self.hub.clients >= MOST_CLIENTS:
@@ -168,7 +176,10 @@ class Site:
         params = page.read(request.query_params, request.path_params)
 
         def build(scene: Scene) -> View:
-            return {"freshness": freshness(scene), **(page.build(scene, params) or {})}
+            found = page.build(scene, params)
+            if found is not None and page.name == "pauses":
+                found = {**found, "acts": list(self.acts.past())}
+            return {"freshness": freshness(scene), **(found or {})}
 
         return f"{page.name} {urlencode(sorted(params.items()))}", params, build
 

@@ -11,19 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from defender.dashboard.natural import natural
 from defender.dashboard.standing import TROUBLE, Cell, State
 
 MOST_TILES = 320
 """On one page. Racks without trouble are summed up beyond it."""
 Key = tuple[str, str]
 """Zone and rack."""
-_DIGITS = re.compile(r"(\d+)")
-
-
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sorts `r2` before `r10`."""
-    parts = _DIGITS.split(text)
-    return tuple((1, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts)
 
 
 @dataclass(slots=True)
@@ -142,7 +136,12 @@ class Tile:
 
     @property
     def sentence(self) -> str:
-        return ", ".join(f"{count} {state.lower()}" for state, count in self.counts)
+        """What is not healthy in it; of a quiet rack how many nodes it has."""
+        found = [f"{many} {_WORDS.get(s, s.lower())}" for s, many in self.counts if s != "Healthy"]
+        return ", ".join(found) or f"{len(self.states)} healthy"
+
+
+_WORDS = {State.PERSON.value: "for a person"}
 
 
 def tile_of(key: Key, cells: Sequence[Cell]) -> Tile:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from defender.dashboard.views.attention import attention, headline
 from defender.dashboard.fleet import zones
 from defender.dashboard.render import Shown, View
 from defender.dashboard.scene import Scene
+from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rules
+from defender.dashboard.views.attention import attention, headline
 
 Params = Mapping[str, str]
 LONGEST_PARAM = 317
@@ -48,5 +49,50 @@ def _fleet(scene: Scene, params: Params) -> View:
     return view
 
 
-PAGES = (Page("fleet", "Fleet", "/", _fleet, place="fleet"),)
-MENU = (("fleet", "Fleet", "/"),)
+def _rack(scene: Scene, params: Params) -> View | None:
+    page = params.get("page", "")
+    return nodes.rack(scene, params.get("zone", ""), params.get("rack", ""), page)
+
+
+def _zone(scene: Scene, params: Params) -> View | None:
+    return nodes.zone(scene, params.get("zone", ""), params.get("page", ""))
+
+
+def _nodes(scene: Scene, params: Params) -> View:
+    return nodes.search(scene, params.get("q", ""))
+
+
+def _node(scene: Scene, params: Params) -> View | None:
+    return nodes.one(scene, params["name"])
+
+
+def _budgets(scene: Scene, params: Params) -> View:
+    return budgets.view(scene, params.get("limit", ""))
+
+
+def _breakers(scene: Scene, params: Params) -> View:
+    return breakers.view(scene)
+
+
+def _job(scene: Scene, params: Params) -> View | None:
+    return job.one(scene, params["name"])
+
+
+def _pauses(scene: Scene, params: Params) -> View:
+    return pauses.view(scene)
+
+
+PAGES = (
+    Page("fleet", "Fleet", "/", _fleet, place="fleet"),
+    Page("rack", "Rack", "/rack", _rack, ("zone", "rack", "page"), place="fleet"),
+    Page("zone", "Zone", "/zone", _zone, ("zone", "page"), place="fleet"),
+    Page("nodes", "Nodes", "/nodes", _nodes, ("q",), place="fleet"),
+    Page("node", "Node", "/nodes/{name}", _node, place="fleet"),
+    Page("budgets", "Budgets", "/budgets", _budgets, ("limit",), place="budgets"),
+    Page("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
+    Page("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
+    Page("job", "Job", "/jobs/{name}", _job, place="jobs"),
+    Page("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
+    Page("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
+)
+MENU = tuple((page.name, page.title, page.path) for page in PAGES if page.name == page.place)

@@ -2,19 +2,23 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlencode
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from defender.auth.reviews import Unverified
+from defender.dashboard.acts import Acts, Decision, Done
 from defender.dashboard.app import Site
 from defender.dashboard.attempts import Attempts
 from defender.dashboard.doors import Visit
+from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
 from defender.dashboard.sealing import TooLong
 from defender.dashboard.web import Refused, form, from_here, root, secure
+from defender.pauses import read_scope
+from kubenode.runtime.clock import Clock
 
 audit = logging.getLogger("defender.dashboard.audit")
 
@@ -102,6 +106,61 @@ class Entrance:
         return response
 
 
+class Desk:
+    """What people with the right to act send: pauses, resumes, decisions."""
+
+    def __init__(self, site: Site, acts: Acts, clock: Clock) -> None:
+        self._site, self._acts, self._clock = site, acts, clock
+
+    def routes(self) -> list[Route]:
+        site = self._site
+        return [
+            Route("/pauses", posted(site, self._pause), methods=["POST"]),
+            Route("/pauses/resume", posted(site, self._resume), methods=["POST"]),
+            Route("/jobs/{name}/decide", posted(site, self._decide), methods=["POST"]),
+        ]
+
+    async def _pause(self, request: Request, visit: Visit, fields: Fields) -> Response:
+        _require(visit.rights.pause, "patch defenderpolicies", visit)
+        try:
+            scope, wanted = wanted_pause(fields, visit.person.name, self._clock.now())
+        except ValueError as error:
+            done = Done(f"Not paused: {sentence(error)}.", good=False)
+            return self._told(request, "/pauses", done)
+        return self._told(request, "/pauses", await self._acts.pause(visit.person, wanted, scope))
+
+    async def _resume(self, request: Request, visit: Visit, fields: Fields) -> Response:
+        _require(visit.rights.pause, "patch defenderpolicies", visit)
+        try:
+            scope = read_scope(fields.get("scope", ""))
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
+        return self._told(request, "/pauses", await self._acts.resume(visit.person, scope))
+
+    async def _decide(self, request: Request, visit: Visit, fields: Fields) -> Response:
+        _require(visit.rights.decide, "patch remedyoperationjobs", visit)
+        name, seen = request.path_params["name"], fields.get("seen", "")
+        words: dict[str, Decision] = {"Approve": "Approve", "Deny": "Deny"}
+        decision = words.get(fields.get("decision", ""))
+        if decision is None or not seen.isdecimal():
+            raise Refused(400, "Say Approve or Deny, on the page of the job.")
+        note = fields.get("note", "").strip()
+        done = await self._acts.decide(visit.person, name, decision, note, int(seen[:4]))
+        return self._told(request, f"/jobs/{quote(name)}", done)
+
+    def _told(self, request: Request, path: str, done: Done) -> Response:
+        """To the page that shows what came of it, which says it once."""
+        self._site.board.touch()
+        response = RedirectResponse(f"{root(request)}{path}", 303)
+        self._site.doors.tell(response, done.text, done.good, secure(request))
+        return response
+
+
+def _require(right: bool, which: str, visit: Visit) -> None:
+    if not right:
+        raise Refused(403, f"{visit.person.name} may not do this: it takes the right to {which}.")
+
+
 def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
     """`post` for people whose form is one of ours."""
 
@@ -119,9 +178,3 @@ def inner(to: str) -> str:
     """A path of this dashboard, whatever was asked for: never another host's."""
     safe = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
     return to if safe and "\\" not in to and len(to) < 1000 else "/"
-
-
-def back(request: Request, path: str, query: Fields | None = None) -> Response:
-    """To the page that shows what a post did."""
-    asked = f"?{urlencode(query)}" if query else ""
-    return RedirectResponse(f"{root(request)}{path}{asked}", 303)

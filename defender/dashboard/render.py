@@ -5,14 +5,13 @@ stop what slipped through. A model names its own template.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from defender.dashboard.standing import OF_LETTER, State
-from kubenode.api.duration import format_duration
 
 
 class Shown(Protocol):
@@ -38,7 +37,7 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._env.filters |= {"instant": instant, "iso": iso, "duration": duration}
+        self._env.filters |= {"instant": instant, "iso": iso, "seconds": seconds}
         self._env.globals |= {"letter_of": letter_of, "states": list(State), "kind_of": OF_LETTER}
 
     def part(self, model: Shown, root: str) -> str:
@@ -67,5 +66,11 @@ def instant(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def duration(length: timedelta) -> str:
-    return format_duration(length)
+def seconds(count: float) -> str:
+    """A length of time for people: `4.2 s`, `3 min`, `2 h 5 min`."""
+    if count < 10:
+        return f"{count:.1f} s"
+    if count < 90:
+        return f"{count:.0f} s"
+    minutes = round(count / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

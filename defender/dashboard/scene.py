@@ -50,20 +50,17 @@ class Scene:
 
 @dataclass
 class Board:
-    """Follows Defender; `scene` is always current, `changed` is set by every change.
-
-    version  grows with every change that a view may show
-    """
+    """Follows Defender; `scene` is always current, `changed` is set by every change."""
 
     defender: Defender
     rules: Informer[Rule]
     clock: Clock
-    version: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     fleet: Fleet = field(default_factory=Fleet)
     _touched: set[str] = field(default_factory=set)
     _open: dict[str, dict[str, Job]] = field(default_factory=dict)
     _all_at: float = float("-inf")
+    _version: int = 0
 
     def __post_init__(self) -> None:
         self.defender.nodes.add_handler(self._node)
@@ -82,6 +79,15 @@ class Board:
             "policies": d.policies,
             "rules": self.rules,
         }
+
+    @property
+    def version(self) -> int:
+        """Grows with every change that a view may show and that somebody tells us of."""
+        return self._version + self.defender.control.breakers.version
+
+    def touch(self) -> None:
+        """Something that views show has changed beside what informers tell."""
+        self._tell()
 
     def scene(self) -> Scene:
         self._look()
@@ -145,7 +151,7 @@ class Board:
         self._tell()
 
     def _tell(self) -> None:
-        self.version += 1
+        self._version += 1
         self.changed.set()
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
+from defender.dashboard.acts import Acts
 from defender.dashboard.app import Site
 from defender.dashboard.attempts import Attempts
 from defender.dashboard.doors import Doors
 from defender.dashboard.live import Hub
 from defender.dashboard.people import Gate, Proxy, Writers
-from defender.dashboard.posts import Entrance
+from defender.dashboard.posts import Desk, Entrance
 from defender.dashboard.render import Renderer
 from defender.dashboard.rule import Rule
 from defender.dashboard.scene import Board
@@ -73,8 +74,10 @@ class Dashboard:
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)
         doors = Doors(gate, seal, clock, self.settings.proxy, self.settings.link)
-        site = Site(self.board, self.hub, doors, renderer, clock)
-        self.app: Starlette = site.app([*Entrance(site, Attempts()).routes()])
+        acts = Acts(writers, clock)
+        site = Site(self.board, self.hub, doors, renderer, kube, acts)
+        entrance, desk = Entrance(site, Attempts()), Desk(site, acts, clock)
+        self.app: Starlette = site.app([*entrance.routes(), *desk.routes()])
         self.server = DashboardServer(self.app, self.settings)
 
     @property

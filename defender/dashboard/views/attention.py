@@ -13,8 +13,10 @@ from typing import ClassVar
 from defender.dashboard.fleet import Counts
 from defender.dashboard.scene import Scene
 from defender.dashboard.standing import FOR_PEOPLE, State, leading, of_job
+from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.dashboard.views.pauses import paused
 from defender.jobs import Job
-from kubenode.api.v1alpha1.defenderpolicy import BreakerState, Pause
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 MOST = 12
@@ -147,26 +149,12 @@ def _breakers(scene: Scene) -> Iterator[Row]:
 
 
 def _pauses(scene: Scene) -> Iterator[Row]:
-    for policy in scene.control.policies:
-        for pause in policy.spec.pauses if policy.spec else ():
-            if pause.until is not None and pause.until <= scene.now:
-                continue
-            by = f"by {pause.by}" if pause.by else "by somebody"
-            end = "" if pause.until is None else f" until {pause.until:%Y-%m-%d %H:%M} UTC"
-            why = f"{by}{end}" + (f": {pause.why}" if pause.why else "")
-            may = "Resume: what waits here asks again, and acts within the limits."
-            key = f"pause-{policy.name}-{where(pause)}"
-            yield Row(key, "pause", f"Paused: {where(pause)}", why, None, may, "/pauses", "Resume")
-
-
-def where(pause: Pause) -> str:
-    match pause.scope:
-        case "Cluster":
-            return "cluster"
-        case "Label":
-            return f"{pause.label}={pause.value}"
-        case "Node":
-            return f"node={pause.value}"
+    for row in paused(scene):
+        end = f" until {row.until:%Y-%m-%d %H:%M} UTC" if row.until else ""
+        why = f"by {row.by or 'somebody'}{end}" + (f": {row.why}" if row.why else "")
+        may = "Resume: what waits here asks again, and acts within the limits."
+        title = f"Paused: {row.key}"
+        yield Row(f"pause-{row.key}", "pause", title, why, None, may, "/pauses", "Resume")
 
 
 def _held(scene: Scene) -> Iterator[Row]:
@@ -193,34 +181,3 @@ def _held(scene: Scene) -> Iterator[Row]:
 
 def _oldest(jobs: list[Job]) -> datetime | None:
     return min((m for job in jobs if (m := job.metadata.creation_timestamp)), default=None)
-
-
-HOLDS = {
-    "AwaitingPermit": "Has asked for a permit, or is about to.",
-    "ConcurrencyLimit": "As many permits as the limit allows are held in its scope.",
-    "RateLimit": "The limit's permits per time are used up.",
-    "MinHealthy": "Too few nodes would stay healthy.",
-    "PerNode": "The node was disrupted too often lately.",
-    "BreakerOpen": "Too much is wrong in its scope at once.",
-    "CommonCause": "Many faults share a kernel, image or revision: repairs cure nothing.",
-    "WindowClosed": "Acts of this kind wait for their window.",
-    "Paused": "A person has stopped acts here.",
-    "Excluded": "The policy excludes the node.",
-    "DisplacedPods": "Too many pods that we displaced are still pending.",
-    "StaleData": "Kube Defender does not see the cluster well enough to say yes.",
-    "StoreUnavailable": "Permits cannot be read or written now.",
-    "NodeBusy": "Another holder has a permit for the node.",
-    "PDBBlocked": "A PodDisruptionBudget allows no eviction now.",
-    "DefenderUnreachable": "The operator cannot reach Kube Defender.",
-    "FaultUnknown": "The evidence is unknown now, neither true nor false.",
-    "GuardTrue": "A guard of the rule forbids the repair now.",
-}
-HOLDS_MAY = {
-    "PerNode": "Look at the node; raise perNode in the policy only if repairs are known to help.",
-    "CommonCause": "Look at what the nodes have in common; roll it back rather than repair nodes.",
-    "Paused": "Resume it on the page Pauses.",
-    "Excluded": "Remove the label that excludes the node, if that is meant.",
-    "PDBBlocked": "See which PodDisruptionBudget on the node's page; its owner may scale up.",
-    "StaleData": "See whether the API server answers; it is tried again by itself.",
-    "StoreUnavailable": "See whether the API server takes writes; it is tried again by itself.",
-}

@@ -1,0 +1,183 @@
+"""What people do: pauses in policies, and decisions on jobs. Each is written as the person.
+
+A write fails if somebody wrote first. Where that changes what the person decided about, they are
+told who did what; where it does not, it is tried again on what is there now.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from defender.dashboard.people import Person, Writers
+from defender.dashboard.views.pauses import Act
+from defender.pauses import CLUSTER, Outcome, Scope
+from defender.pausing import Written, pause, resume
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1.defenderpolicy import Pause
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import (
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
+
+audit = logging.getLogger("defender.dashboard.audit")
+
+KEPT = 50
+TRIES = 5
+JOBS = "remedyoperationjobs"
+MOST_DECISIONS = 16
+Decision = Literal["Approve", "Deny"]
+WAITING = (JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """good  False: nothing was written, and `text` says why"""
+
+    text: str
+    good: bool = True
+
+
+class Acts:
+    """Does them, and remembers the last KEPT for the page that shows them."""
+
+    def __init__(self, writers: Writers, clock: Clock) -> None:
+        self._writers, self._clock = writers, clock
+        self._past: deque[Act] = deque(maxlen=KEPT)
+        self._count = 0
+
+    def past(self) -> Iterator[Act]:
+        """The latest first."""
+        return reversed(self._past)
+
+    async def pause(self, who: Person, wanted: Pause, scope: Scope) -> Done:
+        async def write(kube: Kube) -> Done:
+            return paused_in_words(scope, await pause(kube, wanted, self._clock.now()))
+
+        end = f" until {format_time(wanted.until)}" if wanted.until else ""
+        sharp = ", taking permits back" if wanted.now else ""
+        return await self._do(who, f"pause {scope}{end}{sharp}", wanted.why, write)
+
+    async def resume(self, who: Person, scope: Scope) -> Done:
+        async def write(kube: Kube) -> Done:
+            return resumed_in_words(scope, await resume(kube, scope, self._clock.now()))
+
+        return await self._do(who, f"resume {scope}", "", write)
+
+    async def decide(self, who: Person, job: str, decision: Decision, note: str, seen: int) -> Done:
+        """`seen`: how many decisions the job had when the person looked at it."""
+
+        async def write(kube: Kube) -> Done:
+            return await decide(kube, job, decision, who.name, note, seen, self._clock.now())
+
+        return await self._do(who, f"{decision.lower()} job {job}", note, write)
+
+    async def _do(self, who: Person, what: str, note: str, write: Any) -> Done:
+        try:
+            async with self._writers.of(who) as kube:
+                done: Done = await write(kube)
+        except KubeError as error:
+            done = Done(failed_in_words(error, who), good=False)
+        now = self._clock.now()
+        extra = {"who": who.name, "via": who.via.value, "what": what, "note": note}
+        audit.info("act of a person", extra={**extra, "done": done.good, "result": done.text})
+        self._count += 1
+        self._past.append(Act(str(self._count), now, who.name, what, done.text))
+        return done
+
+
+async def decide(
+    kube: Kube, name: str, decision: Decision, by: str, note: str, seen: int, now: datetime
+) -> Done:
+    """Append a decision to a job that waits. Raises KubeError."""
+    path = paths.custom(JOBS, name)
+    for _ in range(TRIES):
+        job = await kube.get(path)
+        if problem := cannot_decide(job, decision, seen):
+            return Done(problem, good=False)
+        ours = {"decision": decision, "by": by[:256], "at": format_time(now), "note": note[:1024]}
+        body = {
+            "metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
+            "spec": {"approvals": [*decisions(job), ours]},
+        }
+        try:
+            await kube.patch(path, body)
+        except Conflict:
+            continue  # its controller writes often: what counts is looked at again
+        then = (
+            "it asks for a permit and acts within the limits"
+            if decision == "Approve"
+            else "it is cancelled, and what it holds is given back"
+        )
+        return Done(f"{'Approved' if decision == 'Approve' else 'Denied'} {name}: {then}.")
+    return Done(f"Job {name} is being written all the time: try again.", good=False)
+
+
+def decisions(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(job["spec"].get("approvals") or [])
+
+
+def cannot_decide(job: dict[str, Any], decision: Decision, seen: int) -> str:
+    """Why a decision would not be what the person meant, "" if it is. Pure."""
+    name, phase = job["metadata"]["name"], (job.get("status") or {}).get("phase", "Pending")
+    made = decisions(job)
+    if len(made) > seen:
+        last = made[-1]
+        who, word = last.get("by") or "somebody", last.get("decision", "decided").lower()
+        return (
+            f"Somebody was faster: {who} said {word} meanwhile. Nothing was written;"
+            " look at the job again."
+        )
+    if len(made) >= MOST_DECISIONS:
+        return f"Job {name} has {MOST_DECISIONS} decisions, and more it cannot have."
+    if phase not in WAITING or (decision == "Approve" and phase != JobPhase.AWAITING_APPROVAL):
+        return f"Job {name} does not wait for this any more: it is {phase}. Nothing was written."
+    return ""
+
+
+def paused_in_words(scope: Scope, written: list[Written]) -> Done:
+    problems = [f"policy {w.policy}: {w.problem}" for w in written if w.edit is None]
+    if problems:
+        return Done(f"Not paused everywhere. {'; '.join(problems)}", good=False)
+    outcomes = {w.edit.outcome for w in written if w.edit is not None}
+    if not outcomes - {Outcome.UNCHANGED}:
+        return Done(f"{scope} is paused for at least as long already: nothing was changed.")
+    word = "longer now" if outcomes <= {Outcome.PROLONGED, Outcome.UNCHANGED} else "now"
+    return Done(f"{scope} is paused {word}: nothing new is disrupted there until it is resumed.")
+
+
+def resumed_in_words(scope: Scope, written: list[Written]) -> Done:
+    problems = [f"policy {w.policy}: {w.problem}" for w in written if w.edit is None]
+    if problems:
+        return Done(f"Not resumed everywhere. {'; '.join(problems)}", good=False)
+    if not any(w.edit is not None and w.edit.outcome is Outcome.RESUMED for w in written):
+        return Done(f"{scope} was not paused any more: somebody else has resumed it, or it ended.")
+    left = "" if scope == CLUSTER else " What a wider pause stops stays stopped."
+    return Done(f"{scope} is resumed: what waited asks again, within the limits.{left}")
+
+
+def failed_in_words(error: KubeError, who: Person) -> str:
+    match error:
+        case Forbidden():
+            return f"The API server does not let {who.name} do this: {error.message}"
+        case Unauthorized():
+            return "The API server does not know you any more: log in again."
+        case NotFound():
+            return "It is not there any more: somebody has deleted it."
+        case Unreachable():
+            return (
+                "The API server did not answer: it may have happened or not."
+                " See below before you press again."
+            )
+        case _:
+            return f"The API server refused it: {error.message or error}"

@@ -1,0 +1,35 @@
+"""What of a page is made for one visit and not kept up to date: choices of forms, live reads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from defender.dashboard import eviction
+from defender.dashboard.forms import LENGTHS
+from defender.dashboard.scene import Board
+from defender.dashboard.views import jobs, rules
+from kubenode.runtime.kube.client import Kube
+
+MOST_SUGGESTED = 200
+
+
+async def extra(page: str, board: Board, kube: Kube, params: Mapping[str, str]) -> dict[str, Any]:
+    """Variables of the template `page`."""
+    match page:
+        case "node":
+            return {"eviction": await eviction.look(kube, params["name"])}
+        case "jobs":
+            return {"choices": jobs.choices(board.scene()), "shows": jobs.SHOWS}
+        case "rules":
+            return {"shows": rules.SHOWS}
+        case "pauses":
+            return {"lengths": LENGTHS, "scopes": _scopes(board)}
+        case _:
+            return {}
+
+
+def _scopes(board: Board) -> list[str]:
+    """What can be paused, for the form to suggest: the cluster, zones, racks."""
+    racks = board.fleet.racks()
+    zones = dict.fromkeys(f"zone={zone}" for zone, _ in racks if zone)
+    found = ["cluster", *zones, *(f"rack={rack}" for _, rack in racks if rack)]
+    return found[:MOST_SUGGESTED]

@@ -1,0 +1,11 @@
+"""Sorting names as people number them."""
+
+import re
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Sorts `r2` before `r10`."""
+    parts = _DIGITS.split(text)
+    return tuple((1, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts)

@@ -1,0 +1,196 @@
+"""The breakers by scope: their state and why, when they half open, what they let through. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from defender.breaker.step import half_opens_at, quota
+from defender.breaker.watch import Watch
+from defender.census import CLUSTER
+from defender.dashboard.natural import natural
+from defender.dashboard.render import Shown
+from defender.dashboard.scene import Scene
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState
+
+MOST = 200
+HISTORY = 30
+_PLACE = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: 1, BreakerState.CLOSED: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCard:
+    """next_at  when the state may change by itself at the earliest, and `then` what happens"""
+
+    template: ClassVar[str] = "parts/breaker.html"
+    key: str
+    state: str
+    since: datetime | None
+    why: str
+    unhealthy: int
+    members: int
+    full: int
+    next_at: datetime | None = None
+    then: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyHead:
+    template: ClassVar[str] = "parts/breakers.html"
+    policy: str
+    trips: str
+    opens: str
+    resumes: str
+    reserved: int
+    key: str = "head"
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRow:
+    template: ClassVar[str] = "parts/cause.html"
+    key: str
+    cause: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    template: ClassVar[str] = "parts/change.html"
+    key: str
+    policy: str
+    scope: str
+    state: str
+    since: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenRow:
+    template: ClassVar[str] = "parts/frozen.html"
+    since: datetime
+    why: str
+    key: str = "frozen"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    template: ClassVar[str] = "parts/title.html"
+    sentence: str
+    calm: bool
+    key: str = "summary"
+
+
+def view(scene: Scene) -> dict[str, Sequence[Shown]]:
+    breakers = scene.control.breakers
+    frozen = breakers.control_path.frozen
+    found: dict[str, Sequence[Shown]] = {
+        "frozen": [FrozenRow(frozen.since, frozen.why)] if frozen else [],
+    }
+    changes: list[Change] = []
+    cards: list[ScopeCard] = []
+    for watch in sorted(_ruling(scene), key=lambda watch: watch.policy.name):
+        name = watch.policy.name
+        mine = [_card(watch, scope, scene.now) for scope in _scopes(scene, watch)]
+        mine.sort(key=lambda card: (_PLACE[BreakerState(card.state)], natural(card.key)))
+        cards += mine
+        found[f"head {name}"] = [_head(name, watch.spec.breaker)]
+        found[f"scopes {name}"] = mine[:MOST]
+        found[f"causes {name}"] = [
+            CauseRow(f"{cause}={value}", f"{cause} {value}", why)
+            for (cause, value), why in sorted(breakers.causes(name).items())
+        ]
+        changes += [
+            Change(f"{name} {c.scope} {c.since.isoformat()} {c.state}", name, c.scope, c.state,
+                   c.since, c.why)
+            for c in watch.changes
+        ]  # fmt: skip
+    changes.sort(key=lambda change: change.since, reverse=True)
+    found["history"] = list({change.key: change for change in changes}.values())[:HISTORY]
+    found["summary"] = [_summary(cards, frozen is not None)]
+    return found
+
+
+def _ruling(scene: Scene) -> list[Watch]:
+    """The built-in policy only where there is no other: else it rules nothing that is seen."""
+    found = list(scene.control.breakers.watches())
+    ours = {policy.name for policy in scene.control.policies}
+    return [watch for watch in found if watch.policy.name in ours] or found
+
+
+def _scopes(scene: Scene, watch: Watch) -> list[str]:
+    """Scopes that have a breaker now, as far as a limit or an opening has named them."""
+    name = watch.policy.name
+    found = {scope for policy, scope in scene.control.census.groups() if policy == name}
+    if "topology.kubernetes.io/zone" in watch.labels:
+        found |= {f"topology.kubernetes.io/zone={z}" for z, _ in scene.fleet.racks() if z}
+    found |= watch.states.keys()
+    if None in watch.labels:
+        found.add(CLUSTER)
+    return [scope for scope in found if _label(scope) in watch.labels]
+
+
+def _label(scope: str) -> str | None:
+    return None if scope == CLUSTER else scope.partition("=")[0]
+
+
+def _card(watch: Watch, scope: str, now: datetime) -> ScopeCard:
+    state, group, breaker = watch.state(scope), watch.group(scope), watch.spec.breaker
+    members = group.members
+    full = min(100, 100 * group.unhealthy // members) if members else 0
+    next_at, then = None, ""
+    if state.state is BreakerState.OPEN and state.since is not None:
+        next_at = half_opens_at(state, breaker, now) if state.calm_since else None
+        then = "half-opens, if it stays calm" if next_at else _calms(breaker)
+    elif state.state is BreakerState.HALF_OPEN and state.since is not None:
+        many = quota(state, breaker.resume, now)
+        steps = (now - state.since) // breaker.resume.every + 1
+        next_at = state.since + breaker.resume.every * steps
+        then = f"{many} at once may act now; times {breaker.resume.factor}"
+    return ScopeCard(
+        scope, state.state, state.since, state.why, group.unhealthy, members, full, next_at, then
+    )
+
+
+def _calms(breaker: Breaker) -> str:
+    return (
+        "half-opens when less than half of what opens it has been wrong for 5m, and no sooner than"
+        f" {format_duration(breaker.open)} after it opened"
+    )
+
+
+def _head(name: str, breaker: Breaker) -> PolicyHead:
+    trip, resume = breaker.trip, breaker.resume
+    per = format_duration(trip.escalations.per)
+    return PolicyHead(
+        name,
+        f"opens at {trip.unhealthy_ratio} unhealthy, {trip.new_faults_per10m} new faults in 10m,"
+        f" or {trip.escalations.count} jobs of a rule that climb to one rung in {per};"
+        f" never below {trip.min_nodes} nodes",
+        f"stays open for {format_duration(breaker.open)} at least",
+        f"then {resume.start} at once, times {resume.factor} every"
+        f" {format_duration(resume.every)}, until the limits rule again",
+        breaker.reserved,
+    )
+
+
+def _summary(cards: list[ScopeCard], frozen: bool) -> Summary:
+    if frozen:
+        return Summary("The control path is down: everything is frozen.", False)
+    opened = [card.key for card in cards if card.state == BreakerState.OPEN]
+    half = [card.key for card in cards if card.state == BreakerState.HALF_OPEN]
+    if opened:
+        one = len(opened) == 1
+        return Summary(
+            f"Open: {_few(opened)}. Nothing is disrupted {'there' if one else 'in these'};"
+            " uncordon, release, cancel and verify go on.",
+            False,
+        )
+    if half:
+        return Summary(f"Half-open: {_few(half)}. A few acts at a time are tried.", False)
+    return Summary("All breakers are closed.", True)
+
+
+def _few(scopes: list[str]) -> str:
+    more = f" and {len(scopes) - 4} more" if len(scopes) > 4 else ""
+    return ", ".join(scopes[:4]) + more

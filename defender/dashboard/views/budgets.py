@@ -1,0 +1,201 @@
+"""Each policy's limits with their use, and who waits for them. Pure.
+
+Of a limit with many scopes those with the least room are shown, the rest is summed up.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from defender.budgets import Budget, Kind, budgets
+from defender.dashboard.natural import natural
+from defender.dashboard.render import Shown
+from defender.dashboard.scene import Scene
+from defender.policies import Policy
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
+
+SHOWN = 12
+"""Scopes of one limit, unless all are asked for."""
+MOST = 500
+WAITING = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """full  how much of the bar is filled, of 100; `room` acts are still allowed"""
+
+    used: int
+    limit: int
+    room: int
+    full: int
+
+    @property
+    def tight(self) -> bool:
+        return self.room == 0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHead:
+    template: ClassVar[str] = "parts/limit.html"
+    policy: str
+    index: int
+    title: str
+    terms: tuple[str, ...]
+    scopes: int
+    hidden: int
+    tight: int
+    key: str = "head"
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRow:
+    """`rate` counts tokens: permits that may be granted at once now."""
+
+    template: ClassVar[str] = "parts/scope.html"
+    key: str
+    held: Measure | None
+    healthy: Measure | None
+    rate: Measure | None
+
+    @property
+    def room(self) -> int:
+        return min(each.room for each in (self.held, self.healthy, self.rate) if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    template: ClassVar[str] = "parts/waiting.html"
+    key: str
+    number: int
+    node: str
+    job: str
+    holder: str
+    class_: str
+    severity: str
+    reason: str
+    message: str
+    since: datetime
+    deadline: datetime | None
+    called: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    template: ClassVar[str] = "parts/total.html"
+    text: str
+    key: str = "total"
+
+
+def view(scene: Scene, whole: str = "") -> dict[str, Sequence[Shown]]:
+    """`whole`: POLICY/INDEX of a limit of which every scope is wanted."""
+    found: dict[str, Sequence[Shown]] = {}
+    measured: dict[tuple[str, int], dict[str, dict[Kind, Budget]]] = defaultdict(dict)
+    for budget in budgets(scene.control, scene.now):
+        scopes = measured[budget.policy, budget.index]
+        scopes.setdefault(budget.scope, {})[budget.kind] = budget
+    for policy in _ruling(scene):
+        for index, limit in enumerate(policy.spec.limits if policy.spec else ()):
+            name = f"{policy.name}/{index}"
+            rows = [_row(s, kinds) for s, kinds in measured[policy.name, index].items()]
+            rows.sort(key=lambda row: (row.room, natural(row.key)))
+            shown = rows[: MOST if whole == name else SHOWN]
+            assert policy.spec is not None
+            head = _head(policy, policy.spec, index, limit, rows, len(rows) - len(shown))
+            found[f"head {name}"] = [head]
+            found[f"scopes {name}"] = shown
+    return found | _queue(scene)
+
+
+def _ruling(scene: Scene) -> list[Policy]:
+    return sorted(scene.control.policies, key=lambda p: p.name) or [scene.control.fallback]
+
+
+def _row(scope: str, kinds: dict[Kind, Budget]) -> ScopeRow:
+    return ScopeRow(
+        scope,
+        _measure(kinds.get(Kind.CONCURRENCY)),
+        _measure(kinds.get(Kind.HEALTHY)),
+        _measure(kinds.get(Kind.RATE)),
+    )
+
+
+def _measure(budget: Budget | None) -> Measure | None:
+    if budget is None:
+        return None
+    most = max(budget.used, budget.limit)
+    full = 100 * budget.used // most if most else 100
+    return Measure(budget.used, budget.limit, budget.room, min(100, full))
+
+
+def _head(
+    policy: Policy,
+    spec: DefenderPolicySpec,
+    index: int,
+    limit: Limit,
+    rows: list[ScopeRow],
+    hidden: int,
+) -> LimitHead:
+    tight = sum(row.room == 0 for row in rows)
+    title = title_of(limit)
+    return LimitHead(policy.name, index, title, tuple(_terms(limit)), len(rows), hidden, tight)
+
+
+def title_of(limit: Limit) -> str:
+    match limit.scope:
+        case LimitScope.CLUSTER:
+            return "cluster"
+        case LimitScope.CONTROL_PLANE:
+            return "control-plane"
+        case LimitScope.LABEL:
+            return limit.label or ""
+        case LimitScope.FLEET:
+            return f"fleet {limit.group}"
+
+
+def _terms(limit: Limit) -> list[str]:
+    """As they stand in the policy."""
+    found = []
+    if limit.max_concurrent is not None:
+        found.append(f"maxConcurrent {limit.max_concurrent}")
+    if limit.min_healthy is not None:
+        found.append(f"minHealthy {limit.min_healthy}")
+    if limit.others_healthy:
+        found.append("othersHealthy")
+    if limit.rate is not None:
+        per = format_duration(limit.rate.per)
+        found.append(f"rate {limit.rate.count} per {per}, burst {limit.rate.burst}")
+    if limit.on_unreachable:
+        found.append(f"onUnreachable {limit.on_unreachable}")
+    found.append(f"classes {', '.join(limit.classes)}" if limit.classes else "classes Pods, Node")
+    return found
+
+
+def _queue(scene: Scene) -> dict[str, Sequence[Shown]]:
+    places = scene.control.queue.waiting(WAITING)
+    many = sum(scene.control.queue.counts().values())
+    rows = [
+        WaitingRow(
+            key=f"{place.holder.uid} {place.node}",
+            number=number,
+            node=place.node,
+            job=place.holder.name if place.holder.kind == "RemedyOperationJob" else "",
+            holder=f"{place.holder.kind} {place.holder.name}",
+            class_=str(place.class_),
+            severity=str(place.severity),
+            reason=str(place.reason),
+            message=place.message,
+            since=place.since,
+            deadline=place.deadline,
+            called=place.called,
+        )
+        for number, place in enumerate(places, start=1)
+    ]
+    if not many:
+        text = "Nobody waits for a permit."
+    else:
+        left = f", the first {WAITING} are shown" if many > WAITING else ""
+        text = f"{many} {'waits' if many == 1 else 'wait'} for a permit{left}."
+    return {"total": [Total(text)], "queue": rows}

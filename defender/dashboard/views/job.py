@@ -1,0 +1,280 @@
+"""One job: its hold in words, its time line, its ladder and steps, what a person may say. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from defender.dashboard.render import Shown
+from defender.dashboard.scene import Scene
+from defender.dashboard.standing import of_job
+from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.dashboard.views.jobs import rung_of
+from defender.jobs import Job, Step
+from defender.queue.entry import Place
+from kubenode.api.v1alpha1.permit import Holder
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+
+
+@dataclass(frozen=True, slots=True)
+class JobHead:
+    template: ClassVar[str] = "parts/job_head.html"
+    name: str
+    node: str
+    there: bool
+    state: str
+    phase: str
+    sentence: str
+    rule: str
+    mode: str
+    severity: str
+    fault: str
+    rung: str
+    started_by: str
+    message: str
+    deadline: datetime | None
+    permit: str
+    permit_class: str
+    permit_ends: datetime | None
+    decisions: tuple[tuple[str, str, datetime | None, str], ...]
+    key: str = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldCard:
+    """Why it waits. `explains` says the reason in words; `place` is its place in the queue."""
+
+    template: ClassVar[str] = "parts/hold.html"
+    reason: str
+    scope: str
+    message: str
+    explains: str
+    may: str
+    look_again_at: datetime | None
+    place: str
+    key: str = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One point of a job's life; `took` seconds after the one before, None if it is yet to come."""
+
+    template: ClassVar[str] = "parts/moment.html"
+    key: str
+    name: str
+    at: datetime | None
+    took: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    template: ClassVar[str] = "parts/step.html"
+    key: str
+    rung: str
+    name: str
+    by: str
+    state: str
+    started: datetime | None
+    finished: datetime | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One rung of the ladder: `now` is the one that is tried."""
+
+    template: ClassVar[str] = "parts/plan.html"
+    key: str
+    name: str
+    steps: tuple[str, ...]
+    now: bool
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DecideCard:
+    """What a person may say to it. `seen` is how many decisions it has."""
+
+    template: ClassVar[str] = "parts/decide.html"
+    approve: bool
+    seen: int
+    then: str
+    key: str = "decide"
+
+
+def one(scene: Scene, name: str) -> dict[str, Sequence[Shown]] | None:
+    job = scene.jobs.get(name)
+    if job is None:
+        return None
+    return {
+        "job": [_head(scene, job)],
+        "decide": list(_decide(job)),
+        "hold": list(hold_of(scene, job)),
+        "moments": moments(job),
+        "plan": _plan(job),
+        "steps": [_step(job, step, n) for n, step in enumerate(job.status.steps)],
+    }
+
+
+def _head(scene: Scene, job: Job) -> JobHead:
+    state = of_job(job) if job.open else None
+    permit = job.status.permit
+    name = job.spec.remedier.name
+    return JobHead(
+        name=job.metadata.name,
+        node=job.spec.node_name,
+        there=job.spec.node_name in scene.nodes,
+        state=state.value if state else "",
+        phase=job.status.phase or JobPhase.PENDING,
+        sentence=_sentence(job),
+        rule=name,
+        mode=job.spec.mode,
+        severity=job.spec.severity,
+        fault=job.spec.fault_class,
+        rung=rung_of(job),
+        started_by=job.spec.trigger.explanation,
+        message=job.status.message,
+        deadline=job.spec.deadline,
+        permit=permit.name if permit else "",
+        permit_class=permit.class_ if permit else "",
+        permit_ends=permit.expires_at if permit else None,
+        decisions=tuple((d.decision, d.by, d.at, d.note) for d in job.spec.approvals),
+    )
+
+
+def _sentence(job: Job) -> str:
+    hold = job.status.hold
+    match job.status.phase:
+        case JobPhase.AWAITING_APPROVAL:
+            return "It waits for a person to approve or deny it."
+        case JobPhase.NEEDS_HUMAN:
+            return "It needs a person: nothing more is tried by itself."
+        case _ if hold is not None and job.open:
+            return f"It is held: {hold.reason}."
+        case JobPhase.AWAITING_PERMIT:
+            return "It waits for a permit."
+        case JobPhase.RUNNING:
+            return "It is at work on the node."
+        case JobPhase.VERIFYING:
+            return "It has acted and waits for proof that the fault is gone."
+        case JobPhase.SUCCEEDED:
+            return "The fault is proven gone."
+        case JobPhase.FAILED:
+            return "It has given up."
+        case JobPhase.CANCELLED:
+            return "It was cancelled."
+        case JobPhase.SHADOWED:
+            return "A dry run: it has planned, and acted on nothing."
+        case _:
+            return "It has only begun."
+
+
+def hold_of(scene: Scene, job: Job) -> Iterable[HoldCard]:
+    hold = job.status.hold
+    if hold is None or not job.open:
+        return
+    holder = Holder(
+        kind="RemedyOperationJob", name=job.metadata.name, uid=job.metadata.uid or "unknown"
+    )
+    place = scene.control.queue.position(holder, job.spec.node_name)
+    yield HoldCard(
+        hold.reason,
+        hold.scope,
+        hold.message,
+        HOLDS.get(hold.reason, ""),
+        HOLDS_MAY.get(hold.reason, "Nothing need be done: it asks again by itself."),
+        hold.look_again_at,
+        _place_in_words(place) if place else "",
+    )
+
+
+def _place_in_words(place: Place) -> str:
+    if place.called:
+        return "A slot is kept for it: it asks at once."
+    if not place.ahead:
+        return "It is the next in line of those who wait for the same."
+    return f"{place.ahead} {'comes' if place.ahead == 1 else 'come'} before it in the queue."
+
+
+_MOMENTS = (
+    ("fault_seen", "Fault seen"),
+    ("job_created", "Job created"),
+    ("permit_granted", "Permit granted"),
+    ("cordoned", "Cordoned"),
+    ("drained", "Drained"),
+    ("acted", "Acted"),
+    ("verified", "Verified"),
+    ("closed", "Closed"),
+)
+
+
+def moments(job: Job) -> list[Moment]:
+    """What has been, with how long it took; of an open job also what is yet to come."""
+    found: list[Moment] = []
+    before: datetime | None = None
+    reached = max(
+        (n for n, (field, _) in enumerate(_MOMENTS) if getattr(job.status.timeline, field)),
+        default=-1,
+    )
+    for number, (field, name) in enumerate(_MOMENTS):
+        at = getattr(job.status.timeline, field)
+        if at is None and (number < reached or not job.open):
+            continue  # it was left out, or will never be
+        took = (at - before).total_seconds() if at and before else None
+        found.append(Moment(field, name, at, took))
+        before = at or before
+    return found
+
+
+def _step(job: Job, step: Step, number: int) -> StepRow:
+    ladder = job.spec.ladder
+    rung = ladder[step.rung].name if step.rung < len(ladder) else str(step.rung)
+    return StepRow(
+        f"{number} {step.rung}.{step.index}",
+        rung,
+        step.name,
+        step.by,
+        step.state,
+        step.started_at,
+        step.finished_at,
+        step.message,
+    )
+
+
+def _decide(job: Job) -> Iterable[DecideCard]:
+    """A last word counts whenever the job waits: what is approved may still be denied."""
+    phase, many = job.status.phase, len(job.spec.approvals)
+    denied = bool(many) and job.spec.approvals[-1].decision == "Deny"
+    if denied or phase not in (JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT):
+        return
+    rungs = job.spec.ladder
+    first = rungs[min(job.status.rung, len(rungs) - 1)] if rungs else None
+    then = f"it tries “{first.name}”: {', '.join(map(step_words, first.steps))}" if first else ""
+    yield DecideCard(phase == JobPhase.AWAITING_APPROVAL, many, then)
+
+
+def _plan(job: Job) -> list[PlanRow]:
+    at = job.status.rung
+    return [
+        PlanRow(
+            key=str(number),
+            name=rung.name,
+            steps=tuple(step_words(step) for step in rung.steps),
+            now=job.open and number == at,
+            over=number < max(at, job.spec.start_rung),
+        )
+        for number, rung in enumerate(job.spec.ladder)
+    ]
+
+
+def step_words(step: Mapping[str, Any]) -> str:
+    """A step as its rule writes it, in short: `RestartUnit containerd.service`, `migrate`."""
+    for key, value in step.items():
+        if key in ("timeout", "onFailure", "onTimeout", "name"):
+            continue
+        if key == "agent" and isinstance(value, Mapping):
+            words = [str(value.get("action", "agent"))]
+            words += [str(value[each]) for each in ("unit", "check", "script") if value.get(each)]
+            return " ".join(words)[:120]
+        return str(key)
+    return "step"

@@ -1,0 +1,122 @@
+"""The jobs: a list that can be narrowed. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from defender.dashboard.render import Shown
+from defender.dashboard.scene import Scene
+from defender.dashboard.standing import FOR_PEOPLE, ZONE, State, of_job
+from defender.jobs import Job
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+
+MOST = 200
+SHOWS = {"open": "Open", "person": "Waiting for a person", "held": "Held", "closed": "Closed"}
+FILTERS = ("show", "reason", "zone", "rule")
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """state  the word for its symbol; "" for a job that is over"""
+
+    template: ClassVar[str] = "parts/job_row.html"
+    key: str
+    node: str
+    zone: str
+    state: str
+    phase: str
+    rule: str
+    severity: str
+    reason: str
+    why: str
+    rung: str
+    since: datetime | None
+    closed: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    template: ClassVar[str] = "parts/title.html"
+    sentence: str
+    calm: bool
+    key: str = "found"
+
+
+def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
+    show = params.get("show", "open")
+    rows = [row_of(scene, job) for job in scene.jobs.values() if _shows(job, show)]
+    rows = [row for row in rows if _fits(row, params)]
+    rows.sort(key=_place)
+    what = {"open": "open", "person": "waiting for a person", "held": "held"}.get(show, "closed")
+    many = len(rows)
+    sentence = f"{many or 'No'} {'job' if many == 1 else 'jobs'} {what}."
+    if many > MOST:
+        sentence += f" The first {MOST} are shown: narrow it down."
+    return {"found": [Found(sentence, not many)], "jobs": rows[:MOST]}
+
+
+def _shows(job: Job, show: str) -> bool:
+    match show:
+        case "closed":
+            return not job.open
+        case "person":
+            return job.status.phase in FOR_PEOPLE
+        case "held":
+            return of_job(job) is State.HELD
+        case _:
+            return job.open
+
+
+def _fits(row: JobRow, params: Mapping[str, str]) -> bool:
+    asked = {"reason": row.reason, "zone": row.zone, "rule": row.rule}
+    return all(params.get(name, "") in ("", value) for name, value in asked.items())
+
+
+_ORDER = [State.PERSON.value, State.HELD.value, State.REPAIRING.value, ""]
+
+
+def _place(row: JobRow) -> tuple[int, float, str]:
+    """Open ones by how much they need somebody, the oldest first; closed ones the latest first."""
+    at = row.closed or row.since
+    seconds = at.timestamp() if at else 0.0
+    return _ORDER.index(row.state), -seconds if row.closed else seconds, row.key
+
+
+def row_of(scene: Scene, job: Job) -> JobRow:
+    state = of_job(job) if job.open else None
+    node = scene.nodes.get(job.spec.node_name)
+    hold = job.status.hold
+    return JobRow(
+        key=job.metadata.name,
+        node=job.spec.node_name,
+        zone=node.metadata.labels.get(ZONE, "") if node else "",
+        state=state.value if state else "",
+        phase=job.status.phase or JobPhase.PENDING,
+        rule=job.spec.remedier.name,
+        severity=job.spec.severity,
+        reason=hold.reason if hold and job.open else "",
+        why=(hold.message if hold and job.open else "") or job.status.message,
+        rung=rung_of(job),
+        since=job.metadata.creation_timestamp,
+        closed=job.status.timeline.closed if not job.open else None,
+    )
+
+
+def rung_of(job: Job) -> str:
+    """Which rung is tried, and how many there are."""
+    ladder = job.spec.ladder
+    if not ladder:
+        return ""
+    at = min(job.status.rung, len(ladder) - 1)
+    return f"{ladder[at].name} ({at + 1} of {len(ladder)})"
+
+
+def choices(scene: Scene) -> dict[str, list[str]]:
+    """What the list can be narrowed to."""
+    rows = [row_of(scene, job) for job in scene.jobs.values()]
+    return {
+        "reason": sorted({row.reason for row in rows if row.reason}),
+        "zone": sorted({row.zone for row in rows if row.zone}),
+        "rule": sorted({row.rule for row in rows if row.rule}),
+    }

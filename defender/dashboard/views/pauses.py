@@ -1,0 +1,82 @@
+"""What people have paused, and what they did here lately. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from defender.dashboard.render import Shown
+from defender.dashboard.scene import Scene
+from defender.pauses import over, scope_of
+from kubenode.api.v1alpha1.defenderpolicy import Pause
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRow:
+    """policies  those that have it; `holds` jobs are held by it now"""
+
+    template: ClassVar[str] = "parts/pause.html"
+    key: str
+    policies: tuple[str, ...]
+    until: datetime | None
+    by: str
+    why: str
+    now: bool
+    holds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that a person did with this dashboard. `result` says what came of it."""
+
+    template: ClassVar[str] = "parts/did.html"
+    key: str
+    at: datetime
+    who: str
+    what: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    template: ClassVar[str] = "parts/title.html"
+    sentence: str
+    calm: bool
+    key: str = "summary"
+
+
+def view(scene: Scene, acts: Iterable[Act] = ()) -> dict[str, Sequence[Shown]]:
+    rows = paused(scene)
+    said = f"Paused: {', '.join(row.key for row in rows)}." if rows else "Nothing is paused."
+    return {"summary": [Summary(said, not rows)], "pauses": rows, "acts": list(acts)}
+
+
+def paused(scene: Scene) -> list[PauseRow]:
+    """What is paused now, each scope once however many policies have it."""
+    found: dict[str, list[tuple[str, Pause]]] = {}
+    for policy in sorted(scene.control.policies, key=lambda policy: policy.name):
+        for pause in policy.spec.pauses if policy.spec else ():
+            if not over(pause, scene.now):
+                found.setdefault(str(scope_of(pause)), []).append((policy.name, pause))
+    held = _held_by(scene)
+    return [_row(scope, each, held.get(scope, 0)) for scope, each in sorted(found.items())]
+
+
+def _row(scope: str, pauses: list[tuple[str, Pause]], holds: int) -> PauseRow:
+    names = tuple(name for name, _ in pauses)
+    longest = max(
+        (pause for _, pause in pauses),
+        key=lambda p: (p.until is None, p.until.timestamp() if p.until else 0.0),
+    )
+    sharp = any(pause.now for _, pause in pauses)
+    return PauseRow(scope, names, longest.until, longest.by, longest.why, sharp, holds)
+
+
+def _held_by(scene: Scene) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for jobs in scene.open_jobs.values():
+        for job in jobs.values():
+            hold = job.status.hold
+            if hold is not None and hold.reason == "Paused":
+                found[hold.scope] = found.get(hold.scope, 0) + 1
+    return found
