@@ -8,7 +8,7 @@ one with a single fault, the single one is never behind more than one of the tho
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from defender.queue.entry import DUE, Key, SortKey
 
@@ -44,8 +44,8 @@ class Lane:
         self._zones: dict[str, list[SortKey]] = {}
         self._size = 0
         self._served_at: datetime | None = None
-        self.interval: float | None = None
-        """Seconds between two that were served, smoothed."""
+        self.interval: timedelta | None = None
+        """Between two that were served, smoothed."""
 
     def __len__(self) -> int:
         return self._size
@@ -65,7 +65,7 @@ class Lane:
 
     def served(self, now: datetime) -> None:
         if self._served_at is not None:
-            took = max(0.0, (now - self._served_at).total_seconds())
+            took = max(timedelta(0), now - self._served_at)
             self.interval = took if self.interval is None else 0.8 * self.interval + 0.2 * took
         self._served_at = now
 

@@ -42,6 +42,10 @@ class News:
     def not_before(self, lane_key: LaneKey, at: datetime) -> None:
         """The first of a lane may not go yet."""
         self._lanes.discard(lane_key)
+        self.look_at(lane_key, at)
+
+    def look_at(self, lane_key: LaneKey, at: datetime) -> None:
+        """There may be news of a lane at that time."""
         lane = self._line.lane(lane_key)
         if lane is not None:
             lane.retry_at = at

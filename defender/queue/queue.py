@@ -139,7 +139,7 @@ class Queue:
     def _put(self, entry: Entry, retry_at: datetime, now: datetime) -> None:
         lane = self.line.put(entry, now)
         if lane.retry_at is None or retry_at < lane.retry_at:
-            self.news.not_before(entry.lane, retry_at)
+            self.news.look_at(entry.lane, retry_at)
 
     def _spread(self, entry: Entry, later: datetime, now: datetime) -> datetime:
         """The next in line come soon, those behind them when their slot is to be expected."""
@@ -148,14 +148,11 @@ class Queue:
             return later
         lane = self.line.lane(entry.lane)
         each = lane.interval if lane is not None else None
-        extra = (
-            self.times.look_again * (place / NEXT)
-            if each is None
-            else timedelta(seconds=each) * place
-        )
+        if each is None:
+            each = self.times.look_again / NEXT
         seed = f"{entry.ask.holder.uid} {now.timestamp():.0f}"
         part = crc32(seed.encode()) % 1000 / 1000
-        return later + min(extra, self.times.longest) * (0.5 + part)
+        return later + min(each * place, self.times.longest) * (0.5 + part)
 
     def _expect(self, entry: Entry) -> None:
         heappush(self._lost, (entry.look_again_at + self.times.lost, entry.key))
