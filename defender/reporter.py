@@ -8,11 +8,9 @@ the policy `default` where there is none, so that a pause and a breaker have a p
 import logging
 from datetime import datetime, timedelta
 
-from defender.breaker.breakers import Breakers
-from defender.census import CLUSTER, Census
+from defender.census import CLUSTER
 from defender.conditions import conditions
-from defender.ledger import Ledger
-from defender.limits.case import healthy_in
+from defender.control import RiskControl
 from defender.policies import Policy
 from kubenode.api.base import API_VERSION
 from kubenode.api.v1alpha1 import DefenderPolicy, default_policy
@@ -44,16 +42,14 @@ class Reporter:
         clock: Clock,
         fence: Fence,
         policies: Informer[Policy],
-        census: Census,
-        ledger: Ledger,
-        breakers: Breakers,
+        control: RiskControl,
         recorder: EventRecorder | None = None,
     ) -> None:
         self.granted = self.refused = 0
         self._kube, self._clock, self._fence = kube, clock, fence
-        self._policies, self._census, self._ledger = policies, census, ledger
-        self._breakers, self._recorder = breakers, recorder
-        self._before: dict[str, Decisions] = {}
+        self._policies, self._control, self._recorder = policies, control, recorder
+        self._breakers = control.breakers
+        self._before: dict[str, tuple[Decisions, int]] = {}
         self._written_at: datetime | None = None
         self._version = 0
         self._told: dict[str, BreakerStatus] = {}
@@ -115,19 +111,22 @@ class Reporter:
 
     def status(self, policy: Policy, now: datetime) -> DefenderPolicyStatus:
         group = (policy.name, CLUSTER)
-        before = self._before.setdefault(policy.name, policy.status.decisions)
-        healthy = healthy_in(self._census, self._ledger, group)
+        status = policy.status
+        before, missed = self._before.setdefault(
+            policy.name, (status.decisions, status.missed_deadline)
+        )
+        control, healthy = self._control, self._control.counts.free(group)
         return DefenderPolicyStatus(
             observed_generation=policy.metadata.generation,
             healthy=max(0, healthy),
-            unhealthy=max(0, self._census.tally(group).members - healthy),
-            permits=sum(self._census.belongs(h.node, group) for h in self._ledger.open()),
+            unhealthy=max(0, control.census.tally(group).members - healthy),
+            permits=sum(control.census.belongs(h.node, group) for h in control.ledger.open()),
             breaker=self._breakers.status(policy.name),
             breaker_history=self._breakers.history(policy.name),
             decisions=Decisions(
                 granted=before.granted + self.granted, refused=before.refused + self.refused
             ),
-            missed_deadline=policy.status.missed_deadline,
+            missed_deadline=missed + control.missed(policy.name),
             conditions=conditions(policy, self._breakers.causes(policy.name), now),
         )
 

@@ -130,9 +130,7 @@ class Defender:
         self.metrics = Metrics(registry, self.control, lambda: not self.ready(), clock)
         self.requests = Requests(clock.now())
         self.control.breakers.loaded = False
-        self.reporter = Reporter(
-            kube, clock, fence, self.policies, self.census, self.ledger, self.control.breakers
-        )
+        self.reporter = Reporter(kube, clock, fence, self.policies, self.control)
         self.keeper = Keeper(
             kube,
             clock,
