@@ -139,6 +139,8 @@ class PolicyBreakers(Model):
 
     policy: str
     breakers: list[BreakerStatus]
+    history: list[BreakerStatus]
+    """Every change, oldest first, as far as it is kept."""
 
 
 class Breakers(Model):

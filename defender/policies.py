@@ -21,8 +21,8 @@ from kubenode.api.v1alpha1.defenderpolicy import (
 )
 from kubenode.runtime.kube.objects import ObjectMeta
 
-NOT_ENFORCED = ("spec.guard", "spec.workload.maxDisplacedPending")
-"""Parts with defaults, so every policy has them. They come with the webhook."""
+NOT_ENFORCED = ("spec.workload.maxDisplacedPending",)
+"""Parts with defaults, so every policy has them."""
 
 
 @dataclass(frozen=True, slots=True)

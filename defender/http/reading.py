@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import AwareDatetime
 from starlette.responses import JSONResponse, Response
 
 from defender.answers import Breakers, Explanation, Queue, Status
@@ -10,8 +11,11 @@ from defender.auth.gate import Gate
 from defender.http.admission import to
 from defender.http.failures import Refused, failures
 from defender.http.shown import Shown
+from defender.requests import PAGE, RequestsPage
 from kubenode.api.base import Model
 
+Since = Annotated[AwareDatetime | None, Query(description="Asked then or later.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE, description="How many at most.")]
 Node = Annotated[str, Path(min_length=1, max_length=253, description="Name of the Node.")]
 
 
@@ -45,6 +49,16 @@ def reading_router(shown: Shown, gate: Gate) -> APIRouter:
     async def queue() -> Response:
         """Who waits for a permit, next one first."""
         return shown_as(shown.queue())
+
+    @router.get(
+        "/requests",
+        operation_id="requests",
+        response_model=RequestsPage,
+        responses=failures(422),
+    )
+    async def requests(since: Since = None, limit: Limit = PAGE) -> Response:
+        """What was asked lately and what came of it, in order of the last ask."""
+        return shown_as(shown.requests(since, limit))
 
     @router.get("/breakers", operation_id="breakers", response_model=Breakers)
     async def breakers() -> Response:

@@ -18,8 +18,9 @@ from defender.answers import (
 from defender.control import RiskControl
 from defender.ledger import Held
 from defender.limits.case import Refusal
-from defender.verdict import judge
-from kubenode.api.v1alpha1 import Ask, Disruption, Operation, Verdict
+from defender.requests import Requests, RequestsPage
+from defender.verdict import ORDER, judge, refusals
+from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.clock import Clock
 
@@ -39,11 +40,14 @@ class Shown(Protocol):
 
     def breakers(self) -> Breakers: ...
 
+    def requests(self, since: datetime | None, limit: int) -> RequestsPage: ...
+
 
 class Running(Protocol):
     """Of the service what is shown."""
 
     control: RiskControl
+    requests: Requests
 
     def ready(self) -> str: ...
 
@@ -69,8 +73,18 @@ class ShownService:
     def breakers(self) -> Breakers:
         control = self._service.control
         names = sorted({policy.name for policy in (*control.policies, control.fallback)})
-        found = [PolicyBreakers(policy=n, breakers=control.breakers.status(n)) for n in names]
-        return Breakers(policies=found)
+        return Breakers(policies=[_breakers(name, control) for name in names])
+
+    def requests(self, since: datetime | None, limit: int) -> RequestsPage:
+        return self._service.requests.page(since, limit)
+
+
+def _breakers(policy: str, control: RiskControl) -> PolicyBreakers:
+    return PolicyBreakers(
+        policy=policy,
+        breakers=control.breakers.status(policy),
+        history=control.breakers.history(policy),
+    )
 
 
 def explained(node: str, control: RiskControl, now: datetime, ready: str) -> Explanation | None:
@@ -93,12 +107,12 @@ def _answer(
     node: str, operation: Operation, class_: Disruption, control: RiskControl, now: datetime
 ) -> Answer:
     ask = Ask(operation=operation, class_=class_, node=node, holder=SOMEBODY, dry_run=True)
-    verdict = judge(ask, control, now)
+    verdict, against = judge(ask, control, now), refusals(ask, control, now)
     return Answer(
         operation=operation,
         class_=class_,
         verdict=verdict,
-        objections=[objection(verdict)] if not verdict.allowed else [],
+        objections=[objection(each) for each in sorted(against, key=_first_told)],
     )
 
 
@@ -106,7 +120,11 @@ def _waiting(control: RiskControl) -> list[Waiting]:
     return [Waiting.model_validate(place.to_dict()) for place in control.queue.waiting()]
 
 
-def objection(refusal: Refusal | Verdict) -> Objection:
+def _first_told(refusal: Refusal) -> int:
+    return ORDER.index(refusal.reason)
+
+
+def objection(refusal: Refusal) -> Objection:
     return Objection(
         reason=refusal.reason,
         message=refusal.message,

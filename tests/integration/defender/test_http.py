@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from defender.auth.gate import Gate, GateSettings
 from defender.client import DefenderUnreachable, HttpPermits
 from defender.http.admission import LONGEST_ASK
 from defender.http.app import Api, create_app
+from defender.requests import RequestsPage
 from defender.server import DefenderServer
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder, Operation
@@ -115,6 +116,9 @@ class Nothing:
 
     def breakers(self) -> Breakers:
         return Breakers(policies=[])
+
+    def requests(self, since: datetime | None, limit: int) -> RequestsPage:
+        return RequestsPage(began=since or T0, dropped=limit, requests=[])
 
 
 def an_app(port: Recording, token_file: Path | None = None) -> Api:

@@ -332,7 +332,7 @@ async def test_the_policys_status_tells_the_figures_and_what_is_not_enforced() -
     status = world.api.objects[POLICIES]["default"]["status"]
     assert (status["healthy"], status["unhealthy"], status["permits"]) == (8, 2, 1)
     assert status["decisions"]["granted"] == 1
-    assert "spec.guard" in status["conditions"][0]["message"]
+    assert "spec.workload.maxDisplacedPending" in status["conditions"][0]["message"]
     writes = world.api.writes
     world.step(minutes=1)
     await defender.reporter.report()
