@@ -205,8 +205,7 @@ class _Rebuilding:
         mine = [held.granted_at for held in self._permits if held.holder.uid == holder.uid]
         if job is None or granted > min(mine) or job.spec.approval.required:
             return granted
-        made = job.status.timeline.job_created or job.metadata.creation_timestamp or granted
-        return max(self._start, min(made, granted))
+        return max(self._start, min(_made(job) or granted, granted))
 
     def _of_waiting_jobs(self, known: set[str]) -> Iterable[Wish]:
         """Open jobs that never had a permit: they wait for Kube Defender by their own word."""
@@ -214,7 +213,7 @@ class _Rebuilding:
             hold = job.status.hold
             if uid in known or not job.open or hold is None or hold.reason not in DEFENDERS:
                 continue
-            made = job.metadata.creation_timestamp or self._start
+            made = _made(job) or self._start
             if made > self._end:
                 continue
             holder = Holder(kind=JOB, name=job.metadata.name, uid=uid)
@@ -275,6 +274,10 @@ class _Rebuilding:
         return Fault(
             job.spec.node_name, max(seen, self._start), until, silent, job.metadata.uid, job
         )
+
+
+def _made(job: Job) -> datetime | None:
+    return job.status.timeline.job_created or job.metadata.creation_timestamp
 
 
 def _durations(permits: Iterable[Held]) -> Mapping[Disruption, timedelta]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kubenode.cli.defender_app import defender_app
 from kubenode.cli.options import Context, Kubeconfig
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
@@ -25,6 +26,7 @@ app = typer.Typer(
 explain_app = typer.Typer(no_args_is_help=True, help="Say why something is, or is not, done.")
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
+app.add_typer(defender_app, name="defender")
 app.add_typer(explain_app, name="explain")
 
 

@@ -57,13 +57,12 @@ def permit_object(
     at: datetime,
     *,
     holder: str = "",
-    state: str = "Granted",
     released: datetime | None = None,
     operation: str = "Repair",
     class_: str = "Node",
 ) -> Object:
     status: Object = {
-        "state": state,
+        "state": "Granted" if released is None else "Released",
         "grantedAt": instant(at),
         "expiresAt": instant(at + timedelta(hours=1)),
         "scopes": ["cluster"],

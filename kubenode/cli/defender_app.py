@@ -1,0 +1,94 @@
+"""What can be typed after `kubenode defender`. As in kubenode.cli.app nothing heavy is imported."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
+
+defender_app = typer.Typer(
+    no_args_is_help=True, help="What Kube Defender allows, and why: limits, breakers, the queue."
+)
+
+Url = Annotated[
+    str,
+    typer.Option("--url", envvar="KUBENODE_DEFENDER_URL", metavar="URL",
+                 help="Of a running Kube Defender, several with commas; without it the cluster's"
+                 " objects are read."),
+]  # fmt: skip
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="Our bearer token for Kube Defender."),
+]
+CaFile = Annotated[
+    Path | None, typer.Option("--ca-file", metavar="FILE", help="Whom to trust for https.")
+]
+CertFile = Annotated[
+    Path | None, typer.Option("--cert-file", metavar="FILE", help="Our client certificate.")
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="The key of --cert-file.")
+]
+Output = Annotated[
+    Listing, typer.Option("--output", "-o", help="wide shows every scope and the open permits.")
+]
+
+
+@defender_app.command("status")
+def status(
+    url: Url = "",
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
+    output: Output = Listing.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Breakers, pauses, windows, budgets with their use, and who waits for a permit."""
+    from kubenode.cli.defender_source import Address
+    from kubenode.cli.defender_status import status_command
+    from kubenode.cli.exits import run
+
+    address = Address(url, token_file, ca_file, cert_file, key_file)
+    raise typer.Exit(run(status_command(kubeconfig, context, address, output)))
+
+
+@defender_app.command("simulate")
+def simulate(
+    policy: Annotated[
+        list[Path],
+        typer.Option("--policy", metavar="FILE", help="YAML with DefenderPolicies; repeatable."),
+    ],
+    since: Annotated[
+        str, typer.Option("--since", metavar="DURATION", help="How far back, up to 168h.")
+    ] = "24h",
+    alone: Annotated[
+        bool,
+        typer.Option("--alone", help="The cluster's other policies would be gone; else they stay."),
+    ] = False,
+    url: Url = "",
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
+    output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """What a policy would have done with the last day's requests, beside the present ones.
+
+    With --url the requests that Kube Defender remembers are played; without it what permits and
+    jobs tell. A policy of a name that the cluster has takes its place. For recorded signals see
+    kubenode rules replay --policy.
+    """
+    from kubenode.cli.defender_simulate import policies_from, simulate_command, since_from
+    from kubenode.cli.defender_source import Address
+    from kubenode.cli.exits import explained, run
+
+    with explained():
+        new, back = policies_from(policy), since_from(since)
+    address = Address(url, token_file, ca_file, cert_file, key_file)
+    work = simulate_command(kubeconfig, context, address, new, back, output, replace_all=alone)
+    raise typer.Exit(run(work))

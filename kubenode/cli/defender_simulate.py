@@ -1,0 +1,241 @@
+"""`kubenode defender simulate`: what would a policy have done with the last day's requests?
+
+The same history is played twice, under the cluster's policies and under those of the files. Only
+the two plays are compared: both err alike where the history had to be guessed. What really was
+stands beside them, so that a person sees how near the play comes.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from defender.client import HttpPermits
+from defender.history import History, history
+from defender.ledger import held_from
+from defender.policies import Policy, read_policy
+from defender.requests import RequestsPage
+from defender.simulate import Fate, Outcome, reasons, simulate
+from defender.store import LIFE
+from kubenode.api.duration import format_duration, parse_duration
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import DefenderPolicy
+from kubenode.cli.cluster import connected
+from kubenode.cli.defender_comparing import lines
+from kubenode.cli.defender_objects import Objects, read_objects
+from kubenode.cli.defender_source import Address, asking
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.options import Plain
+from kubenode.cli.replay import files as replay_files
+
+LONGEST = timedelta(days=7)
+Report = dict[str, Any]
+
+
+def since_from(text: str) -> timedelta:
+    try:
+        since = parse_duration(text)
+    except ValueError as error:
+        raise Refusal(f"--since: {error}", Exit.USAGE) from error
+    if not timedelta() < since <= LONGEST:
+        text = f"--since: {text!r} is not between 1s and {format_duration(LONGEST)}"
+        raise Refusal(text, Exit.USAGE)
+    return since
+
+
+def policies_from(files: Sequence[Path]) -> list[Policy]:
+    """The DefenderPolicies of YAML files. Raises Refusal for what is none."""
+    found = [_as_read(policy) for file in files for policy in replay_files.policies_from(file)]
+    broken = [f"{policy.name}: {'; '.join(policy.problems)}" for policy in found if policy.problems]
+    if broken:
+        raise Refusal(f"--policy: it would refuse what it covers: {'; '.join(broken)}")
+    names = [policy.name for policy in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Refusal(f"--policy: {', '.join(twice)} is there twice: give each a name of its own")
+    return found
+
+
+def _as_read(policy: DefenderPolicy) -> Policy:
+    """As Kube Defender would read it from the API server."""
+    body = policy.to_dict()
+    body["metadata"]["name"] = policy.metadata.name or "default"
+    return read_policy(json.dumps(body).encode())
+
+
+async def simulate_command(
+    kubeconfig: str | None,
+    context: str | None,
+    address: Address,
+    new: Sequence[Policy],
+    since: timedelta,
+    output: Plain,
+    *,
+    replace_all: bool,
+) -> Exit:
+    """replace_all  the new policies instead of all of the cluster's; else beside those of other
+    names
+    """
+    async with connected(kubeconfig, context) as kube, asking(address) as defender:
+        seen = await read_objects(kube)
+        now = kube.clock.now()
+        page = await remembered(defender, now - since) if defender is not None else None
+    past = history_of(seen, page, now - since, now)
+    names = {policy.name for policy in new}
+    kept = [] if replace_all else [policy for policy in seen.policies if policy.name not in names]
+    report = compared(past, simulate(past, seen.policies), simulate(past, [*kept, *new]))
+    if output is Plain.JSON:
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        for line in lines(report):
+            typer.echo(line)
+    return Exit.FINE
+
+
+async def remembered(defender: HttpPermits, since: datetime) -> RequestsPage:
+    """All pages of the record. Raises DefenderUnreachable."""
+    first = page = await defender.requests(since)
+    found = {(r.ask.holder.uid, r.ask.class_, r.first_asked): r for r in page.requests}
+    while page.requests and page.requests[-1].last_asked > since:
+        since = page.requests[-1].last_asked
+        page = await defender.requests(since)
+        found |= {(r.ask.holder.uid, r.ask.class_, r.first_asked): r for r in page.requests}
+    return first.model_copy(update={"requests": list(found.values())})
+
+
+def history_of(seen: Objects, page: RequestsPage | None, start: datetime, end: datetime) -> History:
+    permits = [held_from(permit, LIFE.total_seconds()) for permit in seen.permits]
+    return history(list(seen.nodes.values()), permits, seen.jobs, page, start, end)
+
+
+# -- the comparison ---------------------------------------------------------------------------
+
+
+def compared(past: History, present: Outcome, new: Outcome) -> Report:
+    """Pure. Times in seconds."""
+    return {
+        "from": format_time(past.start),
+        "to": format_time(past.end),
+        "nodes": len(past.nodes),
+        "requests": len(past.wishes),
+        "was": _was(past),
+        "present": _told(present),
+        "new": _told(new),
+        "differences": _differences(present, new),
+        "unknown": doubts(past),
+    }
+
+
+def _was(past: History) -> Report:
+    waits = sorted(wish.was - wish.at for wish in past.wishes if wish.was is not None)
+    return {"granted": len(waits), "notGranted": len(past.wishes) - len(waits), **_waits(waits)}
+
+
+def _told(outcome: Outcome) -> Report:
+    held = sum(bool(fate.held) for fate in outcome.fates)
+    return {
+        "granted": len(outcome.granted),
+        "notGranted": len(outcome.fates) - len(outcome.granted),
+        "held": held,
+        **_waits(outcome.waits()),
+        "mostDisrupted": outcome.most_disrupted[0],
+        "mostDisruptedAt": format_time(outcome.most_disrupted[1]),
+        "mostUnavailable": outcome.most_unhealthy[0],
+        "heldBy": [
+            {"reason": reason.value, "scope": scope, "requests": count}
+            for (reason, scope), count in sorted(reasons(outcome.fates).items())
+        ],
+        "breakersOpened": [
+            {"policy": policy, "scope": s.scope, "at": format_time(s.since), "why": s.why}
+            for policy, s in outcome.openings
+        ],
+    }
+
+
+def _waits(waits: Sequence[timedelta]) -> Report:
+    seconds = [round(wait.total_seconds(), 3) for wait in waits]
+    return {
+        "waitP50": percentile(seconds, 50),
+        "waitP90": percentile(seconds, 90),
+        "waitMax": seconds[-1] if seconds else None,
+    }
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float | None:
+    """The smallest value that so many percent do not exceed; None of nothing."""
+    if not ordered:
+        return None
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+
+
+def _differences(present: Outcome, new: Outcome) -> list[Report]:
+    """Requests that fare differently, the largest difference first."""
+    pairs = zip(present.fates, new.fates, strict=True)
+    found = [(one, two) for one, two in pairs if one.granted != two.granted]
+    found.sort(key=lambda pair: (-_apart(*pair), pair[0].wish.at, pair[0].wish.ask.node))
+    return [
+        {
+            "node": one.wish.ask.node,
+            "operation": one.wish.ask.operation.value,
+            "class": one.wish.ask.class_.value,
+            "asked": format_time(one.wish.at),
+            "present": _fared(one),
+            "new": _fared(two),
+        }
+        for one, two in found
+    ]
+
+
+def _apart(one: Fate, two: Fate) -> float:
+    if one.waited is None or two.waited is None:
+        return float("inf")
+    return abs((one.waited - two.waited).total_seconds())
+
+
+def _fared(fate: Fate) -> str:
+    if fate.waited is not None:
+        wait = format_duration(timedelta(seconds=round(fate.waited.total_seconds())))
+        return "at once" if wait == "0s" else f"after {wait}"
+    why = max(fate.held.items(), key=lambda item: item[1], default=None)
+    reason = f": {why[0][0]}" + (f" {why[0][1]}" if why[0][1] else "") if why else ""
+    return ("withdrawn" if fate.withdrawn else "not granted") + reason
+
+
+def doubts(past: History) -> list[str]:
+    """What the records do not tell, and what was assumed instead."""
+    doubt, told = past.doubt, []
+    if doubt.asked_since is None:
+        told.append(
+            "no Kube Defender was asked (--url): known is only what was granted and who waits now;"
+            " jobs are taken to have asked from when they were made"
+        )
+    elif doubt.asked_since > past.start:
+        since = doubt.asked_since.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        told.append(
+            f"Kube Defender started at {since}: of what was asked before is known only what was"
+            " granted and who waits now"
+        )
+    if doubt.dropped:
+        told.append(f"{doubt.dropped} requests were forgotten: there were too many to remember")
+    if doubt.guessed:
+        told.append(
+            f"{doubt.guessed} requests had no permit that was given back: they are taken to last as"
+            " long as is usual for their class here"
+        )
+    if doubt.gone:
+        names = ", ".join(sorted(doubt.gone)[:5]) + (", …" if len(doubt.gone) > 5 else "")
+        told.append(f"requests of nodes that are gone are left out: {names}")
+    if doubt.unseen:
+        told.append(
+            f"{doubt.unseen} nodes are not ready now without a job: taken to be so since their"
+            " condition changed"
+        )
+    told += [
+        "the fleet is taken as it is today, each node healthy but for the faults that jobs tell of;"
+        " cordons by people, pending pods and earlier outages without a job are not known",
+        "a fault lasts until its repair, however long that waits; whether a repair that comes"
+        " later or sooner would have helped as it did is not known",
+    ]
+    return told

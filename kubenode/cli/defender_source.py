@@ -1,0 +1,56 @@
+"""A running Kube Defender as the commands ask it, where its address was given."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from defender.client import DefenderUnreachable, HttpPermits
+from defender.connection import ClientTls
+from kubenode.cli.exits import Exit, Refusal
+
+SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """url  "" for none: what is shown comes from the cluster's objects alone"""
+
+    url: str = ""
+    token_file: Path | None = None
+    authorities: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@asynccontextmanager
+async def asking(address: Address) -> AsyncIterator[HttpPermits | None]:
+    """Its client. Raises Refusal if no answer comes."""
+    if not address.url:
+        yield None
+        return
+    if not address.url.startswith(("http://", "https://")):
+        text = f"--url: {address.url!r} is no address: write http://HOST:PORT or https://HOST:PORT"
+        raise Refusal(text, Exit.USAGE)
+    for flag, file in (
+        ("--token-file", address.token_file),
+        ("--ca-file", address.authorities),
+        ("--cert-file", address.certificate),
+        ("--key-file", address.key),
+    ):
+        if file is not None and not file.is_file():
+            raise Refusal(f"{flag}: {file} is no file: name one that is there", Exit.USAGE)
+    tls = ClientTls(address.authorities, address.certificate, address.key)
+    client = HttpPermits(
+        [url.strip() for url in address.url.split(",")],
+        address.token_file,
+        timeout=SECONDS,
+        tls=tls if address.url.startswith("https://") else None,
+    )
+    try:
+        yield client
+    except DefenderUnreachable as error:
+        text = f"Kube Defender does not answer: {error}; is --url right, and the token valid?"
+        raise Refusal(f"{text} Without --url the cluster's objects are read instead") from error
+    finally:
+        await client.close()

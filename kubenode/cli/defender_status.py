@@ -1,0 +1,266 @@
+"""`kubenode defender status`: breakers, pauses, windows, budgets with their use, who waits.
+
+Counted from the cluster's objects by the code that decides. What only a running Kube Defender
+knows, its queue and whether it can answer, is asked of it where `--url` names it; else the queue
+is what jobs say of themselves. Each part says where it comes from.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from defender.answers import Waiting
+from defender.budgets import Budget, budgets
+from defender.client import HttpPermits
+from defender.control import RiskControl
+from defender.pauses import lasting, scope_of
+from defender.policies import Policy
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
+from kubenode.api.v1alpha1.permit import Reason
+from kubenode.cli.cluster import connected
+from kubenode.cli.defender_control import risk_control
+from kubenode.cli.defender_objects import Objects, read_objects
+from kubenode.cli.defender_source import Address, asking
+from kubenode.cli.exits import Exit
+from kubenode.cli.options import Listing
+from kubenode.cli.tables import as_yaml, table
+from rules.leaves.window import inside
+
+FEW = 3
+"""Scopes of one label that the table shows; the tightest ones."""
+HELD_BY_DEFENDER = frozenset(reason.value for reason in Reason)
+Row = dict[str, Any]
+Report = dict[str, Any]
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "breakers": {"POLICY": "policy", "SCOPE": "scope", "STATE": "state", "SINCE": "since",
+                 "WHY": "why"},
+    "pauses": {"POLICY": "policy", "SCOPE": "scope", "UNTIL": "until", "BY": "by", "WHY": "why"},
+    "windows": {"POLICY": "policy", "WINDOW": "window", "FOR": "for", "NOW": "now",
+                "UNTIL": "until"},
+    "budgets": {"POLICY": "policy", "SCOPE": "scope", "LIMIT": "kind", "CLASSES": "classes",
+                "USED": "used", "OF": "limit", "ROOM": "room"},
+    "permits": {"PERMIT": "name", "NODE": "node", "CLASS": "class", "HOLDER": "holder",
+                "STATE": "state", "GRANTED": "granted", "EXPIRES": "expires"},
+    "queue": {"PLACE": "place", "NODE": "node", "HOLDER": "holder", "SEVERITY": "severity",
+              "REASON": "reason", "SCOPE": "scope", "SINCE": "since"},
+}  # fmt: skip
+EMPTY = {
+    "breakers": "no breaker is open",
+    "pauses": "nothing is paused",
+    "windows": "no windows: acts may start at any time",
+    "budgets": "no limits: nothing is bounded",
+    "permits": "no permit is open",
+    "queue": "nobody waits",
+}
+
+
+async def status_command(
+    kubeconfig: str | None, context: str | None, address: Address, output: Listing
+) -> Exit:
+    """FINDING if Kube Defender was asked and cannot answer questions now."""
+    async with connected(kubeconfig, context) as kube, asking(address) as defender:
+        seen = await read_objects(kube)
+        now = kube.clock.now()
+        report = reported(seen, risk_control(seen, now), now)
+        if defender is not None:
+            report |= await told_by(defender)
+    match output:
+        case Listing.JSON:
+            typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        case Listing.YAML:
+            typer.echo(as_yaml(report), nl=False)
+        case Listing.TABLE | Listing.WIDE:
+            for line in lines(report, wide=output is Listing.WIDE):
+                typer.echo(line)
+    return Exit.FINE if report["ready"] in ("yes", "not asked") else Exit.FINDING
+
+
+def reported(seen: Objects, control: RiskControl, now: datetime) -> Report:
+    """All of it from objects. Pure."""
+    policies = seen.policies or [control.fallback]
+    return {
+        "ready": "not asked",
+        "from": {"queue": "jobs", "breakers": "policies", "budgets": "objects"},
+        "nodes": {health.value: count for health, count in control.census.counts().items()},
+        "unreadable": list(seen.unreadable),
+        "problems": {p.name: p.problems for p in policies if p.problems},
+        "breakers": [_breaker(p.name, b) for p in policies for b in p.status.breaker],
+        "pauses": [row for policy in policies for row in _pauses(policy, now)],
+        "windows": [row for policy in policies for row in _windows(policy, now)],
+        "budgets": [_budget(budget) for budget in budgets(control, now)],
+        "permits": _permits(control),
+        "queue": _held_jobs(seen),
+    }
+
+
+async def told_by(defender: HttpPermits) -> Report:
+    """The parts that a running Kube Defender knows better. Raises DefenderUnreachable."""
+    status, breakers, queue = (
+        await defender.status(),
+        await defender.breakers(),
+        await defender.queue(),
+    )
+    return {
+        "ready": status.ready,
+        "from": {"queue": "Kube Defender", "breakers": "Kube Defender", "budgets": "objects"},
+        "breakers": [_breaker(p.policy, b) for p in breakers.policies for b in p.breakers],
+        "queue": [_waiting(each) for each in queue.waiting],
+    }
+
+
+def _breaker(policy: str, status: BreakerStatus) -> Row:
+    return {
+        "policy": policy,
+        "scope": status.scope,
+        "state": status.state.value,
+        "since": format_time(status.since),
+        "why": status.why,
+    }
+
+
+def _pauses(policy: Policy, now: datetime) -> list[Row]:
+    held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
+    return [
+        {
+            "policy": policy.name,
+            "scope": str(scope_of(pause)),
+            "until": format_time(pause.until) if pause.until is not None else "resumed",
+            "by": pause.by,
+            "why": pause.why,
+            "now": pause.now,
+        }
+        for pause in held
+    ]
+
+
+def _windows(policy: Policy, now: datetime) -> list[Row]:
+    found = []
+    for window in policy.spec.windows if policy.spec is not None else ():
+        is_open, until = inside(window, now)
+        days = ",".join(day.value for day in window.days) or "every day"
+        found.append(
+            {
+                "policy": policy.name,
+                "window": f"{days} {window.from_}-{window.to} {window.time_zone}",
+                "for": ",".join(o.value for o in window.for_) if window.for_ else "all",
+                "now": "open" if is_open else "closed",
+                "until": format_time(until) if until is not None else "for ever",
+            }
+        )
+    return found
+
+
+def _budget(budget: Budget) -> Row:
+    return {
+        "policy": budget.policy,
+        "index": budget.index,
+        "scope": budget.scope,
+        "kind": budget.kind.value,
+        "classes": ",".join(sorted(class_.value for class_ in budget.classes)),
+        "used": budget.used,
+        "limit": budget.limit,
+        "room": budget.room,
+    }
+
+
+def _permits(control: RiskControl) -> list[Row]:
+    return [
+        {
+            "name": held.name,
+            "node": held.node,
+            "class": held.class_.value,
+            "holder": f"{held.holder.kind}/{held.holder.name}",
+            "state": held.state.value,
+            "granted": format_time(held.granted_at),
+            "expires": format_time(held.expires_at),
+        }
+        for held in sorted(control.ledger.open(), key=lambda held: (held.granted_at, held.name))
+    ]
+
+
+def _held_jobs(seen: Objects) -> list[Row]:
+    """Who waits by their own word; in which order only Kube Defender knows."""
+    return [
+        {
+            "place": None,
+            "node": job.spec.node_name,
+            "holder": f"RemedyOperationJob/{job.metadata.name}",
+            "severity": job.spec.severity,
+            "reason": job.status.hold.reason,
+            "scope": job.status.hold.scope,
+            "since": format_time(made) if (made := job.metadata.creation_timestamp) else None,
+            "message": job.status.hold.message,
+        }
+        for job in sorted(seen.jobs, key=lambda job: job.metadata.name)
+        if job.open and job.status.hold is not None and job.status.hold.reason in HELD_BY_DEFENDER
+    ]
+
+
+def _waiting(each: Waiting) -> Row:
+    return {
+        "place": each.place,
+        "node": each.node,
+        "holder": f"{each.holder.kind}/{each.holder.name}",
+        "severity": each.severity.value,
+        "reason": each.reason.value,
+        "scope": each.scope,
+        "since": format_time(each.since),
+        "message": each.message,
+    }
+
+
+# -- for people -------------------------------------------------------------------------------
+
+
+def lines(report: Report, *, wide: bool) -> list[str]:
+    """`wide` leaves nothing out: every scope of every limit, and the open permits."""
+    ready = {"yes": "Kube Defender is ready", "not asked": "Kube Defender was not asked (--url)"}
+    nodes = ", ".join(f"{count} {health}" for health, count in report["nodes"].items())
+    told = [
+        ready.get(report["ready"], f"Kube Defender is not ready: {report['ready']}"),
+        f"nodes: {nodes}",
+    ]
+    for policy, problems in report["problems"].items():
+        told += [f"policy {policy} refuses what it covers: {problem}" for problem in problems]
+    if report["unreadable"]:
+        names = ", ".join(report["unreadable"])
+        told.append(f"permits that cannot be read, so that nothing is granted: {names}")
+    shown = ["breakers", "pauses", "windows", "budgets", *(["permits"] if wide else []), "queue"]
+    for part in shown:
+        rows: Sequence[Row] = report[part]
+        if part == "budgets" and not wide:
+            rows = tightest(rows)
+        told += ["", *_part(part, rows, report["from"].get(part, ""))]
+    return told
+
+
+def _part(part: str, rows: Sequence[Row], source: str) -> list[str]:
+    if not rows:
+        return [EMPTY[part]]
+    columns = COLUMNS[part]
+    by = f" (as {source} say)" if source in ("jobs", "policies") else ""
+    head = [f"{part.upper()}{by}"]
+    return head + table(list(columns), [[row[key] for key in columns.values()] for row in rows])
+
+
+def tightest(rows: Sequence[Row]) -> list[Row]:
+    """Of each part of a limit the scopes with the least room, and a line that counts the others."""
+    lots: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        label = row["scope"].partition("=")[0]
+        lots.setdefault((row["policy"], row["index"], row["kind"], label), []).append(row)
+    shown: list[Row] = []
+    for (*_, label), lot in lots.items():
+        by_room = sorted(lot, key=lambda row: (row["room"], -row["used"], row["scope"]))
+        shown += by_room[:FEW]
+        if left := by_room[FEW:]:
+            least = left[0]
+            more = f"{label}: {len(left)} more"
+            shown.append(
+                {**least, "scope": more, "used": "", "limit": "", "room": f">={least['room']}"}
+            )
+    return shown
