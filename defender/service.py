@@ -145,7 +145,13 @@ class Defender:
             self.control.remembered,
         )
         self.revoking = Revoking(
-            kube, clock, self.store, self.charge, self._turns, self.control
+            kube,
+            clock,
+            self.store,
+            self.charge,
+            self._turns,
+            self.control,
+            count=lambda cause: self.metrics.revoked.labels(cause).inc(),
         )
         self.asking = Asking(
             self.control,
