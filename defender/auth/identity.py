@@ -7,7 +7,9 @@ from kubenode.api.base import GROUP
 
 READING = frozenset({"get", "list", "watch"})
 ASKING = frozenset({"create", "update"})
-PERMITS = "permits"
+PERMITS, ASKS = "permits", "permits/ask"
+"""Reading is a right on the permits. Asking is one on a subresource of which there are no objects:
+whoever may ask must not be able to write a Permit past Kube Defender."""
 
 
 class Proof(StrEnum):
@@ -59,4 +61,4 @@ def without_review(right: Right) -> bool:
     """What those may do whom the API server does not know: ask for permits, and read."""
     if right.group != GROUP:
         return False
-    return right.verb in READING or (right.verb in ASKING and right.resource == PERMITS)
+    return right.verb in READING or (right.verb in ASKING and right.resource == ASKS)

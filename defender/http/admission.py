@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 
 from defender.auth.gate import Gate
-from defender.auth.identity import PERMITS, Identity, Proof
+from defender.auth.identity import Identity, Proof
 from defender.http.failures import Refused
 from kubenode.runtime.tls.peer import SCOPE_KEY
 
@@ -17,8 +17,8 @@ HOW_TO_SHOW = "show Kube Defender who you are: Authorization: Bearer TOKEN, or a
 Admit = Callable[[Request], Awaitable[Identity]]
 
 
-def to(gate: Gate, verb: str) -> Admit:
-    """The dependency of a route: whoever may `verb` permits, by RBAC of group kubenode.io."""
+def to(gate: Gate, verb: str, resource: str) -> Admit:
+    """The dependency of a route: whoever may `verb` the resource, by RBAC of group kubenode.io."""
 
     async def admit(request: Request) -> Identity:
         who = await gate.identify(shown_token(request), request.scope.get(SCOPE_KEY))
@@ -26,8 +26,9 @@ def to(gate: Gate, verb: str) -> Admit:
             raise Refused(401, HOW_TO_SHOW)
         if who.proof is Proof.LOOPBACK:
             refuse_browsers(request)
-        if not await gate.may(who, verb, PERMITS):
-            raise Refused(403, f"{who.name} may not {verb} {PERMITS}.kubenode.io: grant it by RBAC")
+        if not await gate.may(who, verb, resource):
+            what = f"{verb} {resource} of kubenode.io"
+            raise Refused(403, f"{who.name} may not {what}: grant it by RBAC")
         return who
 
     return admit

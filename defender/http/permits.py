@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from defender.answers import Done
 from defender.auth.gate import Gate
+from defender.auth.identity import ASKS, PERMITS
 from defender.client import Permits
 from defender.http.admission import body_of, to
 from defender.http.failures import Refused, failures
@@ -56,7 +57,7 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
     @router.post(
         "/permits",
         operation_id="ask",
-        dependencies=[Depends(to(gate, "create"))],
+        dependencies=[Depends(to(gate, "create", ASKS))],
         response_model=Verdict,
         responses=failures(400, 401, 403, 413, 422, 503),
         openapi_extra=ASK_BODY,
@@ -73,7 +74,7 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
     @router.get(
         "/permits/{name}",
         operation_id="check",
-        dependencies=[Depends(to(gate, "get"))],
+        dependencies=[Depends(to(gate, "get", PERMITS))],
         response_model=Verdict,
         responses=failures(401, 403, 422, 503),
     )
@@ -84,7 +85,7 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
     @router.post(
         "/permits/{name}/renew",
         operation_id="renew",
-        dependencies=[Depends(to(gate, "update"))],
+        dependencies=[Depends(to(gate, "update", ASKS))],
         response_model=Verdict,
         responses=failures(401, 403, 422, 503),
     )
@@ -96,7 +97,7 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
     @router.post(
         "/permits/{name}/release",
         operation_id="release",
-        dependencies=[Depends(to(gate, "update"))],
+        dependencies=[Depends(to(gate, "update", ASKS))],
         response_model=Done,
         responses=failures(401, 403, 422, 503),
     )
@@ -108,7 +109,7 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
     @router.get(
         "/wakes",
         operation_id="wakes",
-        dependencies=[Depends(to(gate, "create"))],
+        dependencies=[Depends(to(gate, "create", ASKS))],
         response_class=EventSourceResponse,
         responses=STREAM | failures(401, 403, 503),
     )

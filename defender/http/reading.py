@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from defender.answers import Breakers, Explanation, Queue, Status
 from defender.auth.gate import Gate
+from defender.auth.identity import PERMITS
 from defender.http.admission import to
 from defender.http.failures import Refused, failures
 from defender.http.shown import Shown
@@ -23,7 +24,7 @@ def reading_router(shown: Shown, gate: Gate) -> APIRouter:
     router = APIRouter(
         prefix="/v1",
         tags=["reading"],
-        dependencies=[Depends(to(gate, "get"))],
+        dependencies=[Depends(to(gate, "get", PERMITS))],
         responses=failures(401, 403, 503),
     )
 

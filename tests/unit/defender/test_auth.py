@@ -11,7 +11,7 @@ import pytest
 from support.clock import FakeClock
 
 from defender.auth.gate import Gate, GateSettings, open_gate
-from defender.auth.identity import AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
+from defender.auth.identity import ASKS, AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
 from defender.auth.remembered import Remembered
 from defender.auth.reviews import ACCESS, BURST, LONGEST_TOKEN, TOKENS, Unverified
 from kubenode.runtime.kube.client import Kube, as_dict
@@ -215,7 +215,8 @@ async def test_the_bearer_of_the_file_asks_and_reads_and_changes_nothing(tmp_pat
     gate, kube, _ = a_gate(token_file=path)
     who = await gate.identify("s3cret")
     assert who == TOKEN_FILE
-    assert await gate.may(who, "create", "permits") and await gate.may(who, "update", "permits")
+    assert await gate.may(who, "create", ASKS) and await gate.may(who, "update", ASKS)
+    assert not await gate.may(who, "create", "permits"), "asking is not writing"
     assert await gate.may(who, "get", "defenderpolicies")
     assert not await gate.may(who, "patch", "defenderpolicies")
     assert not await gate.may(who, "get", "secrets", group="")
@@ -242,7 +243,7 @@ async def test_without_anything_shown_only_an_open_gate_lets_in() -> None:
     opened = open_gate(clock)
     who = await opened.identify("")
     assert who == LOOPBACK
-    assert await opened.may(who, "create", "permits")
+    assert await opened.may(who, "create", ASKS)
     assert not await opened.may(who, "patch", "defenderpolicies")
     assert not await opened.may(Identity("ann"), "get", "permits"), "nobody says what ann may"
 
