@@ -27,7 +27,7 @@ from defender.dashboard.pages import MENU, PAGES, Page
 from defender.dashboard.render import Renderer, View, iso, safe
 from defender.dashboard.scene import Board, Scene
 from defender.dashboard.views.freshness import freshness
-from defender.dashboard.web import Refused, SafeHeaders, root, secure
+from defender.dashboard.web import Refused, SafeHeaders, root
 from kubenode.runtime.kube.client import Kube
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,9 @@ class Site:
             except ClientDisconnect:
                 return PlainTextResponse("the connection ended before the form did", 400)
             if visit.fresh:
-                self.doors.remember(response, visit.person, secure(request), visit.session)
+                self.doors.remember(
+                    response, visit.person, self.doors.secure(request), visit.session
+                )
             return response
 
         return answer
@@ -147,7 +149,7 @@ class Site:
         )
         response = HTMLResponse(text)
         if request.cookies.get(FLASH):
-            self.doors.untell(response, secure(request))
+            self.doors.untell(response, self.doors.secure(request))
         return response
 
     async def find(self, request: Request, visit: Visit) -> Response:

@@ -90,7 +90,7 @@ class Doors:
     def _proxied(self, request: HTTPConnection) -> Person | None:
         """The person that the proxy names, if it is the proxy that speaks."""
         proxy = self.proxy
-        if not proxy.user or request.client is None or not proxy.trusts(request.client.host):
+        if not proxy.user or not self._by_proxy(request):
             return None
         shown = request.headers.get(proxy.secret_header, "")
         if proxy.secret and not hmac.compare_digest(shown.encode(), proxy.secret.encode()):
@@ -104,6 +104,25 @@ class Doors:
         kept = tuple(group for group in groups if not group.startswith("system:"))
         who = Identity(proxy.prefix + name, (*kept, AUTHENTICATED))
         return Person(who, Via.PROXY)
+
+    # -- the way here ---------------------------------------------------------------------------
+
+    def _by_proxy(self, request: HTTPConnection) -> bool:
+        return request.client is not None and self.proxy.trusts(request.client.host)
+
+    def secure(self, request: HTTPConnection) -> bool:
+        """Whether the browser speaks https, with us or with the proxy in front of us."""
+        if self._by_proxy(request):
+            return request.headers.get("X-Forwarded-Proto", "") == "https"
+        return request.url.scheme == "https"
+
+    def address(self, request: HTTPConnection) -> str:
+        """Whose attempts these are: the one that the proxy was called from, if it is the proxy."""
+        if self._by_proxy(request):
+            said = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+            if said:
+                return said[:45]
+        return request.client.host if request.client else ""
 
     # -- cookies --------------------------------------------------------------------------------
 

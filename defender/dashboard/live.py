@@ -156,8 +156,12 @@ class Hub:
                 tick.set()
                 await self._clock.sleep(TICK)
         finally:
-            self._over = True
-            self._tick.set()
+            self.close()
+
+    def close(self) -> None:
+        """End every stream: who follows connects again, wherever that is."""
+        self._over = True
+        self._tick.set()
 
     def _refresh(self) -> None:
         watched = [feed for feed in self._feeds.values() if feed.watched_by]

@@ -16,7 +16,7 @@ from defender.dashboard.doors import Visit
 from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
 from defender.dashboard.sealing import TooLong
-from defender.dashboard.web import Refused, form, from_here, root, secure
+from defender.dashboard.web import Refused, form, from_here, root
 from defender.pauses import read_scope
 from kubenode.runtime.clock import Clock
 
@@ -56,7 +56,7 @@ class Entrance:
         )
 
     async def _enter(self, request: Request) -> Response:
-        site, address = self._site, request.client.host if request.client else ""
+        site, address = self._site, self._site.doors.address(request)
         try:
             if not from_here(request):
                 raise Refused(403, FORGED)
@@ -84,7 +84,7 @@ class Entrance:
             return self._page(request, "", text, 401, to)
         response = RedirectResponse(root(request) + to, 303)
         try:
-            site.doors.remember(response, person, secure(request))
+            site.doors.remember(response, person, self._site.doors.secure(request))
         except TooLong:
             text = (
                 "This token is too long for a cookie: use one of a service account,"
@@ -101,7 +101,7 @@ class Entrance:
 
     async def _leave(self, request: Request, visit: Visit, fields: Fields) -> Response:
         response = RedirectResponse(f"{root(request)}/login", 303)
-        self._site.doors.forget(response, visit.session, secure(request))
+        self._site.doors.forget(response, visit.session, self._site.doors.secure(request))
         audit.info("logged out", extra={"who": visit.person.name})
         return response
 
@@ -152,7 +152,7 @@ class Desk:
         """To the page that shows what came of it, which says it once."""
         self._site.board.touch()
         response = RedirectResponse(f"{root(request)}{path}", 303)
-        self._site.doors.tell(response, done.text, done.good, secure(request))
+        self._site.doors.tell(response, done.text, done.good, self._site.doors.secure(request))
         return response
 
 

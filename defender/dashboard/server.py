@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.listening import listen
 from kubenode.runtime.process import Part
+from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import serve
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class DashboardSettings:
     """address, port  where people reach it; port 0 takes a free one
     key_file  what cookies are sealed with, shared by replicas; None: a key of this process
     link      part of an address that lets in whoever has it, with all rights; "" for none
+    context   what it serves TLS with; None: plain HTTP
     flag      names the port in errors
     """
 
@@ -46,6 +47,7 @@ class DashboardSettings:
     key_file: str | Path | None = None
     proxy: Proxy = field(default_factory=Proxy)
     link: str = field(default="", repr=False)
+    context: LiveContext | None = None
     flag: str = "--dashboard-port"
 
 
@@ -78,7 +80,7 @@ class Dashboard:
         site = Site(self.board, self.hub, doors, renderer, kube, acts)
         entrance, desk = Entrance(site, Attempts()), Desk(site, acts, clock)
         self.app: Starlette = site.app([*entrance.routes(), *desk.routes()])
-        self.server = DashboardServer(self.app, self.settings)
+        self.server = DashboardServer(self.app, self.settings, self.hub.close)
 
     @property
     def ground(self) -> list[Part]:
@@ -91,13 +93,12 @@ class Dashboard:
         address = self.settings.address
         host = f"[{address}]" if ":" in address else address
         link = f"login?link={self.settings.link}" if self.settings.link else ""
-        return f"http://{host}:{self.server.port}/{link}"
+        scheme = "http" if self.settings.context is None else "https"
+        return f"{scheme}://{host}:{self.server.port}/{link}"
 
 
 class DashboardServer:
-    """A Part. `tls` gives the context to serve with, None for plain HTTP on loopback or behind a
-    proxy that speaks TLS.
-    """
+    """A Part. `context` None: plain HTTP, for loopback and behind a proxy that speaks TLS."""
 
     name = "dashboard server"
 
@@ -105,17 +106,22 @@ class DashboardServer:
         self,
         app: Starlette,
         settings: DashboardSettings,
-        tls: Callable[[], ssl.SSLContext] | None = None,
+        leaving: Callable[[], None],
     ) -> None:
         self.port = settings.port
         self.listening = asyncio.Event()
-        self._app, self._settings, self._tls = app, settings, tls
+        self._app, self._settings, self._leaving = app, settings, leaving
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises CannotStart if the port cannot be had."""
-        s = self._settings
+        """Serve until cancelled, once there is a certificate. Raises CannotStart."""
+        s, context = self._settings, self._settings.context
         with listen(s.address, self.port, s.flag) as listener:
             self.port = listener.getsockname()[1]
+            if context is not None:
+                await context.loaded.wait()
             self.listening.set()
-            log.info("dashboard listens", extra={"address": s.address, "port": self.port})
-            await serve(self._app, listener, tls=self._tls)
+            how = "plain" if context is None else "TLS"
+            where = {"address": s.address, "port": self.port, "how": how}
+            log.info("dashboard listens", extra=where)
+            tls = None if context is None else lambda: context.context
+            await serve(self._app, listener, tls=tls, leaving=self._leaving)

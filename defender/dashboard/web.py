@@ -54,11 +54,6 @@ class SafeHeaders:
         await self._app(scope, receive, sending)
 
 
-def secure(request: HTTPConnection) -> bool:
-    """Whether the browser speaks https with us."""
-    return request.url.scheme == "https"
-
-
 def root(request: HTTPConnection) -> str:
     """Where the dashboard is mounted, "" for the top."""
     return str(request.scope.get("root_path", "")).rstrip("/")

@@ -3,7 +3,6 @@
 What would let everybody in, or send tokens in the clear, ends the program with a sentence.
 """
 
-import ipaddress
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from defender.http.shown import ShownService
 from defender.server import DefenderServer
 from defender.service import Defender
 from defender.webhook.webhook import GuardSettings, GuardWebhook
-from kubenode.cli.settings import ApiFlags, path_of
+from kubenode.cli.dashboard import check_dashboard, dashboard_parts
+from kubenode.cli.settings import ApiFlags, local, path_of
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
@@ -48,6 +48,7 @@ def checked(settings: ApiFlags) -> None:
         raise CannotStart("--tls and --tls-cert-file: two certificates; give one of them")
     if settings.client_ca_file and not _encrypted(settings):
         raise CannotStart("--client-ca-file needs HTTPS: give --tls or --tls-cert-file as well")
+    check_dashboard(settings, encrypted=_encrypted(settings))
     if settings.listen_port is None or local(settings.listen_address):
         return
     where = f"--listen-address {settings.listen_address}: others than this host reach it"
@@ -65,14 +66,6 @@ def checked(settings: ApiFlags) -> None:
 
 def _encrypted(settings: ApiFlags) -> bool:
     return settings.tls or settings.tls_cert_file is not None
-
-
-def local(address: str) -> bool:
-    """Whether this host alone reaches what listens there."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def doors(
@@ -94,7 +87,9 @@ def doors(
         callers = settings.guard_callers
         guarding = GuardSettings(settings.guard_port, callers, settings.guard_address)
         parts += GuardWebhook(service, kube, clock, registry, own, guarding).parts
-    if settings.guard_port is not None or (settings.tls and settings.listen_port is not None):
+    parts += dashboard_parts(service, kube, clock, settings, own)
+    serves = (settings.listen_port, settings.dashboard_port)
+    if settings.guard_port is not None or (settings.tls and any(p is not None for p in serves)):
         parts.append(_keeper(kube, clock, settings, own))
     return Doors(gate, parts)
 

@@ -110,6 +110,42 @@ GuardListed = Annotated[
                  help="Cloud controllers and autoscalers that are not left alone."),
 ]  # fmt: skip
 
+DashboardPort = Annotated[
+    int | None,
+    typer.Option("--dashboard-port", min=0, max=65535,
+                 help="Serve the dashboard on this port; 0: a free one; not given: none."),
+]  # fmt: skip
+DashboardAddress = Annotated[str | None, typer.Option("--dashboard-address", metavar="ADDRESS")]
+DashboardKeyFile = Annotated[
+    str | None,
+    typer.Option("--dashboard-key-file", metavar="FILE",
+                 help="What its cookies are sealed with, shared by replicas."),
+]  # fmt: skip
+DashboardUserHeader = Annotated[
+    str | None,
+    typer.Option("--dashboard-user-header", metavar="HEADER",
+                 help="In which a reverse proxy names the user that it has logged in."),
+]  # fmt: skip
+DashboardGroupsHeader = Annotated[
+    str | None,
+    typer.Option("--dashboard-groups-header", metavar="HEADER", help="And the user's groups."),
+]
+DashboardProxyAddresses = Annotated[
+    str | None,
+    typer.Option("--dashboard-proxy-addresses", metavar="NETWORK,...",
+                 help="Where that proxy speaks from."),
+]  # fmt: skip
+DashboardProxySecretFile = Annotated[
+    str | None,
+    typer.Option("--dashboard-proxy-secret-file", metavar="FILE",
+                 help="What it shows in the header X-Proxy-Secret."),
+]  # fmt: skip
+DashboardUserPrefix = Annotated[
+    str | None,
+    typer.Option("--dashboard-user-prefix", metavar="PREFIX",
+                 help="Put before the users and groups that it names, such as oidc:"),
+]  # fmt: skip
+
 RedisUrl = Annotated[
     str | None,
     typer.Option("--redis-url", metavar="URL", help="Redis that replicas and clusters share."),
@@ -155,6 +191,14 @@ def run_all(
     guard_address: GuardAddress = None,
     guard_exempt: GuardExempt = None,
     guard_listed: GuardListed = None,
+    dashboard_port: DashboardPort = None,
+    dashboard_address: DashboardAddress = None,
+    dashboard_key_file: DashboardKeyFile = None,
+    dashboard_user_header: DashboardUserHeader = None,
+    dashboard_groups_header: DashboardGroupsHeader = None,
+    dashboard_proxy_addresses: DashboardProxyAddresses = None,
+    dashboard_proxy_secret_file: DashboardProxySecretFile = None,
+    dashboard_user_prefix: DashboardUserPrefix = None,
 ) -> None:
     """Remedy operator and Kube Defender in one process, against any cluster that has the CRDs.
 
@@ -224,6 +268,14 @@ def run_defender(
     guard_address: GuardAddress = None,
     guard_exempt: GuardExempt = None,
     guard_listed: GuardListed = None,
+    dashboard_port: DashboardPort = None,
+    dashboard_address: DashboardAddress = None,
+    dashboard_key_file: DashboardKeyFile = None,
+    dashboard_user_header: DashboardUserHeader = None,
+    dashboard_groups_header: DashboardGroupsHeader = None,
+    dashboard_proxy_addresses: DashboardProxyAddresses = None,
+    dashboard_proxy_secret_file: DashboardProxySecretFile = None,
+    dashboard_user_prefix: DashboardUserPrefix = None,
     redis_url: RedisUrl = None,
     redis_password_file: RedisPasswordFile = None,
     redis_ca_file: RedisCaFile = None,

@@ -4,6 +4,7 @@ What a single value can be wrong in is checked by its field; what several are wr
 `checked` of the program that uses them.
 """
 
+import ipaddress
 from pathlib import Path
 
 from pydantic import Field
@@ -15,6 +16,7 @@ from kubenode.runtime.settings import Settings
 from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.webhook import WebhookSettings
 
+HEADER = "^[A-Za-z0-9-]*$"
 URLS = r"^https?://[^,\s]+(,https?://[^,\s]+)*$"
 
 
@@ -85,7 +87,34 @@ class RemedyFlags(WebhookFlags):
         )
 
 
-class ApiFlags(Central):
+class DashboardFlags(Central):
+    """Kube Defender's dashboard, of the programs that run Kube Defender."""
+
+    dashboard_port: int | None = Field(
+        None, ge=0, le=65535, description="where the dashboard listens; 0: free; not given: none"
+    )
+    dashboard_address: str = Field("127.0.0.1", description="where the dashboard listens")
+    dashboard_key_file: str | None = Field(
+        None, description="what its cookies are sealed with, shared by replicas; else made at start"
+    )
+    dashboard_user_header: str = Field(
+        "", pattern=HEADER, description="in which a reverse proxy names the user it has logged in"
+    )
+    dashboard_groups_header: str = Field(
+        "", pattern=HEADER, description="in which it names the user's groups, commas between"
+    )
+    dashboard_proxy_addresses: str = Field(
+        "", description="addresses or networks that the proxy speaks from, commas between"
+    )
+    dashboard_proxy_secret_file: str | None = Field(
+        None, description="a secret that the proxy shows in the header X-Proxy-Secret"
+    )
+    dashboard_user_prefix: str = Field(
+        "", description="put before the users and groups that the proxy names, such as oidc:"
+    )
+
+
+class ApiFlags(DashboardFlags):
     """Kube Defender's API and admission webhook, of the programs that run Kube Defender."""
 
     listen_address: str = Field("127.0.0.1", description="where Kube Defender's API listens")
@@ -152,6 +181,14 @@ class EverythingFlags(WebhookFlags, ApiFlags):
 
 def path_of(text: str | None) -> Path | None:
     return Path(text) if text else None
+
+
+def local(address: str) -> bool:
+    """Whether this host alone reaches what listens there."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
 
 
 def _users(text: str) -> list[str]:

@@ -70,6 +70,14 @@ def connect(
     return InClusterTransport(user_agent)
 
 
+def connect_as(
+    token: str, kubeconfig: str | None = None, context: str | None = None
+) -> CredentialsTransport:
+    """A Transport to the server that `connect` would reach, as whoever `token` is of."""
+    paths = kubeconfig or os.environ.get("KUBECONFIG") or _default_file()
+    return BearerTransport(token, paths or None, context, "kubenode-dashboard")
+
+
 def _default_file() -> str | None:
     path = Path(DEFAULT_KUBECONFIG).expanduser()
     return str(path) if path.is_file() else None
@@ -102,6 +110,36 @@ class KubeconfigTransport(CredentialsTransport):
                 " run it by hand to see why"
             )
         return _connection(configuration, self._user_agent, self._paths)
+
+
+class BearerTransport(CredentialsTransport):
+    """The same server, as whoever `token` is of: nothing of our own credentials goes along."""
+
+    def __init__(self, token: str, paths: str | None, context: str | None, user_agent: str) -> None:
+        super().__init__()
+        self._token, self._user_agent = token, user_agent
+        self._paths, self._context = paths, context
+
+    async def connect(self) -> Connection:
+        configuration = type.__call__(Configuration)
+        try:
+            if self._paths:
+                await load_kube_config(  # type: ignore[no-untyped-call]
+                    config_file=self._paths,
+                    context=self._context,
+                    client_configuration=configuration,
+                    persist_config=False,
+                )
+            else:
+                load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        except _BROKEN as error:
+            raise KubeconfigError(f"the API server's address cannot be read: {error}") from error
+        # A client certificate would come before the token.
+        configuration.cert_file = configuration.key_file = None
+        configuration.username = configuration.password = None
+        configuration.api_key_prefix, configuration.refresh_api_key_hook = {}, None
+        configuration.api_key = {"BearerToken": f"Bearer {self._token}"}
+        return _connection(configuration, self._user_agent, "a person's token")
 
 
 class InClusterTransport(CredentialsTransport):

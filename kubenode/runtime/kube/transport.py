@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import aiohttp
 import yarl
+from multidict import CIMultiDict
 
 READ_BUFFER = 2**21
 """Longest line of a watch in bytes: above etcd's usual cap of 1.5 MiB for one object."""
@@ -83,12 +84,15 @@ class Connection:
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp's own
     ) -> aiohttp.ClientResponse:
+        # A header may be given more than once; the credentials have the last word on theirs.
+        given: CIMultiDict[str] = CIMultiDict(headers)
+        given.update(await self._headers())
         # `encoded`: the path is percent-encoded already and must not be normalised.
         response = await self.session.request(
             method,
             yarl.URL(self.server + path, encoded=True),
             data=body,
-            headers={**headers, **await self._headers()},
+            headers=given,
             timeout=timeout,
             allow_redirects=False,
             **self._options,
