@@ -9,7 +9,7 @@ from pydantic import Field
 from kubenode.api.base import Model
 from kubenode.api.meta import Time
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, Verdict
-from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
+from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerStatus
 from kubenode.api.v1alpha1.noderemedier import Severity
 from kubenode.api.v1alpha1.permit import Holder, PermitState
 
@@ -139,7 +139,7 @@ class PolicyBreakers(Model):
 
     policy: str
     breakers: list[BreakerStatus]
-    history: list[BreakerStatus]
+    history: list[BreakerChange]
     """Every change, oldest first, as far as it is kept."""
 
 

@@ -15,8 +15,8 @@ from defender.policies import Policy
 from kubenode.api.base import API_VERSION
 from kubenode.api.v1alpha1 import DefenderPolicy, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import (
+    BreakerChange,
     BreakerState,
-    BreakerStatus,
     Decisions,
     DefenderPolicyStatus,
 )
@@ -52,7 +52,7 @@ class Reporter:
         self._before: dict[str, tuple[Decisions, int]] = {}
         self._written_at: datetime | None = None
         self._version = 0
-        self._told: dict[str, BreakerStatus] = {}
+        self._told: dict[str, BreakerChange] = {}
 
     async def ensure_policy(self) -> None:
         """Create `default` if the server has no policy at all. Raises KubeError."""
@@ -89,7 +89,7 @@ class Reporter:
             await self._kube.patch(path, {"status": status.to_dict()})
         except KubeError as error:
             extra = {"policy": policy.name, "why": str(error)}
-            log.info("policy status not written", extra=extra)
+            log.warning("policy status not written", extra=extra)
             return False
         return True
 

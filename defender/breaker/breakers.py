@@ -21,7 +21,7 @@ from defender.limits.breaker import breaker_open, frozen, passes_by_reserve
 from defender.limits.case import Case, Refusal
 from defender.limits.common_cause import common_cause
 from defender.policies import Policy
-from kubenode.api.v1alpha1.defenderpolicy import BreakerState, BreakerStatus
+from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerState, BreakerStatus
 from kubenode.runtime.kube.objects import Node
 
 
@@ -250,7 +250,7 @@ class Breakers:
         )
         return [entry, *watch.status()][:64]
 
-    def history(self, policy: str) -> list[BreakerStatus]:
+    def history(self, policy: str) -> list[BreakerChange]:
         """What the policy's breakers did, oldest first, as far as it is kept."""
         watch = self._watches.get(policy)
         return list(watch.changes) if watch is not None else []

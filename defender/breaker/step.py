@@ -86,15 +86,14 @@ CLOSED = State()
 
 def step(state: State, seen: Seen, breaker: Breaker, pace: Pace = PACE) -> State:
     state = _not_ahead(state, seen.now)
-    why = trouble(seen, breaker.trip, pace)
     match state.state:
         case BreakerState.CLOSED:
+            why = trouble(seen, breaker.trip, pace)
             return _opened(why, seen.now) if why else state
         case BreakerState.OPEN:
-            calm = not why and _calm(seen, breaker.trip)
-            return _while_open(state, seen, breaker, pace, calm=calm)
+            return _while_open(state, seen, breaker, pace)
         case BreakerState.HALF_OPEN:
-            if why:
+            if why := trouble(seen, breaker.trip, pace):
                 return _opened(f"again: {why}", seen.now)
             return _while_half_open(state, seen, breaker.resume)
 
@@ -114,9 +113,9 @@ def _opened(why: str, now: datetime) -> State:
     return State(BreakerState.OPEN, now, why, counts_from=now)
 
 
-def _while_open(state: State, seen: Seen, breaker: Breaker, pace: Pace, *, calm: bool) -> State:
+def _while_open(state: State, seen: Seen, breaker: Breaker, pace: Pace) -> State:
     assert state.since is not None
-    if not calm:
+    if not _calm(seen, breaker.trip):
         return state if state.calm_since is None else replace(state, calm_since=None)
     if state.calm_since is None:
         state = replace(state, calm_since=seen.now)

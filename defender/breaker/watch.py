@@ -16,6 +16,7 @@ from defender.coverage import CLUSTER
 from defender.policies import Policy
 from kubenode.api.share import is_ratio, share_of
 from kubenode.api.v1alpha1.defenderpolicy import (
+    BreakerChange,
     BreakerState,
     BreakerStatus,
     DefenderPolicySpec,
@@ -58,7 +59,7 @@ class Watch:
         self.labels = _labels_of(spec)
         self.states: dict[str, State] = {}
         self.causes: dict[Cause, str] = {}
-        self.changes: deque[BreakerStatus] = deque(maxlen=MOST_CHANGES)
+        self.changes: deque[BreakerChange] = deque(maxlen=MOST_CHANGES)
         self.whole = Group()
         self._groups: dict[str, Group] = {}
         self._having: dict[Cause, Group] = {}
@@ -185,6 +186,8 @@ class Watch:
 
         all_  those too that nothing but time can change
         """
+        # To the millisecond, as the policy's status keeps it.
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         busy = {s for s, state in self.states.items() if state.state is not BreakerState.CLOSED}
         due = self._changed | busy if all_ else self._changed
         if all_:
@@ -210,7 +213,7 @@ class Watch:
                 self._count_anew(name)
         if before.state is after.state:
             return False
-        self.changes.append(told(scope, after))
+        self.changes.append(BreakerChange(**told(scope, after).model_dump()))
         return True
 
     def _forget(self, now: datetime) -> None:

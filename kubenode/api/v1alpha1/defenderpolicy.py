@@ -310,6 +310,10 @@ class BreakerStatus(Model):
     why: str = Field(default="", max_length=1024)
 
 
+class BreakerChange(BreakerStatus):
+    """A breaker came to this state; the same scope has one for each time."""
+
+
 class Decisions(Model):
     granted: StrictInt = Field(default=0, ge=0)
     refused: StrictInt = Field(default=0, ge=0)
@@ -322,7 +326,7 @@ class DefenderPolicyStatus(Model):
     permits: StrictInt = Field(default=0, ge=0)
     breaker: list[BreakerStatus] = Field(default_factory=list, max_length=64)
     """Breakers that are not closed, the latest change first."""
-    breaker_history: list[BreakerStatus] = Field(default_factory=list, max_length=64)
+    breaker_history: list[BreakerChange] = Field(default_factory=list, max_length=64)
     """What the breakers did, oldest first."""
     decisions: Decisions = Field(default_factory=Decisions)
     missed_deadline: StrictInt = Field(default=0, ge=0)

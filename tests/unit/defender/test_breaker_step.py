@@ -105,7 +105,7 @@ def expected(before: State, what: Seen) -> BreakerState:
             return OPEN if bad else BreakerState.CLOSED
         case BreakerState.OPEN:
             calm = what.now - min(before.calm_since or what.now, what.now)
-            rests = not bad and what.unhealthy < 15 and calm >= 5 * MINUTE
+            rests = what.unhealthy < 15 and calm >= 5 * MINUTE
             return HALF_OPEN if rests and age >= 10 * MINUTE else OPEN
         case BreakerState.HALF_OPEN:
             if bad:
@@ -194,6 +194,11 @@ breakers = st.builds(
 )
 
 
+def calm(what: Seen, breaker: Breaker) -> bool:
+    """Rates alone do not keep open what is open."""
+    return not trouble(Seen(what.now, what.members, what.unhealthy), breaker.trip)
+
+
 @given(sights, breakers)
 def test_what_holds_on_every_way_through(
     ways: list[tuple[int, int, float, int, int, int]], breaker: Breaker
@@ -204,8 +209,8 @@ def test_what_holds_on_every_way_through(
         what = Seen(now, members, int(share * members), min(new, members), climbed, "r", 1, limit)
         before, state = state, step(state, what, breaker)
         bad = bool(trouble(what, breaker.trip))
-        calm_from = None if bad else calm_from or now
-        if bad:
+        calm_from = None if bad and not calm(what, breaker) else calm_from or now
+        if bad and before.state is not OPEN:
             assert state.state is OPEN and state.why
         if state.state is OPEN and before.state is not OPEN:
             opened = now
