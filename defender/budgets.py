@@ -52,9 +52,11 @@ class Budget:
         return self.scope.partition("=")[0]
 
 
-def budgets(control: RiskControl, now: datetime) -> list[Budget]:
-    """Of every policy; of what rules where there is none only while there is none."""
+def budgets(control: RiskControl, now: datetime, *, fallback: bool = False) -> list[Budget]:
+    """Of every policy; of what rules where there is none only while there is none, or if asked."""
     rulers = control.policies or (control.fallback,)
+    if fallback and control.policies:
+        rulers = (*rulers, control.fallback)
     scopes: dict[str, list[str]] = {}
     for policy, scope in sorted(control.census.groups()):
         scopes.setdefault(policy, []).append(scope)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.defender_app import defender_app
+from kubenode.cli.defender_app import TokenFile, Url, defender_app
 from kubenode.cli.options import Context, Kubeconfig
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
@@ -165,9 +165,28 @@ def resume(
 
 
 @explain_app.command("node")
-def explain_node(name: str, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Why a node is, or is not, being repaired: rules, what they read, jobs, holds."""
+def explain_node(
+    name: str,
+    url: Url = "",
+    token_file: TokenFile = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Why a node is, or is not, being repaired: rules, what they read, jobs, holds.
+
+    With --url Kube Defender is asked for the place in its queue.
+    """
+    from kubenode.cli.defender_source import Address
     from kubenode.cli.exits import run
     from kubenode.cli.explaining import explain_node as work
+
+    raise typer.Exit(run(work(name, kubeconfig, context, Address(url, token_file))))
+
+
+@explain_app.command("permit")
+def explain_permit(name: str, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Why a permit is held: for whom, since when, where it counts, what its holder does."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.explaining_permit import explain_permit as work
 
     raise typer.Exit(run(work(name, kubeconfig, context)))

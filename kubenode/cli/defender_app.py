@@ -1,5 +1,6 @@
 """What can be typed after `kubenode defender`. As in kubenode.cli.app nothing heavy is imported."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +54,55 @@ def status(
 
     address = Address(url, token_file, ca_file, cert_file, key_file)
     raise typer.Exit(run(status_command(kubeconfig, context, address, output)))
+
+
+class Acts(StrEnum):
+    """Operation of kubenode.api.v1alpha1, whose import takes too long for --help."""
+
+    REPAIR = "Repair"
+    EVACUATE = "Evacuate"
+    REPLACE = "Replace"
+    ROLLOUT = "Rollout"
+    SCALE_IN = "ScaleIn"
+    DELETE = "Delete"
+
+
+class Classes(StrEnum):
+    HOST = "Host"
+    PODS = "Pods"
+    NODE = "Node"
+
+
+@defender_app.command("explain")
+def explain(
+    node: str,
+    operation: Annotated[Acts, typer.Option("--operation", help="What would be done.")] = (
+        Acts.REPAIR
+    ),
+    class_: Annotated[
+        Classes, typer.Option("--class", help="Host leaves pods alone, Node takes it away.")
+    ] = Classes.NODE,
+    url: Url = "",
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
+    output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """May a node be disrupted now? Every limit with its use, and what would have to change.
+
+    Ends with 1 where the answer is no. Nothing is taken by asking.
+    """
+    from kubenode.api.v1alpha1 import Disruption, Operation
+    from kubenode.cli.defender_explain import explain_command
+    from kubenode.cli.defender_source import Address
+    from kubenode.cli.exits import run
+
+    address = Address(url, token_file, ca_file, cert_file, key_file)
+    act, weight = Operation(operation.value), Disruption(class_.value)
+    raise typer.Exit(run(explain_command(kubeconfig, context, address, node, act, weight, output)))
 
 
 @defender_app.command("simulate")

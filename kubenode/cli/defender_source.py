@@ -23,6 +23,9 @@ class Address:
     key: Path | None = None
 
 
+NOBODY = Address()
+
+
 @asynccontextmanager
 async def asking(address: Address) -> AsyncIterator[HttpPermits | None]:
     """Its client. Raises Refusal if no answer comes."""

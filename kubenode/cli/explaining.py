@@ -10,8 +10,11 @@ from typing import Any
 
 import typer
 
+from defender.answers import Waiting
+from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Mode, Permit, RemedyOperationJob
 from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.defender_source import NOBODY, Address, asking
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.live import Live, read_node
 from kubenode.runtime.clock import Clock
@@ -27,16 +30,22 @@ FEW_RULES = 12
 """So many are told in full, whatever they say."""
 
 
-async def explain_node(name: str, kubeconfig: str | None, context: str | None) -> Exit:
-    async with connected(kubeconfig, context) as kube:
+async def explain_node(
+    name: str, kubeconfig: str | None, context: str | None, address: Address = NOBODY
+) -> Exit:
+    async with connected(kubeconfig, context) as kube, asking(address) as defender:
         await require_crds(kube)
-        for line in await lines(kube, name, kube.clock):
+        waiting = (await defender.explain(name)).waiting if defender is not None else ()
+        for line in await lines(kube, name, kube.clock, waiting):
             typer.echo(line)
     return Exit.FINE
 
 
-async def lines(kube: Kube, name: str, clock: Clock) -> list[str]:
-    """The whole explanation. Raises Refusal for a node that is not there."""
+async def lines(kube: Kube, name: str, clock: Clock, waiting: Sequence[Waiting] = ()) -> list[str]:
+    """The whole explanation. Raises Refusal for a node that is not there.
+
+    waiting  who waits for a permit of it, as Kube Defender says
+    """
     try:
         node = await kube.get(paths.node(name), structs(Node))
     except NotFound as error:
@@ -48,6 +57,7 @@ async def lines(kube: Kube, name: str, clock: Clock) -> list[str]:
         *_of_node(node),
         "",
         *_of_jobs(live.jobs),
+        *(_in_line(each) for each in waiting),
         *(f"permit {p.metadata.name}: class {p.spec.class_}, {_state(p)}" for p in permits),
         "",
         *_of_rules(live, clock.now()),
@@ -60,6 +70,14 @@ async def _permits(kube: Kube, node: str) -> list[Permit]:
         path, query={"fieldSelector": f"spec.nodeName={node}"}
     )
     return [Permit.model_validate(item, extra="ignore") for item in answer["items"]]
+
+
+def _in_line(each: Waiting) -> str:
+    scope = f" of {each.scope}" if each.scope else ""
+    return (
+        f"  in Kube Defender's queue since {format_time(each.since)}: place {each.place} of those"
+        f" that wait for {each.reason}{scope}"
+    )
 
 
 def _state(permit: Permit) -> str:

@@ -83,3 +83,23 @@ def permit_object(
         },
         "status": status,
     }
+
+
+def job_object(node: str, made: datetime, **status: Any) -> Object:
+    """The server gives it its uid."""
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "RemedyOperationJob",
+        "metadata": {"name": f"job-{node}"},
+        "spec": {
+            "nodeName": node,
+            "agent": node,
+            "nodeUID": f"uid-{node}",
+            "mode": "Enforce",
+            "severity": "Critical",
+            "faultClass": "dead",
+            "trigger": {"firstTrue": instant(made), "facts": [], "explanation": ""},
+            "ladder": [{"name": "tell", "steps": [{"notify": {}}]}],
+        },
+        "status": {"timeline": {"jobCreated": instant(made)}, **status},
+    }

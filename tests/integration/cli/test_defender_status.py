@@ -3,13 +3,20 @@
 import json
 import subprocess
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.command import kubenode
-from support.defender_objects import ZONE, instant, node_object, permit_object, policy_object
+from support.defender_objects import (
+    ZONE,
+    instant,
+    job_object,
+    node_object,
+    permit_object,
+    policy_object,
+)
 from support.embedded import EmbeddedPlane
 
 from kubenode.runtime.clock import SystemClock
@@ -22,25 +29,6 @@ LIMITS = [
 ]
 NOW = SystemClock().now()
 NODES = [node_object(f"n{i}", {ZONE: "abcdef"[i % 6]}) for i in range(12)]
-
-
-def job_object(node: str, made: datetime, **status: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "kubenode.io/v1alpha1",
-        "kind": "RemedyOperationJob",
-        "metadata": {"name": f"job-{node}"},
-        "spec": {
-            "nodeName": node,
-            "agent": node,
-            "nodeUID": f"uid-{node}",
-            "mode": "Enforce",
-            "severity": "Critical",
-            "faultClass": "dead",
-            "trigger": {"firstTrue": instant(made), "facts": [], "explanation": ""},
-            "ladder": [{"name": "tell", "steps": [{"notify": {}}]}],
-        },
-        "status": {"timeline": {"jobCreated": instant(made)}, **status},
-    }
 
 
 @pytest.fixture(scope="module")

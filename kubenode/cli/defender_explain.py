@@ -1,0 +1,281 @@
+"""`kubenode defender explain NODE`: may it be disrupted now, and what would have to change?
+
+Judged from the cluster's objects by the code that decides. With `--url` the running Kube Defender
+is asked too: it knows who waits, and its word counts where the two differ.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from defender.budgets import Kind, budgets
+from defender.client import HttpPermits
+from defender.control import RiskControl
+from defender.dashboard.eviction import Preview, look
+from defender.limits.case import Refusal as No
+from defender.pauses import lasting, scope_of
+from defender.verdict import judge, refusals
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Ask, Disruption, Operation, Reason
+from kubenode.api.v1alpha1.permit import Holder
+from kubenode.cli.cluster import connected
+from kubenode.cli.defender_control import risk_control
+from kubenode.cli.defender_objects import Objects, read_objects
+from kubenode.cli.defender_source import Address, asking
+from kubenode.cli.defender_why import lines, remedy
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.options import Plain
+from rules.leaves.window import inside
+
+SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
+PARTS = {
+    Reason.CONCURRENCY_LIMIT: Kind.CONCURRENCY,
+    Reason.MIN_HEALTHY: Kind.HEALTHY,
+    Reason.RATE_LIMIT: Kind.RATE,
+}
+Report = dict[str, Any]
+
+
+async def explain_command(
+    kubeconfig: str | None,
+    context: str | None,
+    address: Address,
+    node: str,
+    operation: Operation,
+    class_: Disruption,
+    output: Plain,
+) -> Exit:
+    """FINDING if the act would be refused."""
+    async with connected(kubeconfig, context) as kube, asking(address) as defender:
+        seen = await read_objects(kube)
+        if node not in seen.nodes:
+            text = f"node {node} is not in the cluster; `kubectl get nodes` lists those that are"
+            raise Refusal(text)
+        now = kube.clock.now()
+        control = risk_control(seen, now)
+        report = explained(seen, control, node, operation, class_, now)
+        report["evictions"] = shown_preview(await look(kube, node))
+        if defender is not None:
+            report |= await told_by(defender, node, operation, class_)
+    if output is Plain.JSON:
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        for line in lines(report):
+            typer.echo(line)
+    told = report.get("told") or report["answer"]
+    return Exit.FINE if told["allowed"] else Exit.FINDING
+
+
+def explained(
+    seen: Objects,
+    control: RiskControl,
+    node: str,
+    operation: Operation,
+    class_: Disruption,
+    now: datetime,
+) -> Report:
+    """All of it from objects. Pure."""
+    member, place = control.census.member(node), control.census.place(node)
+    assert member is not None
+    assert place is not None
+    ask = Ask(operation=operation, class_=class_, node=node, holder=SOMEBODY, dry_run=True)
+    found = refusals(ask, control, now)
+    verdict = judge(ask, control, now)
+    rulings = place.ruling(operation)
+    return {
+        "node": node,
+        "health": member.health.value,
+        "operation": operation.value,
+        "class": class_.value,
+        "policies": [ruling.policy.name for ruling in rulings],
+        "answer": {
+            "allowed": verdict.allowed,
+            "reason": verdict.reason.value,
+            "message": verdict.message,
+        },
+        "against": [_objection(no, control) for no in found],
+        "limits": list(_limits(control, node, class_, operation, found, now)),
+        "perNode": list(_per_node(control, node, operation, now)),
+        "breakers": list(_breakers(control, node)),
+        "pauses": list(_pauses(seen, node, now)),
+        "windows": list(_windows(control, node, operation, now)),
+        "permits": [
+            f"{held.name}: class {held.class_}, {held.state}, {held.holder.kind} {held.holder.name}"
+            for held in control.ledger.open_on(node)
+        ],
+        "waiting": _held_jobs(seen, node),
+    }
+
+
+async def told_by(
+    defender: HttpPermits, node: str, operation: Operation, class_: Disruption
+) -> Report:
+    """What the running Kube Defender answers. Raises DefenderUnreachable."""
+    found = await defender.explain(node)
+    queue = await defender.queue()
+    told: Report = {
+        "ready": found.ready,
+        "waiting": [
+            {
+                "holder": f"{each.holder.kind} {each.holder.name}",
+                "place": each.place,
+                "reason": each.reason.value,
+                "scope": each.scope,
+                "since": format_time(each.since),
+                "severity": each.severity.value,
+            }
+            for each in queue.waiting
+            if each.node == node
+        ],
+    }
+    for answer in found.answers:
+        if (answer.operation, answer.class_) == (operation, class_):
+            verdict = answer.verdict
+            told["told"] = {
+                "allowed": verdict.allowed and found.ready == "yes",
+                "reason": verdict.reason.value,
+                "message": verdict.message if found.ready == "yes" else found.ready,
+            }
+    return told
+
+
+def _objection(no: No, control: RiskControl) -> Report:
+    return {
+        "reason": no.reason.value,
+        "scope": no.scope,
+        "message": no.message,
+        "used": no.used,
+        "limit": no.limit,
+        "lookAgainAt": format_time(no.look_again_at),
+        "remedy": remedy(no, control),
+    }
+
+
+def _limits(
+    control: RiskControl,
+    node: str,
+    class_: Disruption,
+    operation: Operation,
+    found: Sequence[No],
+    now: datetime,
+) -> Iterator[Report]:
+    """Every limit of every policy that rules the act, those of other classes left out."""
+    place = control.census.place(node)
+    assert place is not None
+    keys = {bound.key for ruling in place.ruling(operation) for bound in ruling.bounds}
+    for budget in budgets(control, now, fallback=True):
+        if (budget.policy, budget.index, budget.scope) not in keys or class_ not in budget.classes:
+            continue
+        no = any(
+            PARTS.get(each.reason) is budget.kind and each.scope == budget.scope for each in found
+        )
+        yield {
+            "policy": budget.policy,
+            "scope": budget.scope,
+            "kind": budget.kind.value,
+            "used": budget.used,
+            "limit": budget.limit,
+            "says": "no" if no else "yes",
+        }
+
+
+def _per_node(
+    control: RiskControl, node: str, operation: Operation, now: datetime
+) -> Iterator[Report]:
+    place = control.census.place(node)
+    assert place is not None
+    for ruling in place.ruling(operation):
+        if ruling.spec is None:
+            continue
+        rule = ruling.spec.per_node
+        recent = {
+            held.holder.uid
+            for held in control.ledger.on_node(node)
+            if held.granted_at > now - rule.within
+        }
+        yield {"policy": ruling.policy.name, "used": len(recent), "limit": rule.max_acts}
+
+
+def _breakers(control: RiskControl, node: str) -> Iterator[Report]:
+    member = control.census.member(node)
+    assert member is not None
+    for watch in control.breakers.watches():
+        if not watch.policy.covers(member.labels):
+            continue
+        for scope in watch.scopes(member.labels):
+            group = watch.group(scope)
+            yield {
+                "policy": watch.policy.name,
+                "scope": scope,
+                "state": watch.state(scope).state.value,
+                "faults": group.unhealthy,
+                "nodes": group.members,
+            }
+
+
+def _pauses(seen: Objects, node: str, now: datetime) -> Iterator[Report]:
+    labels = seen.nodes[node].metadata.labels
+    for policy in seen.policies:
+        held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
+        for pause in held:
+            if scope_of(pause).has(node, labels):
+                until = format_time(pause.until) if pause.until is not None else "resumed"
+                yield {
+                    "policy": policy.name,
+                    "scope": str(scope_of(pause)),
+                    "until": until,
+                    "by": pause.by,
+                    "why": pause.why,
+                }
+
+
+def _windows(
+    control: RiskControl, node: str, operation: Operation, now: datetime
+) -> Iterator[Report]:
+    place = control.census.place(node)
+    assert place is not None
+    for ruling in place.ruling(operation):
+        for window in ruling.spec.windows if ruling.spec is not None else ():
+            if window.for_ is not None and operation not in window.for_:
+                continue
+            is_open, until = inside(window, now)
+            yield {
+                "policy": ruling.policy.name,
+                "window": f"{window.from_}-{window.to} {window.time_zone}",
+                "now": "open" if is_open else "closed",
+                "until": format_time(until) if until is not None else "for ever",
+            }
+
+
+def _held_jobs(seen: Objects, node: str) -> list[Report]:
+    return [
+        {
+            "holder": f"RemedyOperationJob {job.metadata.name}",
+            "place": None,
+            "reason": job.status.hold.reason,
+            "scope": job.status.hold.scope,
+            "since": "",
+            "severity": job.spec.severity,
+        }
+        for job in seen.jobs
+        if job.spec.node_name == node and job.open and job.status.hold is not None
+    ]
+
+
+def shown_preview(preview: Preview) -> Report:
+    return {
+        "problem": preview.problem,
+        "pods": len(preview.pods),
+        "stay": preview.stay,
+        "blocked": [
+            {
+                "pod": f"{pod.namespace}/{pod.name}",
+                "budget": pod.budget,
+                "why": pod.why,
+            }
+            for pod in preview.blocked
+        ],
+    }

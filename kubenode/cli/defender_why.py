@@ -1,0 +1,118 @@
+"""What would have to change for a no to become a yes, and explanations as text."""
+
+from typing import Any
+
+from defender.control import RiskControl
+from defender.limits.case import Refusal
+from kubenode.api.v1alpha1 import Reason
+from kubenode.cli.tables import table
+
+SHOWN = 5
+Report = dict[str, Any]
+
+REMEDIES = {
+    Reason.UNKNOWN: "nothing is known that would allow it",
+    Reason.STALE_DATA: "Kube Defender must see the API server again; it tries by itself",
+    Reason.STORE_UNAVAILABLE: "Kube Defender must be able to write permits: see its log",
+    Reason.NODE_BUSY: "its holder must give the permit back: `kubenode explain permit NAME`",
+    Reason.FOREIGN_OWNER: "the other controller must let go of the node, or its mark be taken away",
+    Reason.EXCLUDED: "take the label away by which the policy excludes the node",
+    Reason.POLICY_INVALID: "mend the policy: `kubectl describe defenderpolicy` says what is wrong",
+    Reason.PAUSED: "a person must resume it: `kubenode resume --scope {scope}`",
+    Reason.BREAKER_OPEN: "fewer nodes of {scope} may be faulty; the breaker half-opens by itself",
+    Reason.COMMON_CAUSE: "cure what the faults share, roll it back; repairs do not help",
+    Reason.WINDOW_CLOSED: "wait for the window to open, or widen it in the policy",
+    Reason.PER_NODE: "wait; and look why the repairs of this node do not last",
+    Reason.DISPLACED_PODS: "pods that were moved must find a place: capacity, taints, quotas",
+    Reason.MIN_HEALTHY: "more nodes of {scope} must be healthy",
+    Reason.CONCURRENCY_LIMIT: "a permit of {scope} must come back",
+    Reason.RATE_LIMIT: "wait: the rate allows the next one later",
+}
+
+
+def remedy(no: Refusal, control: RiskControl) -> str:
+    text = REMEDIES.get(no.reason, "ask again later").format(scope=no.scope or "the cluster")
+    if no.reason is Reason.CONCURRENCY_LIMIT:
+        open_ = [held for held in control.ledger.open() if _inside(held.node, no.scope, control)]
+        holders = sorted(f"{held.node} ({held.holder.name})" for held in open_)
+        more = ", …" if len(holders) > SHOWN else ""
+        if holders:
+            return f"{text}: {', '.join(holders[:SHOWN])}{more}"
+    return text
+
+
+def _inside(node: str, scope: str, control: RiskControl) -> bool:
+    place = control.census.place(node)
+    return place is not None and any(group[1] == scope for group in place.groups)
+
+
+def lines(report: Report) -> list[str]:
+    act = f"{report['operation']} of class {report['class']}"
+    told = [
+        f"node {report['node']}: {report['health']}; ruled by {', '.join(report['policies'])}",
+        f"{act}: {_said(report['answer'])}",
+    ]
+    if "told" in report:
+        differs = report["told"]["allowed"] != report["answer"]["allowed"]
+        note = " (it counts: it knows more than the objects tell)" if differs else ""
+        told.append(f"the running Kube Defender says: {_said(report['told'])}{note}")
+    for no in report["against"]:
+        told += [f"  {no['reason']}: {no['message']}", f"    to change it: {no['remedy']}"]
+    told += ["", *_limits(report), "", *_states(report)]
+    return told
+
+
+def _said(answer: Report) -> str:
+    if answer["allowed"]:
+        return "yes, now"
+    return f"no, {answer['reason']}: {answer['message']}"
+
+
+def _limits(report: Report) -> list[str]:
+    rows = [
+        [row["says"], row["policy"], row["scope"], row["kind"], f"{row['used']}/{row['limit']}"]
+        for row in report["limits"]
+    ]
+    rows += [
+        ["no" if row["used"] >= row["limit"] else "yes", row["policy"], f"node={report['node']}",
+         "perNode", f"{row['used']}/{row['limit']}"]
+        for row in report["perNode"]
+    ]  # fmt: skip
+    return table(["SAYS", "POLICY", "SCOPE", "LIMIT", "USED"], rows)
+
+
+def _states(report: Report) -> list[str]:
+    told = [
+        f"breaker {row['scope']} of {row['policy']}: {row['state']},"
+        f" {row['faults']} of {row['nodes']} nodes faulty"
+        for row in report["breakers"]
+    ]
+    told += [
+        f"paused: {row['scope']} until {row['until']} (policy {row['policy']})"
+        + (f" by {row['by']}" if row["by"] else "")
+        + (f": {row['why']}" if row["why"] else "")
+        for row in report["pauses"]
+    ]
+    told += [
+        f"window {row['window']} of {row['policy']}: {row['now']} until {row['until']}"
+        for row in report["windows"]
+    ]
+    told += [f"permit {permit}" for permit in report["permits"]]
+    told += [_waits(row) for row in report["waiting"]]
+    return told + _evictions(report["evictions"])
+
+
+def _waits(row: Report) -> str:
+    scope = f" {row['scope']}" if row["scope"] else ""
+    if row["place"] is None:
+        return f"{row['holder']} is held: {row['reason']}{scope}"
+    since = f" since {row['since']}" if row["since"] else ""
+    return f"{row['holder']} waits{since}: place {row['place']} for {row['reason']}{scope}"
+
+
+def _evictions(found: Report) -> list[str]:
+    if found["problem"]:
+        return [f"evictions: not known: {found['problem']}"]
+    blocked = found["blocked"]
+    told = [f"evictions: {found['pods']} pods would move, {len(blocked)} of them are blocked now"]
+    return told + [f"  {row['pod']}: {row['why']}" for row in blocked[:SHOWN]]
