@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 
 JOBS = paths.custom("remedyoperationjobs")
 POLICIES = paths.custom("defenderpolicies")
@@ -164,22 +164,18 @@ def places(nodes: int) -> Iterable[tuple[str, str, str]]:
         yield f"n{index:05d}", zone, f"{zone[-2:]}-r{index // 3 // PER_RACK + 1:02d}"
 
 
+FAULTY = {"n00004": "NotReady", "n00005": "NodeStatusUnknown", "n00121": "NotReady"}
+
+
 async def fill(kube: Kube, nodes: int = 240) -> None:
-    """A policy, rules, `nodes` nodes, and a job in most of the states that there are."""
-    policy = default_policy().to_dict()
-    await put(kube, POLICIES, policy)
-    told = [("n00004", "NotReady"), ("n00005", "NodeStatusUnknown"), ("n00121", "NotReady")]
-    faulty = dict(told)
+    """A policy, rules, `nodes` nodes that are well, and a job in most of the states there are."""
+    await put(kube, POLICIES, default_policy().to_dict())
     waiting = asyncio.Semaphore(32)
 
     async def one(name: str, zone: str, rack: str) -> None:
-        reason = faulty.get(name, "KubeletReady")
-        ready = "True" if name not in faulty else ("False" if reason == "NotReady" else "Unknown")
-        cordon = name in ("n00010", "n00100")
         marks = {"kubenode.io/cordoned-by": "n00010-0a1b2c3d4e"} if name == "n00010" else {}
-        body = a_node(
-            name, zone, rack, ready=ready, reason=reason, unschedulable=cordon, annotations=marks
-        )
+        cordon = name in ("n00010", "n00100")
+        body = a_node(name, zone, rack, unschedulable=cordon, annotations=marks)
         async with waiting:
             await kube.create(paths.nodes(), body)
 
@@ -188,17 +184,34 @@ async def fill(kube: Kube, nodes: int = 240) -> None:
             tasks.create_task(one(*place))
     for body in some_jobs():
         await put(kube, JOBS, body)
+    for body in some_rules():
+        await put(kube, RULES, body)
+
+
+async def spoil(kube: Kube, names: Mapping[str, str] = FAULTY) -> None:
+    """Nodes that were ready are so no more: their names and the reasons."""
+    for name, reason in names.items():
+        status = "Unknown" if reason == "NodeStatusUnknown" else "False"
+        message = "Kubelet stopped posting node status."
+        found = [condition("Ready", status, reason, message, 0.0)]
+        patch = {"status": {"conditions": found}}
+        await kube.patch(paths.node(name, "status"), patch, STRATEGIC_PATCH)
+
+
+def some_rules() -> list[Object]:
     counts = {"running": 1, "succeeded": 41, "failed": 2, "needsHuman": 1, "relapsed": 1}
-    await put(kube, RULES, a_rule("kernel-deadlock", matching=3, jobs=counts))
-    await put(kube, RULES, a_rule("disk-pressure", "Approve", matching=1, jobs={"succeeded": 7}))
-    await put(kube, RULES, a_rule("ntp-problem", "DryRun"))
     broken = [
         {
             "type": "Ready", "status": "False", "reason": "Invalid",
             "message": "spec.when: no such condition", "lastTransitionTime": stamp(60),
         }
     ]  # fmt: skip
-    await put(kube, RULES, a_rule("gpu-lost", phase="Rejected", conditions=broken))
+    return [
+        a_rule("kernel-deadlock", matching=3, jobs=counts, lastMatchTime=stamp(90)),
+        a_rule("disk-pressure", "Approve", matching=1, jobs={"succeeded": 7}),
+        a_rule("ntp-problem", "DryRun"),
+        a_rule("gpu-lost", phase="Rejected", conditions=broken),
+    ]
 
 
 def some_jobs() -> list[Object]:

@@ -1,4 +1,4 @@
-"""A fleet in zones for tests of storms: what fails, recovers and asks; Kube Defender's pure core."""
+"""A fleet in zones, for tests of storms: what fails, recovers and asks. Pure, no server."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
