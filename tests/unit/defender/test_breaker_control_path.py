@@ -1,0 +1,130 @@
+"""F15: heartbeats that stop while hosts run are an outage of the control path, not of nodes."""
+
+from datetime import timedelta
+from typing import Any
+
+from support.breaker_core import Fleet, a_job
+from support.clock import T0
+from support.defender_core import a_policy, an_ask
+
+from kubenode.api.v1alpha1 import Operation, Reason
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+
+SECOND = timedelta(seconds=1)
+
+
+def fleet_of(nodes: int, **breaker: Any) -> Fleet:
+    """Only a frozen control path is in the way: breakers stay closed."""
+    limits = [{"scope": "Cluster", "maxConcurrent": 1000}]
+    fleet = Fleet(a_policy(limits=limits, breaker={"trip": {"minNodes": 1_000_000}} | breaker))
+    for number in range(nodes):
+        fleet.put(f"n{number}")
+    return fleet
+
+
+def silent(fleet: Fleet, count: int, first: int = 0) -> None:
+    fleet.down("n", count, first, ready="Unknown")
+
+
+def alive(fleet: Fleet, count: int, ago: timedelta = -SECOND) -> dict[str, Any]:
+    """Signs of the first hosts, by default from after their heartbeats stopped."""
+    return {f"n{number}": fleet.now - ago for number in range(count)}
+
+
+def test_f15_heartbeats_that_stop_while_agents_go_on_freeze_everything() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 60)
+    breakers = fleet.control.breakers
+    assert set(breakers.suspicious()) == {f"n{number}" for number in range(60)}
+    assert fleet.judge(an_ask("n1")).allowed  # nobody has looked yet: the breaker's own affair
+    breakers.heard(alive(fleet, 20), fleet.now)
+    for ask in (
+        an_ask("n1"),
+        an_ask("n80", operation=Operation.SCALE_IN),
+        an_ask("n1", operation=Operation.EVACUATE, inevitable=True),
+        an_ask("n1", fault_class="host_retire", evidence=["HostEvent"]),
+    ):
+        no = fleet.judge(ask)
+        assert (no.reason, no.scope) == (Reason.BREAKER_OPEN, "cluster")
+        assert "control path: heartbeats of 60 of 100 nodes stopped at once" in no.message
+        assert "20 of 20 hosts" in no.message
+    (told,) = breakers.status("default")
+    assert (told.scope, told.state) == ("control-path", BreakerState.OPEN)
+    assert breakers.opened() == [("default", "cluster"), ("built-in default", "cluster")]
+
+
+def test_it_thaws_on_fresh_heartbeats_and_on_nothing_else() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 60)
+    breakers = fleet.control.breakers
+    breakers.heard(alive(fleet, 20), fleet.now)
+    fleet.step(hours=24)
+    breakers.heard({}, fleet.now)
+    assert fleet.judge(an_ask("n1")).reason is Reason.BREAKER_OPEN
+    fleet.up("n", 34)
+    assert fleet.judge(an_ask("n99")).reason is Reason.BREAKER_OPEN  # 26 still silent
+    version = breakers.version
+    fleet.up("n", 2, first=34)
+    assert fleet.judge(an_ask("n99")).allowed
+    assert breakers.version > version and breakers.status("default") == []
+
+
+def test_nodes_that_died_are_no_outage_of_the_control_path() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 60)
+    fleet.control.breakers.heard(alive(fleet, 60, ago=40 * SECOND), fleet.now)
+    assert fleet.judge(an_ask("n1")).allowed
+    half_alive = alive(fleet, 29) | {f"n{n}": fleet.now - 40 * SECOND for n in range(29, 60)}
+    fleet.control.breakers.heard(half_alive, fleet.now)
+    assert fleet.judge(an_ask("n1")).allowed
+    fleet.control.breakers.heard(alive(fleet, 2), fleet.now)  # too few witnesses
+    assert fleet.judge(an_ask("n1")).allowed
+
+
+def test_only_half_of_all_nodes_at_once_is_suspicious() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 49)
+    assert not fleet.control.breakers.suspicious()
+    slowly = fleet_of(100)
+    for number in range(100):
+        slowly.step(seconds=10)
+        silent(slowly, 1, first=number)
+    assert not slowly.control.breakers.suspicious()
+    slowly.control.breakers.heard(alive(slowly, 100), slowly.now)
+    assert slowly.judge(an_ask("n1")).allowed
+    not_ready = fleet_of(100)
+    not_ready.down("n", 100)  # kubelets say so themselves: their heartbeats go on
+    assert not not_ready.control.breakers.suspicious()
+
+
+def test_when_the_control_path_is_back_the_breaker_resumes_gradually() -> None:
+    fleet = fleet_of(100, trip={"minNodes": 3})
+    silent(fleet, 100)
+    fleet.control.breakers.heard(alive(fleet, 100), fleet.now)
+    assert fleet.states() == {"control-path": BreakerState.OPEN, "cluster": BreakerState.OPEN}
+    fleet.step(minutes=20)
+    fleet.up("n", 100)
+    assert fleet.states() == {"cluster": BreakerState.OPEN}
+    fleet.step(minutes=5)
+    assert fleet.states() == {"cluster": BreakerState.HALF_OPEN}
+
+
+def test_a_restart_stays_frozen_until_heartbeats_are_back() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 60)
+    fleet.control.breakers.heard(alive(fleet, 20), fleet.now)
+    policy = fleet.policies[0]
+    status = policy.status.model_copy(update={"breaker": fleet.control.breakers.status("default")})
+    again = fleet.restarted(type(policy)(policy.metadata, policy.spec, status))
+    assert again.judge(an_ask("n1")).reason is Reason.BREAKER_OPEN
+    again.up("n", 60)
+    assert again.judge(an_ask("n1")).allowed
+
+
+def test_jobs_of_the_outage_change_nothing() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 60)
+    for number in range(60):
+        fleet.job(a_job(f"n{number}", created=T0))
+    fleet.control.breakers.heard(alive(fleet, 60), fleet.now)
+    assert fleet.judge(an_ask("n99")).reason is Reason.BREAKER_OPEN
