@@ -22,7 +22,7 @@ SOMEBODY = "somebody else"
 class State(StrEnum):
     """The most telling first: a node is shown as the first of these that holds."""
 
-    PERSON = "Waits for a person"
+    PERSON = "Waiting for a person"
     HELD = "Held"
     REPAIRING = "Repairing"
     FAULTY = "Faulty"

@@ -81,6 +81,7 @@ function show(slot, news) {
     have.set(key, fresh);
   }
   if (!news.keys) return;
+  if (!news.keys.length) slot.replaceChildren(); // nothing at all, not even white space: see :empty
   const wanted = new Set(news.keys);
   for (const [key, element] of have) if (!wanted.has(key)) element.remove();
   let before = null;

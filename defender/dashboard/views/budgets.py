@@ -51,14 +51,26 @@ class LimitHead:
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """Which measures a limit has, as the head of its table."""
+
+    template: ClassVar[str] = "parts/limit_columns.html"
+    held: bool
+    healthy: bool
+    rate: bool
+    key: str = "columns"
+
+
+@dataclass(frozen=True, slots=True)
 class ScopeRow:
-    """`rate` counts tokens: permits that may be granted at once now."""
+    """`rate` counts grants of the last `per`; its room is how many may be granted at once now."""
 
     template: ClassVar[str] = "parts/scope.html"
     key: str
     held: Measure | None
     healthy: Measure | None
     rate: Measure | None
+    columns: Columns
 
     @property
     def room(self) -> int:
@@ -99,12 +111,14 @@ def view(scene: Scene, whole: str = "") -> dict[str, Sequence[Shown]]:
     for policy in _ruling(scene):
         for index, limit in enumerate(policy.spec.limits if policy.spec else ()):
             name = f"{policy.name}/{index}"
-            rows = [_row(s, kinds) for s, kinds in measured[policy.name, index].items()]
+            columns = _columns(limit)
+            rows = [_row(s, kinds, columns) for s, kinds in measured[policy.name, index].items()]
             rows.sort(key=lambda row: (row.room, natural(row.key)))
             shown = rows[: MOST if whole == name else SHOWN]
             assert policy.spec is not None
             head = _head(policy, policy.spec, index, limit, rows, len(rows) - len(shown))
             found[f"head {name}"] = [head]
+            found[f"columns {name}"] = [columns]
             found[f"scopes {name}"] = shown
     return found | _queue(scene)
 
@@ -113,20 +127,31 @@ def _ruling(scene: Scene) -> list[Policy]:
     return sorted(scene.control.policies, key=lambda p: p.name) or [scene.control.fallback]
 
 
-def _row(scope: str, kinds: dict[Kind, Budget]) -> ScopeRow:
+def _columns(limit: Limit) -> Columns:
+    return Columns(
+        held=limit.max_concurrent is not None,
+        healthy=limit.min_healthy is not None or limit.others_healthy,
+        rate=limit.rate is not None,
+    )
+
+
+def _row(scope: str, kinds: dict[Kind, Budget], columns: Columns) -> ScopeRow:
     return ScopeRow(
         scope,
         _measure(kinds.get(Kind.CONCURRENCY)),
         _measure(kinds.get(Kind.HEALTHY)),
         _measure(kinds.get(Kind.RATE)),
+        columns,
     )
 
 
 def _measure(budget: Budget | None) -> Measure | None:
     if budget is None:
         return None
-    most = max(budget.used, budget.limit)
-    full = 100 * budget.used // most if most else 100
+    used, most = budget.used, budget.limit
+    if budget.kind is Kind.HEALTHY:
+        used, most = most, used  # the fuller, the nearer to what must stay
+    full = 100 if budget.room == 0 or not most else 100 * used // most
     return Measure(budget.used, budget.limit, budget.room, min(100, full))
 
 

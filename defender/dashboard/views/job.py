@@ -143,30 +143,30 @@ def _head(scene: Scene, job: Job) -> JobHead:
 
 
 def _sentence(job: Job) -> str:
-    hold = job.status.hold
+    hold, node = job.status.hold, job.spec.node_name
     match job.status.phase:
         case JobPhase.AWAITING_APPROVAL:
-            return "It waits for a person to approve or deny it."
+            return f"The repair of {node} waits for a person to approve or deny it."
         case JobPhase.NEEDS_HUMAN:
-            return "It needs a person: nothing more is tried by itself."
+            return f"{node} needs a person: nothing more is tried by itself."
         case _ if hold is not None and job.open:
-            return f"It is held: {hold.reason}."
+            return f"The repair of {node} is held."
         case JobPhase.AWAITING_PERMIT:
-            return "It waits for a permit."
+            return f"The repair of {node} waits for a permit."
         case JobPhase.RUNNING:
-            return "It is at work on the node."
+            return f"{node} is being repaired."
         case JobPhase.VERIFYING:
-            return "It has acted and waits for proof that the fault is gone."
+            return f"{node} was repaired; proof that the fault is gone is awaited."
         case JobPhase.SUCCEEDED:
-            return "The fault is proven gone."
+            return f"{node} is repaired: the fault is proven gone."
         case JobPhase.FAILED:
-            return "It has given up."
+            return f"The repair of {node} has given up."
         case JobPhase.CANCELLED:
-            return "It was cancelled."
+            return f"The repair of {node} was cancelled."
         case JobPhase.SHADOWED:
-            return "A dry run: it has planned, and acted on nothing."
+            return f"A dry run for {node}: it has planned, and acted on nothing."
         case _:
-            return "It has only begun."
+            return f"The repair of {node} has only begun."
 
 
 def hold_of(scene: Scene, job: Job) -> Iterable[HoldCard]:

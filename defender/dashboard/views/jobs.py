@@ -96,7 +96,9 @@ def row_of(scene: Scene, job: Job) -> JobRow:
         rule=job.spec.remedier.name,
         severity=job.spec.severity,
         reason=hold.reason if hold and job.open else "",
-        why=(hold.message if hold and job.open else "") or job.status.message,
+        why=(hold.message if hold and job.open else "")
+        or job.status.message
+        or job.spec.trigger.explanation,
         rung=rung_of(job),
         since=job.metadata.creation_timestamp,
         closed=job.status.timeline.closed if not job.open else None,

@@ -10,7 +10,7 @@ from defender.dashboard.rule import Rule
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.jobs import Found
 
-SHOWS = {"active": "Matching, with jobs or in trouble", "all": "All"}
+SHOWS = {"active": "Matching, with jobs, in trouble", "all": "All"}
 TROUBLED = ("Rejected", "Quarantined")
 MOST = 1000
 
