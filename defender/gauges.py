@@ -10,17 +10,19 @@ from itertools import groupby
 from math import nan
 from typing import TypeVar
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from defender.budgets import Budget, budgets
 from defender.control import RiskControl
 from defender.coverage import CLUSTER
+from defender.jobs import Job
 from defender.pauses import lasting
 from defender.policies import Policy
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.clock import Clock
 
 MANY = 20
@@ -39,8 +41,10 @@ class Gauges(Collector):
         ready: Callable[[], bool],
         clock: Clock,
         stores: Mapping[str, Callable[[], bool]],
+        jobs: Callable[[], Iterable[Job]],
     ) -> None:
         self._control, self._ready, self._clock, self._stores = control, ready, clock, stores
+        self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
         control, ready = self._control, self._ready()
@@ -54,6 +58,7 @@ class Gauges(Collector):
         yield from self._breakers()
         yield from self._queue()
         yield from self._policies()
+        yield self._open_jobs()
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is read at registration."""
@@ -146,12 +151,25 @@ class Gauges(Collector):
         broken = _family(
             "policy_problems", "What of a policy cannot be kept, so is refused.", labels
         )
+        missed = CounterMetricFamily(
+            "kubenode_defender_missed_deadlines",
+            "Planned events that came before a permit did.",
+            labels=labels,
+        )
         now = self._clock.now()
         for policy in self._shown():
             held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
             pauses.add_metric([policy.name], len(held))
             broken.add_metric([policy.name], len(policy.problems))
-        yield from (pauses, broken)
+            missed.add_metric([policy.name], self._control.missed(policy.name))
+        yield from (pauses, broken, missed)
+
+    def _open_jobs(self) -> Metric:
+        phases = {phase.value: 0 for phase in JobPhase if not phase.closed}
+        for job in self._jobs():
+            if job.status.phase in phases:
+                phases[job.status.phase] += 1
+        return _by("jobs", "Jobs that are not over, as Kube Defender sees them.", "phase", phases)
 
 
 def _line(budget: Budget) -> tuple[str, int, str, str]:

@@ -4,12 +4,13 @@ What happens is counted here; what is (budgets, breakers, the queue) is read fro
 when the page is asked for, see `defender.gauges`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from defender.control import RiskControl
 from defender.gauges import Gauges
+from defender.jobs import Job
 from kubenode.api.v1alpha1 import Reason
 from kubenode.runtime.clock import Clock
 
@@ -23,7 +24,9 @@ from a replica that was no longer in charge and fitted under no limit any more.
 
 
 class Metrics:
-    """stores  by name whether a store beside the Permit objects answers, such as `redis`"""
+    """stores  by name whether a store beside the Permit objects answers, such as `redis`
+    jobs    all that are known
+    """
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class Metrics:
         control: RiskControl,
         ready: Callable[[], bool],
         clock: Clock,
+        jobs: Callable[[], Iterable[Job]] = tuple,
     ) -> None:
         self.stores: dict[str, Callable[[], bool]] = {}
         self.verdicts = Counter(
@@ -69,4 +73,4 @@ class Metrics:
             self.freed.labels(why)
         for why in REVOKED:
             self.revoked.labels(why)
-        registry.register(Gauges(control, ready, clock, self.stores))
+        registry.register(Gauges(control, ready, clock, self.stores, jobs))

@@ -127,7 +127,13 @@ class Defender:
         self.permits.add_handler(self.store.changed)
         self.policies.add_handler(self._policy_changed)
         self.jobs.add_handler(self._job_changed)
-        self.metrics = Metrics(registry, self.control, lambda: not self.ready(), clock)
+        self.metrics = Metrics(
+            registry,
+            self.control,
+            lambda: not self.ready(),
+            clock,
+            lambda: self.jobs.cache.values(),
+        )
         self.requests = Requests(clock.now())
         self.control.breakers.loaded = False
         self.reporter = Reporter(kube, clock, fence, self.policies, self.control)

@@ -8,10 +8,12 @@ from support.clock import T0, FakeClock
 from support.defender_core import ZONE, Core, a_policy, an_ask
 
 from defender.gauges import MANY
+from defender.jobs import Job, JobStatus
 from defender.metrics import FREED, REVOKED, Metrics
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.runtime.kube.objects import ObjectMeta
 
 Labels = dict[str, str]
 
@@ -22,7 +24,10 @@ class Page:
     def __init__(self, core: Core) -> None:
         self.clock = FakeClock()
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(self.registry, core.control, lambda: True, self.clock)
+        self.jobs: list[Job] = []
+        self.metrics = Metrics(
+            self.registry, core.control, lambda: True, self.clock, lambda: self.jobs
+        )
 
     def series(self, name: str) -> Iterator[tuple[Labels, float]]:
         for family in self.registry.collect():
@@ -121,3 +126,14 @@ def test_pauses_that_hold_problems_of_policies_and_stores_are_told() -> None:
     assert page.value("policy_problems", policy="default") == 0
     page.metrics.stores["redis"] = lambda: False
     assert page.value("store_up", store="redis") == 0
+
+
+def test_jobs_that_are_not_over_are_counted_by_phase_and_missed_deadlines_by_policy() -> None:
+    page = Page(Core(a_policy(limits=[{"scope": "Cluster", "maxConcurrent": 1}])))
+    for phase in ("NeedsHuman", "NeedsHuman", "Running", "Succeeded"):
+        page.jobs.append(Job(ObjectMeta(), status=JobStatus(phase=phase)))
+    assert page.value("jobs", phase="NeedsHuman") == 2
+    assert page.value("jobs", phase="Running") == 1
+    assert page.value("jobs", phase="AwaitingApproval") == 0
+    assert not [labels for labels, _ in page.series("jobs") if labels["phase"] == "Succeeded"]
+    assert page.value("missed_deadlines_total", policy="default") == 0
