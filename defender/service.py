@@ -28,6 +28,7 @@ from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
 from defender.jobs import Job
 from defender.keeper import ROUND_SECONDS, Keeper
+from defender.lifesigns import LifeSigns
 from defender.limits.case import LOOK_AGAIN
 from defender.metrics import Metrics
 from defender.policies import Policy, read_policy
@@ -54,6 +55,7 @@ from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.process import Part
+from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 
 log = logging.getLogger(__name__)
@@ -136,7 +138,9 @@ class Defender:
         )
         self.requests = Requests(clock.now())
         self.control.breakers.loaded = False
-        self.reporter = Reporter(kube, clock, fence, self.policies, self.control)
+        self.recorder = EventRecorder(kube, "kubenode-defender", clock)
+        self.reporter = Reporter(kube, clock, fence, self.policies, self.control, self.recorder)
+        self.life_signs = LifeSigns(kube, clock, self.control, self.nodes.fresh)
         self.keeper = Keeper(
             kube,
             clock,
@@ -184,7 +188,8 @@ class Defender:
     @property
     def ground(self) -> list[Part]:
         """What runs on every replica."""
-        return [*self._informers, *self.charge.parts, Ticking(self._tick, self._clock)]
+        own = (self.recorder, self.life_signs, Ticking(self._tick, self._clock))
+        return [*self._informers, *self.charge.parts, *own]
 
     @property
     def parts(self) -> list[Part]:
@@ -259,6 +264,8 @@ class Defender:
     def _policy_changed(self, name: str, old: Policy | None, new: Policy | None) -> None:
         if old is None or new is None or old.spec != new.spec:
             self.control.govern(list(self.policies.cache.values()), self._clock.now())
+        elif not self._leading():
+            self.control.breakers.adopt(new, self._clock.now())
 
     # -- the port -----------------------------------------------------------------------------
 

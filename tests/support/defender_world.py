@@ -63,6 +63,8 @@ class MemoryApi(Kube):
         self.writes = 0
         self.version = 0
         self.listeners: dict[str, list[Listener]] = {}
+        self.readable = {PERMITS, POLICIES, JOBS, NODES}
+        """Collections that there are."""
         self._late: list[Callable[[], object]] = []
 
     async def call(
@@ -108,7 +110,7 @@ class MemoryApi(Kube):
                 continue  # nobody waits for its answer
 
     def _get(self, path: str) -> Object:
-        if path in (PERMITS, POLICIES, JOBS, NODES):
+        if path in self.readable:
             return {"items": list(self.objects.get(path, {}).values())}
         collection, name = path.rsplit("/", 1)
         if name not in self.objects.get(collection, {}):
