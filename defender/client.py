@@ -9,7 +9,7 @@ Both keep the same promises:
   permit; a stronger class upgrades it; releasing what is released, or gone, is done.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -112,7 +112,7 @@ class HttpPermits:
     async def release(self, permit: str) -> None:
         await self._call("POST", f"/v1/permits/{_part(permit)}/release")
 
-    async def wakes(self) -> AsyncIterator[Holder]:
+    async def wakes(self) -> AsyncGenerator[Holder, None]:
         """Connects again by itself, so it raises nothing and never ends."""
         async for data in self._connection.events("/v1/wakes"):
             try:

@@ -3,143 +3,20 @@
 Behind the server stands a double of the port, for what it decides is tested elsewhere.
 """
 
-import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 from support.clock import T0
-from support.running import running
+from support.defender_api import NO, STATUS, YES, Recording, an_app, an_ask, serving
 
-from defender.answers import Breakers, Explanation, Queue, Status
-from defender.auth.gate import Gate, GateSettings
 from defender.client import DefenderUnreachable, HttpPermits
 from defender.http.admission import LONGEST_ASK
-from defender.http.app import Api, create_app
-from defender.requests import RequestsPage
 from defender.server import DefenderServer
-from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
-from kubenode.api.v1alpha1.permit import Holder, Operation
-from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import CannotStart, causes
 
 pytestmark = pytest.mark.integration
-
-NO = Verdict(
-    allowed=False,
-    reason=Reason.CONCURRENCY_LIMIT,
-    message="cluster: 2 of 2",
-    scope="cluster",
-    used=2,
-    limit=2,
-    look_again_at=T0 + timedelta(seconds=5),
-)
-YES = Verdict(
-    allowed=True,
-    reason=Reason.GRANTED,
-    permit="n1-abc",
-    class_=Disruption.NODE,
-    granted_at=T0,
-    expires_at=T0 + timedelta(minutes=15),
-)
-
-
-def an_ask(**change: Any) -> Ask:
-    holder = Holder(kind="RemedyOperationJob", name="job-1", uid="uid-1")
-    given: dict[str, Any] = {
-        "operation": Operation.REPAIR,
-        "class_": Disruption.NODE,
-        "node": "n1",
-        "holder": holder,
-    }
-    return Ask(**(given | change))
-
-
-@dataclass
-class Recording:
-    """The port behind the server: says `says`, or fails with `fails`."""
-
-    says: Verdict = field(default_factory=lambda: YES)
-    fails: Exception | None = None
-    heard: list[tuple[Any, ...]] = field(default_factory=list)
-    woken: list[Holder] = field(default_factory=list)
-
-    def _answer(self, *what: Any) -> Verdict:
-        self.heard.append(what)
-        if self.fails is not None:
-            raise self.fails
-        return self.says
-
-    async def ask(self, ask: Ask) -> Verdict:
-        return self._answer("ask", ask)
-
-    async def check(self, permit: str, seconds_needed: float) -> Verdict:
-        return self._answer("check", permit, seconds_needed)
-
-    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
-        return self._answer("renew", permit, seconds_needed)
-
-    async def release(self, permit: str) -> None:
-        self._answer("release", permit)
-
-    async def wakes(self) -> AsyncIterator[Holder]:
-        for holder in self.woken:
-            yield holder
-        await asyncio.Event().wait()
-
-
-STATUS = Status(ready="yes", nodes={"Healthy": 3}, permits=[], policies={"default": []})
-
-
-class Nothing:
-    """Shows a Kube Defender that knows node n1 alone, and nothing of it."""
-
-    def status(self) -> Status:
-        return STATUS
-
-    def explain(self, node: str) -> Explanation | None:
-        if node != "n1":
-            return None
-        return Explanation(
-            node=node, health="Healthy", policies=[], ready="yes", permits=[], waiting=[],
-            answers=[],
-        )  # fmt: skip
-
-    def queue(self) -> Queue:
-        return Queue(waiting=[])
-
-    def breakers(self) -> Breakers:
-        return Breakers(policies=[])
-
-    def requests(self, since: datetime | None, limit: int) -> RequestsPage:
-        return RequestsPage(began=since or T0, dropped=limit, requests=[])
-
-
-def an_app(port: Recording, token_file: Path | None = None) -> Api:
-    settings = GateSettings(token_file, anyone=token_file is None)
-    return create_app(port, Nothing(), Gate(None, SystemClock(), settings))
-
-
-@asynccontextmanager
-async def serving(
-    port: Recording, token_file: Path | None = None, shown: Path | None = None
-) -> AsyncIterator[tuple[str, HttpPermits]]:
-    """URL and client of a server that listens."""
-    server = DefenderServer(an_app(port, token_file))
-    async with running(server.run()):
-        await server.listening.wait()
-        url = f"http://127.0.0.1:{server.port}"
-        client = HttpPermits(url, shown)
-        try:
-            yield url, client
-        finally:
-            await client.close()
 
 
 async def post(url: str, body: bytes) -> tuple[int, str]:
