@@ -41,7 +41,10 @@ def version() -> None:
 @app.command()
 def demo(
     scenario: Annotated[str, typer.Option(help="What goes wrong: mixed or storm.")] = "mixed",
-    nodes: Annotated[int, typer.Option(min=6, max=20_000, help="Simulated nodes.")] = 300,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=6, max=20_000, help="Simulated nodes; default 300, storm 150."),
+    ] = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Stop after, like 60s or 10m.")
     ] = None,

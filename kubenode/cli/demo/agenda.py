@@ -34,21 +34,18 @@ class Agenda:
         self._heap: list[tuple[float, int, int, Do]] = []
         self._number = itertools.count()
         self._changed = asyncio.Event()
+        self.behind = 0.0
+        """Most seconds by which a thing was late while this ran: the machine did not keep up."""
 
     def soon(self, seconds: float, do: Do) -> None:
         self._push(self._clock.monotonic() + seconds, 1, do)
-
-    @property
-    def late(self) -> float:
-        """Seconds by which the next thing is overdue; above 0 the machine cannot keep up."""
-        return max(0.0, self._clock.monotonic() - self._heap[0][0]) if self._heap else 0.0
 
     def _push(self, when: float, attempt: int, do: Do) -> None:
         heapq.heappush(self._heap, (when, next(self._number), attempt, do))
         self._changed.set()
 
     async def run(self) -> None:
-        room = asyncio.Semaphore(self._width)
+        room, began = asyncio.Semaphore(self._width), self._clock.monotonic()
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._changed.clear()
@@ -57,7 +54,8 @@ class Agenda:
                     await wait(self._clock, self._changed, delay)
                     continue
                 await room.acquire()
-                _, _, attempt, do = heapq.heappop(self._heap)
+                due, _, attempt, do = heapq.heappop(self._heap)
+                self.behind = max(self.behind, self._clock.monotonic() - max(due, began))
                 task = tasks.create_task(self._one(do, attempt))
                 task.add_done_callback(lambda _: room.release())
 

@@ -87,8 +87,10 @@ class Scope:
     state: State = State.CLOSED
     since: float = 0.0
     beyond_since: float | None = None
+    near: bool = False
+    """Whether a breaker may open."""
     near_at: float = -math.inf
-    """When it was last so that a breaker may open."""
+    """When it last might."""
     calm_since: float | None = None
     told: State = State.CLOSED
     missing: bool = False
@@ -112,11 +114,11 @@ class Scope:
         self.calm_since = (
             (at if self.calm_since is None else self.calm_since) if faulty < ratio / 2 else None
         )
-        beyond, near = self._trips(faulty, ratio)
+        beyond, self.near = self._trips(faulty, ratio)
         self.beyond_since = (
             (at if self.beyond_since is None else self.beyond_since) if beyond else None
         )
-        if near:
+        if self.near:
             self.near_at = at
         if self.state is State.OPEN and (due := self.half_open_due()) <= at:
             self._turn(State.HALF_OPEN, due)
@@ -223,11 +225,20 @@ class Breakers:
 
     def _recount(self) -> None:
         """What began in the dark is no new fault of the cluster when the zone is back."""
-        dark: frozenset[str] = frozenset().union(*self.dark().values())
+        dark = self._out()
         for scope in self.scopes.values():
             scope.counted = scope.members - dark if scope.common else scope.members
             if scope.common and dark:
                 scope.fresh = deque((at, node) for at, node in scope.fresh if node not in dark)
+
+    def _out(self) -> frozenset[str]:
+        """Nodes of zones that are open, or may be: nobody must count them for the cluster."""
+        found = [
+            scope.members
+            for scope in self.scopes.values()
+            if not scope.common and (scope.state is State.OPEN or scope.near)
+        ]
+        return frozenset().union(*found)
 
     def dark(self) -> dict[str, frozenset[str]]:
         """The zones, or what else has a label, whose breaker is open, with their nodes."""

@@ -16,6 +16,8 @@ class Kind(StrEnum):
     RUNTIME_SHIMS = "RuntimeShimsHang"
     """The runtime comes back only when the node is empty."""
     CLOCK = "ClockUnkept"
+    CLOCK_PROVEN = "ClockUnkeptProven"
+    """The same, told at once by an Event; its host confirms it when a rule asks."""
     DEADLOCK = "KernelDeadlock"
     READONLY = "ReadonlyFilesystem"
     STORM = "ZoneStorm"

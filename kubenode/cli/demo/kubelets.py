@@ -26,7 +26,7 @@ from kubenode.runtime.kube.objects import Pod
 LEASES = "kube-node-lease"
 LEASE_EVERY = 10.0
 STATUS_EVERY = 300.0
-LEASES_PER_SECOND = 60.0
+LEASES_PER_SECOND = 30.0
 STATUS_PER_SECOND = 30.0
 MISSED = 4
 """Lease renewals missed before the node controller says Unknown."""

@@ -65,14 +65,14 @@ class Options:
         cls,
         *,
         scenario: str,
-        nodes: int,
+        nodes: int | None,
         lasts: str | None,
         seed: int | None,
         speed: float | None,
         json: bool,
         port: int,
     ) -> Self:
-        """From what was typed; without a speed that of the scenario. Raises Refusal."""
+        """From what was typed; nodes and speed are else those of the scenario. Raises Refusal."""
         if scenario not in SCENARIOS:
             known = ", ".join(SCENARIOS)
             raise Refusal(f"--scenario {scenario}: no such scenario; choose {known}", Exit.USAGE)
@@ -84,7 +84,8 @@ class Options:
             raise Refusal("--for 0s would end before it began: give it 20s or more", Exit.USAGE)
         chosen = seed if seed is not None else secrets.randbelow(10_000)
         plan = SCENARIOS[scenario]
-        return cls(plan, nodes, seconds, chosen, speed or plan.speed, json, port)
+        nodes, speed = nodes or plan.nodes, speed or plan.speed
+        return cls(plan, nodes, seconds, chosen, speed, json, port)
 
 
 def demo(options: Options) -> None:
@@ -144,7 +145,7 @@ class Demo:
         o, world = self.options, self._world
         now = self.clock.monotonic()
         world.watching.apply(now)
-        run = Run(o.scenario.name, o.nodes, o.seed, o.speed, now - self._began)
+        run = Run(o.scenario.name, o.nodes, o.seed, o.speed, now - self._began, world.behind)
         watching = world.watching
         self.found = summary(
             run, world.ledger, world.observer, watching.phases, watching.relists, now

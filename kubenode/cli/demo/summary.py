@@ -15,13 +15,14 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How the demo was run."""
+    """How the demo was run. behind: most seconds by which the simulated fleet was late."""
 
     scenario: str
     nodes: int
     seed: int
     speed: float
     seconds: float
+    behind: float = 0.0
 
 
 def summary(
@@ -51,6 +52,7 @@ def summary(
         "seed": run.seed,
         "speed": run.speed,
         "seconds": round(run.seconds, 1),
+        "secondsBehind": round(run.behind, 1),
         "faultsInjected": len(real),
         "faults": by_kind(ledger.faults),
         "jobs": dict(sorted(Counter(phases).items())),

@@ -15,6 +15,8 @@ from kubenode.runtime.clock import Clock
 
 REFRESH = 0.5
 LINE_EVERY = 5.0
+BEHIND = 2.0
+"""Seconds late from which the simulated fleet is no longer like a real one."""
 
 
 class Shown(Protocol):
@@ -107,6 +109,7 @@ class Terminal:
             f" jobs: {jobs or 'none'}; false actions {len(world.observer.false_actions)},"
             f" limit violations {len(world.observer.limit_violations)}"
             + (f"; breakers: {breakers}" if breakers else "")
+            + (f"; {world.behind:.1f} s behind: busy machine" if world.behind > BEHIND else "")
         )
 
     def _say(self, text: str) -> None:

@@ -24,6 +24,7 @@ UNITS: dict[Kind, str] = {
     Kind.STORM: CONTAINERD,
     Kind.STORM_LEFT: CONTAINERD,
     Kind.CLOCK: CHRONY,
+    Kind.CLOCK_PROVEN: CHRONY,
     Kind.FLAP: KUBELET,
 }
 MARKS: dict[Kind, Mark] = {
@@ -95,6 +96,10 @@ class Trouble:
             host.mark(MARKS[kind], now)
         else:
             host.break_unit(UNITS[kind], _illness(kind, now))
+        if kind is Kind.CLOCK_PROVEN:
+            text = "ClockUnsynchronized: system clock is not synchronized"
+            await self._detectors.event(host, "eks-node-monitoring-agent", "KernelReady", text)
+            self._ledger.signalled(host.name, self._clock.monotonic())
         if planned.lasts is not None:
             lasts = planned.lasts + self._rng.uniform(0, planned.spread)
             self._agenda.soon(lasts, lambda: self._passes(host, kind))

@@ -145,6 +145,10 @@ class World:
             *self.watching.parts(),
         ]
 
+    @property
+    def behind(self) -> float:
+        return max(self.agenda.behind, self.routine.behind)
+
     def _host_changed(self, host: Host) -> None:
         self.detectors.look(host)
         self.kubelets.look(host)

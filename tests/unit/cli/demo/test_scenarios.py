@@ -61,7 +61,7 @@ def test_a_minute_holds_enough_to_heal_eighteen() -> None:
 def test_one_more_node_of_the_stormy_zone_has_a_fault_of_its_own() -> None:
     storm = storm_of(STORM)
     hit = [n for p in storm for n in p.nodes]
-    other = next(p for p in plan(7, STORM) if p.at > storm[0].at and p.kind is Kind.READONLY)
+    other = next(p for p in plan(7, STORM) if p.at > storm[0].at and p.kind is Kind.CLOCK_PROVEN)
     assert ZONE[other.nodes[0]] == ZONE[hit[0]]
     assert other.nodes[0] not in hit
 
