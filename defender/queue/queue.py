@@ -143,6 +143,9 @@ class Queue:
 
     def _spread(self, entry: Entry, later: datetime, now: datetime) -> datetime:
         """The next in line come soon, those behind them when their slot is to be expected."""
+        seed = f"{entry.ask.holder.uid} {now.timestamp():.0f}"
+        part = 0.5 + crc32(seed.encode()) % 1000 / 1000
+        later = min(later, now + self.times.seldom * part)
         place = self.line.ahead(entry, now)
         if place < NEXT:
             return later
@@ -150,9 +153,7 @@ class Queue:
         each = lane.interval if lane is not None else None
         if each is None:
             each = self.times.look_again / NEXT
-        seed = f"{entry.ask.holder.uid} {now.timestamp():.0f}"
-        part = crc32(seed.encode()) % 1000 / 1000
-        return later + min(each * place, self.times.longest) * (0.5 + part)
+        return later + min(each * place, self.times.longest) * part
 
     def _expect(self, entry: Entry) -> None:
         heappush(self._lost, (entry.look_again_at + self.times.lost, entry.key))

@@ -35,3 +35,8 @@ class Times:
     def longest(self) -> timedelta:
         """How much later than others anybody looks again."""
         return self.look_again * 20
+
+    @property
+    def seldom(self) -> timedelta:
+        """Nobody sleeps for longer: a call may not reach it, and a person may end a pause early."""
+        return self.look_again * 60

@@ -25,6 +25,8 @@ Move = tuple[Job, Act]
 LOOK_AGAIN = timedelta(seconds=30)
 """After this a hold is looked at again that nothing else would wake."""
 SOON, LATE = timedelta(seconds=5), timedelta(minutes=1)
+FURTHEST = timedelta(hours=1)
+"""Kube Defender says to look again in half of this at the latest."""
 YIELD_LONGEST = timedelta(hours=1)
 MESSAGE = 1024
 ACT = timedelta(minutes=1)
@@ -68,6 +70,13 @@ def due(job: Job, now: datetime) -> bool:
     """Whether the job's hold is to be looked at again, or there is none."""
     old = job.status.hold
     return old is None or old.look_again_at is None or now >= old.look_again_at
+
+
+def asks_again(job: Job, now: datetime) -> bool:
+    """Whether the time to ask Kube Defender again has come. One that is further away than it ever
+    says comes of a clock that was set back.
+    """
+    return due(job, now) or not due(job, now + FURTHEST)
 
 
 def held_for(job: Job, *reasons: str) -> bool:
@@ -222,7 +231,7 @@ def stands(job: Job, seen: Seen) -> Move | None:
         return hold(job, now, HoldReason.PERMIT_LOST, why, scope=scope, until=until)
     if not held_for(job, HoldReason.PERMIT_LOST):
         return job, Act.RENEW_PERMIT
-    return (job, Act.ASK_PERMIT) if due(job, now) or seen.woken else wait(job)
+    return (job, Act.ASK_PERMIT) if asks_again(job, now) or seen.woken else wait(job)
 
 
 def needed(step: Step | None) -> timedelta:

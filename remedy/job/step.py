@@ -15,6 +15,7 @@ from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, NodeSeen, See
 from remedy.job.moves import (
     LATE,
     Move,
+    asks_again,
     climb,
     close,
     closed,
@@ -223,7 +224,7 @@ def _refused_lately(job: Job, now: datetime) -> bool:
         HoldReason.GUARD_TRUE,
         "StaleData",
     )
-    return not due(job, now) and not held_for(job, *ours)
+    return not asks_again(job, now) and not held_for(job, *ours)
 
 
 def _told(job: Job, seen: Seen, verdict: Verdict | None, error: str) -> Move:
