@@ -14,10 +14,9 @@ from defender.control import RiskControl
 from defender.keeper import turn_of
 from defender.ledger import Held
 from defender.metrics import Metrics
-from defender.policies import covering
 from defender.store import NotWritten, PermitStore
 from defender.turns import Turns
-from defender.verdict import granted, judge, scopes_of
+from defender.verdict import granted, judge
 from defender.waking import Waker
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import PermitState
@@ -93,7 +92,7 @@ class Asking:
                 mark, taken = self._charge.mark(), self._take(ask, now)
                 if not await self._charge.take(taken):
                     return None
-            verdict = self._control.queue.answered(ask, verdict, now)
+            verdict = self._control.answered(ask, verdict, now)
         if taken is not None:
             return await self._write(taken, mark)
         if mine is not None and mine.late and not verdict.allowed and not ask.dry_run:
@@ -115,12 +114,10 @@ class Asking:
             await self._prolong(mine)
 
     def _take(self, ask: Ask, now: datetime) -> Held:
-        member = self._control.census.member(ask.node)
-        assert member is not None  # judged a moment ago
-        policies, fallback = self._control.policies, self._control.fallback
-        scopes = scopes_of(member, ask, policies, fallback)
-        chosen = covering(policies, member.labels, ask.operation, fallback)
-        return self._store.take(ask, scopes, chosen[0].metadata.generation, now)
+        place = self._control.census.place(ask.node)
+        ruling = place.ruling(ask.operation) if place is not None else ()
+        generation = ruling[0].policy.metadata.generation if ruling else 0
+        return self._store.take(ask, self._control.scopes_of(ask), generation, now)
 
     async def _write(self, held: Held, mark: object, *, again: bool = False) -> Verdict:
         """Raises NotWritten, NotInCharge."""

@@ -74,8 +74,8 @@ class PermitStore:
                 self.ledger.forget(held.name)
         for permit in permits:
             self.apply(permit)
-            if held := self.ledger.get(permit.metadata.name):
-                held.late = False  # it was there before we granted anything
+            if seen := self.ledger.get(permit.metadata.name):
+                seen.late = False  # it was there before we granted anything
         self.ready = True
 
     def changed(self, name: str, old: Permit | None, new: Permit | None) -> None:
@@ -125,7 +125,7 @@ class PermitStore:
 
     # -- taking -------------------------------------------------------------------------------
 
-    def take(self, ask: Ask, scopes: frozenset[str], generation: int, now: datetime) -> Held:
+    def take(self, ask: Ask, scopes: frozenset[str] | None, generation: int, now: datetime) -> Held:
         """Enter a permit that was judged a moment ago. No await may lie between the two."""
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as it will be read back
         mine = self.ledger.open_of(ask.holder, ask.node)
