@@ -6,12 +6,16 @@ are divided by the speed, as the rules' and the policy's are.
 
 import contextlib
 import random
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
+from defender.auth.gate import Gate, GateSettings
+from defender.dashboard.people import Writers
+from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.service import Defender, DefenderSettings
 from kubenode.cli.demo.agents import Agents
 from kubenode.cli.demo.hosts import Host
@@ -28,10 +32,13 @@ PERMIT_LIFE = timedelta(minutes=3)
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """parts  what decides and acts; `ground` what only follows the API server"""
+    """parts      what decides and acts; `ground` what only follows the API server
+    dashboard  among them; whoever has its address may do everything there
+    """
 
     parts: list[Part]
     ground: list[Part]
+    dashboard: Dashboard
 
 
 @contextlib.contextmanager
@@ -42,6 +49,7 @@ def controllers(
     registry = CollectorRegistry()
     fence = AlwaysLeader()
     defender = Defender(central, fence, clock, registry, defender_settings(speed))
+    dashboard = dashboard_of(defender, central, clock)
     rng = random.Random(seed)
     fleet = Agents(agents, hosts.values(), clock, speed, rng)
     with engines() as diagnoser:
@@ -49,10 +57,17 @@ def controllers(
         try:
             yield Controllers(
                 parts=[*defender.parts, *remedy.parts, fleet],
-                ground=[*defender.ground, *remedy.ground],
+                ground=[*defender.ground, *remedy.ground, *dashboard.ground, dashboard.server],
+                dashboard=dashboard,
             )
         finally:
             remedy.close()
+
+
+def dashboard_of(defender: Defender, kube: Kube, clock: Clock) -> Dashboard:
+    """On a free port of loopback. The embedded API server knows no tokens, so a link lets in."""
+    link = DashboardSettings(link=secrets.token_urlsafe(18))
+    return Dashboard(defender, kube, clock, Gate(None, clock, GateSettings()), Writers(kube), link)
 
 
 def defender_settings(speed: float) -> DefenderSettings:

@@ -8,6 +8,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 
+from defender.dashboard.server import Dashboard
 from kubenode.cli.demo.scenarios import Scenario
 from kubenode.cli.demo.view import Screen, render
 from kubenode.cli.demo.world import World
@@ -47,6 +48,7 @@ class Terminal:
         self._clock = clock
         self._live = sys.stdout.isatty() and not options.json
         self._footer = ""
+        self._dashboard: Dashboard | None = None
 
     def begins(self) -> None:
         o = self._options
@@ -62,17 +64,25 @@ class Terminal:
             f"the first fault comes in {grace:.0f} s: rules leave new nodes alone for so long"
         )
 
-    def ready(self, kubeconfig: Path) -> None:
+    def ready(self, kubeconfig: Path, dashboard: Dashboard) -> None:
+        self._dashboard = dashboard
         self._footer = f"kubectl --kubeconfig {kubeconfig} get nodes,noderemediers,knj -w"
         self._say(f"look beside it: {self._footer}")
 
     async def run(self) -> None:
         began = self._clock.monotonic()
+        await self._show_dashboard()
         if self._live:
             await self._draw(began)
         while True:
             await self._clock.sleep(LINE_EVERY)
             self._say(self._line(self._clock.monotonic() - began))
+
+    async def _show_dashboard(self) -> None:
+        if self._dashboard is not None:
+            await self._dashboard.server.listening.wait()
+            self._say(f"dashboard: {self._dashboard.url}")
+            self._footer = f"{self._dashboard.url}  {self._footer}"
 
     async def _draw(self, began: float) -> None:
         console = Console()
