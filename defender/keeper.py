@@ -21,7 +21,7 @@ from defender.store import NotWritten, PermitStore
 from defender.turns import Turns
 from defender.webhook.acts import USER
 from defender.webhook.lifetimes import over
-from kubenode.api.v1alpha1 import KINDS, RemedyOperationJob
+from kubenode.api.v1alpha1 import KINDS, Permit, RemedyOperationJob
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -152,8 +152,10 @@ class Keeper:
     async def _free(self, held: Held) -> str:
         """Why the slot may be freed, "" if it may not. Raises KubeError: then nobody knows."""
         try:
-            await self._kube.get(paths.node(held.node), _holder)
+            seen = await self._kube.get(paths.node(held.node), _holder)
         except NotFound:
+            return "node"
+        if await self._is_younger(seen, held):
             return "node"
         if held.holder.kind == USER:
             node, now = self._nodes.get(held.node), self._clock.now()
@@ -166,6 +168,18 @@ class Keeper:
         except NotFound:
             return "holder"
         return "holder" if _over(holder, held) else ""
+
+    async def _is_younger(self, node: Holder, held: Held) -> bool:
+        """Whether the node is another one than the permit is for. Both instants are the API server's,
+        so that no two clocks are compared.
+        """
+        path = paths.custom(Permit.resource.plural, held.name)
+        try:
+            permit = await self._kube.get(path, _holder)
+        except NotFound:
+            return False
+        born, made = node.metadata.creation_timestamp, permit.metadata.creation_timestamp
+        return born is not None and made is not None and born > made
 
     async def _forget(self) -> None:
         """Delete released permits that no limit looks back to."""
