@@ -95,13 +95,15 @@ class Doors:
         shown = request.headers.get(proxy.secret_header, "")
         if proxy.secret and not hmac.compare_digest(shown.encode(), proxy.secret.encode()):
             return None
-        name = request.headers.get(proxy.user, "").strip()
+        named = request.headers.getlist(proxy.user)
+        # Twice is a name that came from outside, beside the proxy's own.
+        name = named[0].strip() if len(named) == 1 else ""
         # What Kubernetes itself gives its own parts is never a person's.
         if not name or name.startswith("system:") or len(name) > 256:
             return None
         said = request.headers.get(proxy.groups, "") if proxy.groups else ""
-        groups = [proxy.prefix + g for g in map(str.strip, said.split(",")[:64]) if g]
-        kept = tuple(group for group in groups if not group.startswith("system:"))
+        groups = [group for group in map(str.strip, said.split(",")[:64]) if group]
+        kept = (proxy.prefix + group for group in groups if not group.startswith("system:"))
         who = Identity(proxy.prefix + name, (*kept, AUTHENTICATED))
         return Person(who, Via.PROXY)
 

@@ -79,6 +79,8 @@ def proxy_of(settings: DashboardFlags) -> Proxy:
             "--dashboard-user-header would be believed of whoever sends it: say with"
             " --dashboard-proxy-addresses where the proxy speaks from"
         )
+    if settings.dashboard_user_prefix.startswith("system:"):
+        raise CannotStart("--dashboard-user-prefix: system: is for parts of Kubernetes, not people")
     return Proxy(
         user=settings.dashboard_user_header,
         groups=settings.dashboard_groups_header,

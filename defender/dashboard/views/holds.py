@@ -18,6 +18,13 @@ HOLDS = {
     "PDBBlocked": "A PodDisruptionBudget allows no eviction now.",
     "DefenderUnreachable": "The operator cannot reach Kube Defender.",
     "FaultUnknown": "The evidence is unknown now, neither true nor false.",
+    "PolicyInvalid": "A policy that covers the node cannot be read or kept.",
+    "Unknown": "Kube Defender does not know the node, or what is asked of it.",
+    "ForeignOwner": "Another remediator is in charge of the node.",
+    "EnginesDisagree": "Two rule engines came to different answers.",
+    "Cooldown": "The rule has acted on the node a short while ago.",
+    "PermitLost": "Its permit was revoked or has ended.",
+    "GroupWait": "It waits a moment for a stronger rule to match too.",
     "GuardTrue": "A guard of the rule forbids the repair now.",
 }
 HOLDS_MAY = {
@@ -26,6 +33,9 @@ HOLDS_MAY = {
     "Paused": "Resume it on the page Pauses.",
     "Excluded": "Remove the label that excludes the node, if that is meant.",
     "PDBBlocked": "See which PodDisruptionBudget on the node's page; its owner may scale up.",
+    "PolicyInvalid": "Correct the policy; what it covers is allowed again within seconds.",
+    "ForeignOwner": "See who owns the node; we act once they let go.",
+    "EnginesDisagree": "Report it: the rule's evidence is read in two ways.",
     "StaleData": "See whether the API server answers; it is tried again by itself.",
     "StoreUnavailable": "See whether the API server takes writes; it is tried again by itself.",
 }

@@ -1,0 +1,88 @@
+"""10,000 nodes: a small first page, quick, and changes within a second."""
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+from support.browser import picture, visiting
+from support.dashboard_running import api_server, dashboard_over
+from support.dashboard_world import JOBS, a_job, fill, put, spoil
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+
+NODES = 10_000
+
+
+async def test_ten_thousand_nodes_are_shown_and_followed(
+    browser: Browser, pictures: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures: dict[str, float] = {}
+    async with api_server() as (api, kube):
+        await fill(kube, NODES)
+        async with dashboard_over(api, kube) as world, visiting(browser) as context:
+            page = await context.new_page()
+            sizes: Counter[str] = Counter()
+
+            async def weigh(response: Any) -> None:
+                if response.request.resource_type in ("document", "stylesheet", "script"):
+                    sizes[response.url] = len(await response.body())
+
+            await page.goto(world.way_in)
+            await page.wait_for_url(f"{world.url}/")
+            page.on("response", weigh)
+            began = time.monotonic()
+            await page.goto(f"{world.url}/")
+            figures["first page loaded, s"] = time.monotonic() - began
+            figures["first page, bytes"] = sum(sizes.values())
+            assert figures["first page, bytes"] < 300_000
+            figures["first contentful paint, ms"] = await page.evaluate(
+                "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1"
+            )
+            await expect(page.get_by_text("10000 nodes")).to_be_visible()
+            await page.evaluate(
+                "window.bytes = 0; const old = JSON.parse;"
+                "JSON.parse = (t) => { window.bytes += t.length; return old(t); }"
+            )
+            began = time.monotonic()
+            await spoil(kube, {"n04000": "NotReady"})
+            await expect(
+                page.locator(".tile.troubled").filter(has_text="1 faulty").first
+            ).to_be_visible()
+            figures["one fault until it is seen, s"] = time.monotonic() - began
+            figures["bytes sent for one fault"] = await page.evaluate("window.bytes")
+            assert figures["one fault until it is seen, s"] < 3
+            assert figures["bytes sent for one fault"] < 10_000
+
+            zone = {f"n{i:05d}": "NodeStatusUnknown" for i in range(1, NODES, 3)}
+            began = time.monotonic()
+            await spoil(kube, zone)
+            head = page.locator(".zone-head").filter(has_text="eu-1b")
+            await expect(head.locator(".counts .f")).to_contain_text("33", timeout=60_000)
+            await expect(page.get_by_text("Breaker open:").first).to_be_visible(timeout=20_000)
+            figures["a dark zone of 3,333 until it is seen, s"] = time.monotonic() - began
+            await picture(page, pictures, "fleet-10000-zone-dark")
+            for number in range(1, 901, 3):
+                body = a_job(f"n{number:05d}", "AwaitingPermit", name=f"job-{number}")
+                await put(kube, JOBS, body)
+            sizes.clear()
+            began = time.monotonic()
+            await page.goto(f"{world.url}/")
+            figures["page of the storm loaded, s"] = time.monotonic() - began
+            figures["page of the storm, bytes"] = sum(sizes.values())
+            assert figures["page of the storm, bytes"] < 400_000
+            for path in ("/budgets", "/breakers", "/jobs", "/rack?zone=eu-1b&rack=1b-r01"):
+                began = time.monotonic()
+                await page.goto(world.url + path)
+                figures[f"{path.partition('?')[0]} loaded, s"] = time.monotonic() - began
+            await page.goto(f"{world.url}/breakers")
+            await picture(page, pictures, "breakers-10000-zone-dark")
+            board = world.dashboard.board
+            board._all_at = float("-inf")
+            began = time.monotonic()
+            board.scene()
+            figures["all nodes looked at anew, s"] = time.monotonic() - began
+    with capsys.disabled():
+        for what, figure in figures.items():
+            print(f"  {what}: {figure:.3g}")  # noqa: T201  figures for whoever runs it

@@ -1,0 +1,424 @@
+"""What each page shows, from scenes that are put together by hand."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from support.dashboard_world import a_job, a_node, a_rule, some_jobs, some_rules
+
+from defender.control import RiskControl
+from defender.dashboard.acts import cannot_decide
+from defender.dashboard.eviction import preview
+from defender.dashboard.fleet import Fleet
+from defender.dashboard.forms import ends, wanted_pause
+from defender.dashboard.pages import PAGES
+from defender.dashboard.render import Renderer, View, seconds
+from defender.dashboard.rule import Rule
+from defender.dashboard.scene import Scene
+from defender.dashboard.standing import cell_of
+from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rules
+from defender.dashboard.views.attention import Row, attention, headline
+from defender.dashboard.views.freshness import freshness
+from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.jobs import Job
+from defender.policies import read_policy
+from kubenode.api.v1alpha1 import default_policy
+from kubenode.api.v1alpha1.defenderpolicy import Pause
+from kubenode.api.v1alpha1.permit import HoldReason, Reason
+from kubenode.runtime.kube.objects import Node, Pod, PodDisruptionBudget
+
+NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}"
+
+
+def a_scene(
+    node_bodies: list[dict[str, Any]],
+    job_bodies: list[dict[str, Any]] | None = None,
+    rule_bodies: list[dict[str, Any]] | None = None,
+    pauses_: list[Pause] | None = None,
+    **given: Any,
+) -> Scene:
+    control, fleet = RiskControl(), Fleet()
+    policy = default_policy()
+    spec = policy.spec.model_copy(update={"pauses": pauses_ or []})
+    made_policy = policy.model_copy(update={"spec": spec})
+    kept = read_policy(msgspec.json.encode(made_policy.to_dict()))
+    control.govern([kept], NOW)
+    for body in job_bodies or []:
+        body["metadata"]["uid"] = f"uid of {body['metadata']['name']}"
+    found = [msgspec.convert(body, Job, strict=False) for body in job_bodies or []]
+    open_jobs: dict[str, dict[str, Job]] = {}
+    for each in found:
+        control.job_changed(None, each, NOW)
+        if each.open:
+            open_jobs.setdefault(each.spec.node_name, {})[each.metadata.name] = each
+    nodes_ = {}
+    for body in node_bodies:
+        body["metadata"].setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        node = msgspec.convert(body, Node, strict=False)
+        name = node.metadata.name
+        nodes_[name] = node
+        control.node_changed(name, node, NOW)
+        fleet.put(cell_of(node, control.census.member(name), open_jobs.get(name, {}).values(), []))
+    made = [msgspec.json.decode(msgspec.json.encode(body), type=Rule) for body in rule_bodies or []]
+    return Scene(
+        control,
+        fleet,
+        nodes_,
+        {each.metadata.name: each for each in found},
+        {kept.name: kept},
+        {rule.metadata.name: rule for rule in made},
+        open_jobs,
+        NOW,
+        **given,
+    )
+
+
+def busy() -> Scene:
+    names = sorted({body["spec"]["nodeName"] for body in some_jobs()})
+    return a_scene([a_node(name) for name in names], some_jobs(), some_rules())
+
+
+def rows(scene: Scene, kind: str) -> list[Row]:
+    return [row for row in attention(scene) if row.kind == kind]
+
+
+# -- what needs somebody
+
+
+def test_the_headline_says_what_is_going_on_or_that_nothing_is() -> None:
+    assert headline(busy()).sentence == (
+        "2 jobs wait for a person, 3 jobs are held and 2 nodes are being repaired."
+    )
+    calm = headline(a_scene([a_node("n1")]))
+    assert calm.calm and "All is well" in calm.sentence
+
+
+def test_those_who_wait_for_a_person_come_first_and_say_what_pressing_does() -> None:
+    approval, human = rows(busy(), "person")
+    assert approval.title == "n00062 waits for approval"
+    assert approval.press == "Approve or deny"
+    assert "within the limits" in approval.may
+    assert human.title == "n00093 needs a person"
+    assert attention(busy())[0].kind == "person"
+
+
+def test_holds_are_summed_up_by_reason_and_scope() -> None:
+    many, one = rows(busy(), "held")
+    assert many.title == "2 jobs held: ConcurrencyLimit"
+    assert many.link == "/jobs?reason=ConcurrencyLimit"
+    assert one.title == "n00033 held: PDBBlocked"
+    assert one.why == "PodDisruptionBudget shop/cart allows 0 disruptions; pod shop/cart-0"
+
+
+def test_a_pause_says_whose_it_is_and_one_that_is_over_is_gone() -> None:
+    kept = Pause(by="ada", why="switch work", until=NOW + timedelta(hours=1))
+    over = Pause(scope="Node", value="n1", until=NOW - timedelta(hours=1))
+    (row,) = rows(a_scene([a_node("n1")], pauses_=[kept, over]), "pause")
+    assert (row.title, row.link) == ("Paused: cluster", "/pauses")
+    assert row.why == "by ada until 2026-11-22 04:00 UTC: switch work"
+
+
+def test_many_who_wait_are_a_bounded_list() -> None:
+    found = [a_job(f"n{i}", "NeedsHuman") for i in range(40)]
+    told = rows(a_scene([a_node("n1")], found), "person")
+    assert len(told) == 13
+    assert told[-1].title == "28 more jobs wait for a person"
+
+
+def test_every_reason_to_hold_a_job_is_explained_but_those_that_explain_themselves() -> None:
+    known = {*Reason, *HoldReason}
+    assert known >= HOLDS_MAY.keys()
+    assert known - HOLDS.keys() <= {"Granted"}
+
+
+# -- the data's truth
+
+
+def test_what_is_not_current_is_said_and_what_follows_from_it() -> None:
+    scene = a_scene([])
+    assert freshness(scene) == []
+    assert "nodes" in freshness(replace(scene, late=("nodes",)))[0].text
+    assert "lease" in freshness(replace(scene, ready="the lease is not held"))[0].text
+    assert freshness(replace(scene, loaded=False, ready="x"))[0].key == "loading"
+
+
+# -- jobs
+
+
+def test_jobs_are_in_the_order_of_who_needs_somebody() -> None:
+    shown = jobs.view(busy(), {})["jobs"]
+    assert [r.phase for r in shown if isinstance(r, jobs.JobRow)] == [
+        "AwaitingApproval",
+        "NeedsHuman",
+        "AwaitingPermit",
+        "AwaitingPermit",
+        "Running",
+        "Running",
+        "Verifying",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("params", "names"),
+    [
+        ({"reason": "PDBBlocked"}, {"n00033"}),
+        ({"rule": "disk-pressure"}, {"n00062"}),
+        ({"zone": "nowhere"}, set()),
+        ({"show": "held"}, {"n00004", "n00007", "n00033"}),
+        ({"show": "person"}, {"n00062", "n00093"}),
+        ({"show": "closed"}, {"n00050"}),
+        ({"show": "<nonsense>"}, {"n00004", "n00007", "n00010", "n00033", "n00062", "n00093",
+                                  "n00120"}),
+    ],
+)  # fmt: skip
+def test_jobs_are_narrowed_down(params: dict[str, str], names: set[str]) -> None:
+    found = jobs.view(busy(), params)["jobs"]
+    assert {row.node for row in found if isinstance(row, jobs.JobRow)} == names
+
+
+def test_a_job_that_waits_for_approval_may_be_approved_and_denied() -> None:
+    view = job.one(busy(), "n00062-0a1b2c3d4e")
+    assert view is not None
+    (card,) = view["decide"]
+    assert isinstance(card, job.DecideCard)
+    assert (card.approve, card.seen) == (True, 0)
+    assert "RestartUnit containerd.service" in card.then
+
+
+def test_one_that_waits_for_a_permit_may_still_be_denied_and_one_that_acts_may_not() -> None:
+    waiting = job.one(busy(), "n00004-0a1b2c3d4e")
+    acting = job.one(busy(), "n00010-0a1b2c3d4e")
+    assert waiting is not None and acting is not None
+    (card,) = waiting["decide"]
+    assert isinstance(card, job.DecideCard) and not card.approve
+    assert acting["decide"] == []
+
+
+def test_a_time_line_says_how_long_each_took_and_what_is_to_come() -> None:
+    body = a_job("n1", "Running")
+    body["status"]["timeline"] = {
+        "faultSeen": "2026-11-22T02:00:00Z",
+        "jobCreated": "2026-11-22T02:00:10Z",
+        "cordoned": "2026-11-22T02:03:10Z",
+    }
+    found = job.moments(msgspec.convert(body, Job, strict=False))
+    assert [(m.key, m.took) for m in found if m.at] == [
+        ("fault_seen", None),
+        ("job_created", 10.0),
+        ("cordoned", 180.0),
+    ]
+    assert [m.key for m in found if not m.at] == ["drained", "acted", "verified", "closed"]
+
+
+def test_a_closed_job_has_nothing_to_come() -> None:
+    found = job.moments(msgspec.convert(a_job("n1", "Cancelled"), Job, strict=False))
+    assert all(m.at for m in found)
+
+
+@pytest.mark.parametrize(
+    ("phase", "decision", "made", "seen", "problem"),
+    [
+        ("AwaitingApproval", "Approve", [], 0, ""),
+        ("AwaitingApproval", "Deny", [], 0, ""),
+        ("AwaitingPermit", "Deny", [], 0, ""),
+        ("AwaitingPermit", "Approve", [], 0, "does not wait for this any more"),
+        ("Running", "Deny", [], 0, "does not wait for this any more: it is Running"),
+        ("AwaitingApproval", "Approve", [{"decision": "Deny", "by": "bob"}], 0, "bob said deny"),
+        ("AwaitingApproval", "Approve", [{"decision": "Deny", "by": "bob"}], 1, ""),
+        ("AwaitingApproval", "Deny", [{"decision": "Deny"}] * 16, 16, "more it cannot have"),
+    ],
+)
+def test_a_decision_is_written_only_if_it_is_what_the_person_meant(
+    phase: str, decision: Any, made: list[dict[str, str]], seen: int, problem: str
+) -> None:
+    body = {"metadata": {"name": "j"}, "spec": {"approvals": made}, "status": {"phase": phase}}
+    said = cannot_decide(body, decision, seen)
+    assert (problem in said) if problem else said == ""
+
+
+# -- the other pages
+
+
+def test_budgets_show_every_limit_and_those_without_room_first() -> None:
+    shown = budgets.view(a_scene([a_node(f"n{i}", rack=f"r{i}") for i in range(30)]))
+    racks = shown["scopes default/2"]
+    assert len(racks) == budgets.SHOWN
+    (head,) = shown["head default/2"]
+    assert isinstance(head, budgets.LimitHead)
+    assert (head.scopes, head.hidden, head.title) == (30, 18, "kubenode.io/rack")
+    whole = budgets.view(a_scene([a_node(f"n{i}", rack=f"r{i}") for i in range(30)]), "default/2")
+    assert len(whole["scopes default/2"]) == 30
+
+
+def test_a_closed_breaker_is_shown_with_what_is_wrong_in_it() -> None:
+    scene = a_scene([a_node(f"n{i}", ready="False" if i == 1 else "True") for i in range(30)])
+    found = breakers.view(scene)
+    cards = {c.key: c for c in found["scopes default"] if isinstance(c, breakers.ScopeCard)}
+    assert cards["cluster"].state == "Closed"
+    assert cards["cluster"].members == 30
+    assert "topology.kubernetes.io/zone=eu-1a" in cards
+
+
+def test_an_open_breaker_says_why_and_what_comes_next() -> None:
+    sick = [a_node(f"n{i}", ready="False" if i < 20 else "True") for i in range(30)]
+    scene = a_scene(sick)
+    scene.control.advance(NOW)
+    found = breakers.view(scene)
+    (summary,) = found["summary"]
+    assert isinstance(summary, breakers.Summary)
+    assert summary.sentence.startswith("Open: ")
+    card = found["scopes default"][0]
+    assert isinstance(card, breakers.ScopeCard)
+    assert card.state == "Open" and card.why and "half-opens" in card.then
+    assert found["history"], "it is in the history"
+    assert rows(scene, "breaker")[0].title.startswith("Breaker open: ")
+
+
+def test_rules_in_trouble_come_first_and_quiet_ones_only_if_asked_for() -> None:
+    shown = [r.key for r in rules.view(busy(), {})["rules"]]
+    assert shown == ["gpu-lost", "kernel-deadlock", "disk-pressure"]
+    assert len(rules.view(busy(), {"show": "all"})["rules"]) == 4
+
+
+def test_a_node_is_told_what_it_would_be_answered() -> None:
+    view = nodes.one(busy(), "n00004")
+    assert view is not None
+    answers = {a.key: a for a in view["answers"] if isinstance(a, nodes.AnswerRow)}
+    assert answers.keys() == {"Host", "Pods", "Node"}
+    assert nodes.one(busy(), "nobody") is None
+
+
+def test_a_paused_node_says_so_to_whoever_would_ask() -> None:
+    view = nodes.one(a_scene([a_node("n1")], pauses_=[Pause(by="ada", why="x")]), "n1")
+    assert view is not None
+    answer = view["answers"][0]
+    assert isinstance(answer, nodes.AnswerRow)
+    assert (answer.allowed, answer.reason) == (False, "Paused")
+
+
+def test_a_search_finds_by_part_of_a_name_and_a_rack_has_pages() -> None:
+    scene = a_scene([a_node(f"n{i}") for i in range(450)])
+    found = nodes.search(scene, "n44")
+    assert {row.key for row in found["nodes"]} == {"n44", *(f"n44{i}" for i in range(10))}
+    for page, many in (("1", 200), ("3", 50), ("99", 50), ("x", 200), ("0", 200)):
+        shown = nodes.rack(scene, "eu-1a", "r01", page)
+        assert shown is not None and len(shown["nodes"]) == many
+    assert nodes.rack(scene, "eu-1a", "none") is None
+
+
+def test_one_pause_in_several_policies_is_one_row() -> None:
+    (row,) = pauses.paused(a_scene([], pauses_=[Pause(by="a", why="w")]))
+    assert (row.key, row.by, row.policies) == ("cluster", "a", ("default",))
+
+
+# -- forms
+
+
+def test_a_pause_wants_a_scope_a_length_and_a_reason() -> None:
+    fields = {"scope": "zone=b", "for": "1h", "why": " work ", "now": "yes"}
+    scope, pause = wanted_pause(fields, "ada", NOW)
+    assert str(scope) == "topology.kubernetes.io/zone=b"
+    assert (pause.by, pause.why, pause.now) == ("ada", "work", True)
+    assert pause.until == NOW + timedelta(hours=1)
+    for wrong in ({"scope": "b"}, {"scope": ""}, {"for": "2w"}, {"why": " "}, {"for": ""}):
+        with pytest.raises(ValueError):
+            wanted_pause(fields | wrong, "ada", NOW)
+
+
+def test_a_pause_ends_when_it_is_said_to() -> None:
+    assert ends({"for": "resumed"}, NOW) is None
+    at = ends({"for": "instant", "until": "2026-11-22T04:30"}, NOW)
+    assert at == datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
+    for until in ("", "soon", "2026-11-22T02:30"):
+        with pytest.raises(ValueError, match="until"):
+            ends({"for": "instant", "until": until}, NOW)
+
+
+# -- moving pods
+
+
+def a_pod(name: str, labels: Mapping[str, str], **given: Any) -> Pod:
+    meta = {"name": name, "namespace": "shop", "labels": dict(labels)} | given
+    return msgspec.convert({"metadata": meta, "status": {"phase": "Running"}}, Pod)
+
+
+def a_budget(name: str, allowed: int, selector: Any) -> PodDisruptionBudget:
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"selector": selector},
+            "status": {"disruptionsAllowed": allowed},
+        },
+        PodDisruptionBudget,
+    )
+
+
+def test_the_preview_says_which_pods_cannot_move_and_why() -> None:
+    cart = {"matchLabels": {"app": "cart"}}
+    pods = [
+        a_pod("web", {"app": "web"}),
+        a_pod("cart", {"app": "cart"}),
+        a_pod("both", {"app": "cart", "tier": "x"}),
+        a_pod("logs", {}, ownerReferences=[{"kind": "DaemonSet", "name": "l", "controller": True}]),
+    ]
+    tier = {"matchExpressions": [{"key": "tier", "operator": "Exists", "values": []}]}
+    found = preview(pods, [a_budget("cart", 0, cart), a_budget("tier", 1, tier)])
+    told = {pod.name: (pod.blocked, pod.budget) for pod in found.pods}
+    assert told == {"web": (False, ""), "cart": (True, "cart"), "both": (True, "cart, tier")}
+    assert found.stay == 1
+    assert [pod.name for pod in found.blocked] == ["both", "cart"]
+
+
+def test_a_selector_of_a_budget_selects_as_kubernetes_says() -> None:
+    pods = [a_pod("web", {"app": "web"})]
+    assert not preview(pods, [a_budget("none", 0, None)]).blocked
+    assert preview(pods, [a_budget("all", 0, {})]).blocked
+    assert not preview(pods, [a_budget("other", 0, {"matchLabels": {"app": "x"}})]).blocked
+
+
+# -- markup
+
+
+def hostile() -> Scene:
+    """Everything that people, rules and kubelets can write is an attack."""
+    job_ = a_job(
+        "n1", "AwaitingApproval", rule=EVIL, hold=(EVIL, EVIL, EVIL), explanation=EVIL, note=EVIL
+    )
+    job_["spec"]["approvals"] = [{"decision": "Approve", "by": EVIL, "note": EVIL}]
+    job_["status"]["steps"] = [{"name": EVIL, "message": EVIL, "state": EVIL, "by": EVIL}]
+    rule = a_rule("x", phase="Rejected", conditions=[{"status": "False", "message": EVIL}])
+    rule["metadata"]["name"] = EVIL
+    node = a_node("n1", EVIL, EVIL, ready="False", reason=EVIL, message=EVIL)
+    node["metadata"]["labels"]["kubenode.io/pool"] = EVIL
+    node["status"]["nodeInfo"] = {"kubeletVersion": EVIL, "osImage": EVIL}
+    pause = Pause(scope="Label", label="a", value=EVIL, by=EVIL, why=EVIL)
+    return a_scene([node], [job_], [rule], [pause])
+
+
+def parts(view: View | None) -> Iterator[str]:
+    renderer = Renderer()
+    for models in (view or {}).values():
+        for model in models:
+            yield renderer.part(model, "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_no_text_of_anybody_becomes_markup(page: Any) -> None:
+    scene = hostile()
+    name = "n1" if page.name == "node" else "n1-0a1b2c3d4e"
+    params = {"name": name, "zone": EVIL, "rack": EVIL, "q": EVIL, "scope": EVIL}
+    html = "".join(parts(page.build(scene, params)))
+    assert html
+    assert "<script" not in html and "<img" not in html
+    assert "49" not in re.sub(r"\d{3,}", "", html), "nobody's braces are a template's"
+    for tag in re.findall(r"<[a-z][^>]*>", html):
+        assert "onerror" not in re.sub(r'"[^"]*"', "", tag)
+
+
+def test_lengths_of_time_are_said_as_people_say_them() -> None:
+    assert [seconds(s) for s in (0.25, 12, 600, 7500)] == ["0.2 s", "12 s", "10 min", "2 h 5 min"]
