@@ -16,6 +16,7 @@ import struct
 import subprocess
 import termios
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,69 @@ def test_says_how_fast_time_runs_and_how_to_look_beside_it(
     assert "every duration of the rules and of the default policy is divided by 20" in run.stderr
     assert "kubectl --kubeconfig" in run.stderr
     assert "Traceback" not in run.stderr
+
+
+@pytest.fixture(scope="module")
+def storm() -> subprocess.CompletedProcess[str]:
+    return kubenode(
+        "demo", "--scenario", "storm", "--nodes", "120", "--for", "60s", "--seed", "7", "--json",
+        limit=180,
+    )  # fmt: skip
+
+
+def test_a_storm_opens_a_breaker_which_closes_again_step_by_step(
+    storm: subprocess.CompletedProcess[str],
+) -> None:
+    assert storm.returncode == 0, storm.stderr
+    found = json.loads(storm.stdout)
+    assert found["scenario"] == "storm"
+    assert found["breakerOpened"] >= 1, found
+    assert found["breakerClosed"] >= 1, found
+    assert "breakerUnexplained" not in found
+    assert found["breakerOpenSeconds"] >= 12  # 10 minutes, 50 times faster
+    assert 1 <= found["halfOpenMostPermits"] <= 8
+
+
+def test_in_a_storm_nothing_wrong_is_done_and_single_faults_elsewhere_are_healed(
+    storm: subprocess.CompletedProcess[str],
+) -> None:
+    found = json.loads(storm.stdout)
+    assert found["healedElsewhere"] >= 1, found
+    assert found["permitsWhileOpen"] == 0
+    assert found["limitViolations"] == 0, found["limitViolationsSeen"]
+    assert found["falseActions"] == 0, found["falseActionsSeen"]
+    assert found["observerGaps"] == 0
+
+
+def test_an_unknown_scenario_is_refused_with_those_that_there_are() -> None:
+    told = kubenode("demo", "--scenario", "hurricane", limit=60)
+    assert told.returncode == 2
+    assert "--scenario hurricane: no such scenario; choose mixed, storm" in told.stderr
+
+
+def test_the_dashboard_of_the_demo_is_where_it_says() -> None:
+    with started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
+        found = re.search(r"dashboard: (\S+)", "".join(until_running(process)))
+        assert found is not None
+        with urllib.request.urlopen(found.group(1), timeout=20) as answer:
+            assert answer.status == 200
+            assert b"Kube Defender" in answer.read()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+def test_interrupted_in_mid_storm_it_still_sums_up() -> None:
+    run = ["demo", "--scenario", "storm", "--nodes", "60", "--seed", "7", "--json"]
+    with started(*run) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "Open" in line and "breakers:" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+        found = json.loads(out)
+        assert (found["breakerOpened"], found["limitViolations"]) == (1, 0), found
 
 
 def children(session: int) -> set[int]:
