@@ -1,0 +1,99 @@
+"""What the chart lets Kube Defender do, and who may ask it, asked of a real API server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.control_plane import ControlPlane
+from support.guard_plane import ACCOUNT, REMEDY, SYSTEM, GuardPlane
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+OURS = "kubenode.io"
+HOOKS = "validatingwebhookconfigurations"
+MAY = [
+    ("watch", OURS, "permits", "", ""),
+    ("create", OURS, "permits", "", ""),
+    ("patch", OURS, "permits", "", "any"),
+    ("patch", OURS, "permits/status", "", "any"),
+    ("delete", OURS, "permits", "", "any"),
+    ("watch", OURS, "defenderpolicies", "", ""),
+    ("create", OURS, "defenderpolicies", "", ""),
+    ("patch", OURS, "defenderpolicies/status", "", "any"),
+    ("watch", OURS, "remedyoperationjobs", "", ""),
+    ("get", OURS, "noderemediers", "", "any"),
+    ("watch", "", "nodes", "", ""),
+    ("get", "", "pods", "shop", "any"),
+    ("list", "policy", "poddisruptionbudgets", "", ""),
+    ("create", "authentication.k8s.io", "tokenreviews", "", ""),
+    ("create", "authorization.k8s.io", "subjectaccessreviews", "", ""),
+    ("create", "coordination.k8s.io", "leases", SYSTEM, ""),
+    ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-defender"),
+    ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-defender-store"),
+    ("get", "", "secrets", SYSTEM, "kubenode-defender"),
+    ("patch", "", "secrets", SYSTEM, "kubenode-defender"),
+    ("patch", "admissionregistration.k8s.io", HOOKS, "", "kubenode-defender"),
+    ("create", "", "events", "default", ""),
+    ("get", "", "namespaces", "", "kube-system"),
+]
+MAY_NOT = [
+    ("delete", "", "nodes", "", "any"),
+    ("patch", "", "nodes", "", "any"),
+    ("create", "", "pods/eviction", "shop", "any"),
+    ("delete", "", "pods", "shop", "any"),
+    ("patch", OURS, "defenderpolicies", "", "default"),
+    ("delete", OURS, "defenderpolicies", "", "default"),
+    ("create", OURS, "remedyoperationjobs", "", ""),
+    ("patch", OURS, "remedyoperationjobs", "", "any"),
+    ("patch", OURS, "remedyoperationjobs/status", "", "any"),
+    ("get", "", "secrets", SYSTEM, "another"),
+    ("list", "", "secrets", SYSTEM, ""),
+    ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-remedy"),
+    ("patch", "admissionregistration.k8s.io", HOOKS, "", "kubenode-remedy"),
+    ("impersonate", "", "users", "", "any"),
+]
+ASKER_MAY = [
+    ("create", OURS, "permits/ask", "", ""),
+    ("update", OURS, "permits/ask", "", ""),
+    ("get", OURS, "permits", "", ""),
+]
+ASKER_MAY_NOT = [
+    ("create", OURS, "permits", "", ""),
+    ("update", OURS, "permits", "", "any"),
+    ("patch", OURS, "permits/status", "", "any"),
+    ("patch", OURS, "defenderpolicies", "", "default"),
+]
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[GuardPlane]:
+    with GuardPlane(control_plane) as found:
+        yield found
+
+
+def may(plane: GuardPlane, user: str, asked: tuple[str, ...]) -> bool:
+    verb, group, resource, namespace, name = asked
+    plural, _, sub = resource.partition("/")
+    about = {"verb": verb, "group": group, "resource": plural, "subresource": sub}
+    spec = {"user": user, "resourceAttributes": {**about, "namespace": namespace, "name": name}}
+    body: dict[str, Any] = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": spec,
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    said = plane.cp.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+    return bool(json.loads(said.stdout)["status"]["allowed"])
+
+
+def test_kube_defender_may_do_its_work_and_disrupts_nothing(plane: GuardPlane) -> None:
+    wrong = [asked for asked in MAY if not may(plane, ACCOUNT, asked)]
+    assert wrong == []
+    wrong = [asked for asked in MAY_NOT if may(plane, ACCOUNT, asked)]
+    assert wrong == []
+
+
+def test_whoever_may_ask_cannot_write_a_permit(plane: GuardPlane) -> None:
+    assert [asked for asked in ASKER_MAY if not may(plane, REMEDY, asked)] == []
+    assert [asked for asked in ASKER_MAY_NOT if may(plane, REMEDY, asked)] == []
