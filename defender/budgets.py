@@ -83,7 +83,7 @@ class _Reading:
 
     def all(self) -> Iterator[Budget]:
         limit, tally = self.bound.limit, self.control.census.tally(self.bound.group)
-        most = at_most(self.spec, limit, tally)
+        most = at_most(self.spec, self.bound, tally)
         if most is not None:
             used = self.control.counts.used(self.bound)
             yield self._budget(Kind.CONCURRENCY, used, most, most - used)
@@ -100,9 +100,9 @@ class _Reading:
     def _healthy_needed(self, limit: Limit, tally: Tally) -> int | None:
         if limit.others_healthy:
             return max(0, tally.everyone - 1)
-        if is_small(self.spec, limit, tally):
+        if is_small(self.spec, self.bound, tally):
             return max(0, tally.members - 1)
-        return None if limit.min_healthy is None else must_stay(self.spec, limit, tally)
+        return None if limit.min_healthy is None else must_stay(self.spec, self.bound, tally)
 
     def _rate(self, rate: Rate) -> Budget:
         counts = self.control.counts

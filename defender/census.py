@@ -10,7 +10,7 @@ that lie wholly in the dark, and among the control plane: there they are a quoru
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -138,20 +138,16 @@ class Tally:
         """Nodes that are healthy and without an open permit."""
         return self.healthy - self.taken
 
-    def add(self, member: Member, sign: int, taken: bool = False) -> None:
-        healthy = member.health is Health.HEALTHY
-        self.everyone += sign
-        self.members += sign * member.counted
-        self.healthy += sign * healthy
-        self.taken += sign * (healthy and taken)
+    def add(self, other: "Tally", sign: int) -> None:
+        self.everyone += sign * other.everyone
+        self.members += sign * other.members
+        self.healthy += sign * other.healthy
+        self.taken += sign * other.taken
 
-    def less(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.everyone - other.everyone,
-            self.members - other.members,
-            self.healthy - other.healthy,
-            self.taken - other.taken,
-        )
+
+def _of_one(member: Member, taken: bool) -> Tally:
+    healthy = member.health is Health.HEALTHY
+    return Tally(1, int(member.counted), int(healthy), int(healthy and taken))
 
 
 NONE = Tally()
@@ -179,13 +175,16 @@ class Census:
         name, uid = node.metadata.name, node.metadata.uid
         was_ready = self._were_ready.get(name) == uid
         member = member_of(node, now, self.grace, was_ready)
-        before = self._places.get(name)
+        place, before = self.coverage.place(member.labels), self._places.get(name)
+        if member == self._members.get(name) and place is before:
+            self._nodes[name] = node
+            return
         self._drop(name)
         if was_ready or member.health is Health.HEALTHY:
             self._were_ready[name] = uid
         self._nodes[name] = node
         self._members[name] = member
-        place = self._places[name] = self.coverage.place(member.labels)
+        self._places[name] = place
         if place is not before:
             self.on_moved(name)
         if member.until is not None:
@@ -218,9 +217,16 @@ class Census:
         self._dark = {name: scopes for name, scopes in self._dark.items() if name in names}
         self._tallies.clear()
         self._dark_tallies.clear()
+        alike: dict[int, tuple[Place, Tally]] = {}
         for name, member in self._members.items():
             place = self._places[name] = self.coverage.place(member.labels)
-            self._count(member, place, +1)
+            _, sums = alike.setdefault(id(place), (place, Tally()))
+            sums.add(_of_one(member, name in self._taken), +1)
+        for place, sums in alike.values():
+            for group in place.groups:
+                self._add(self._tallies, group, sums, +1)
+        for policy in self._dark:
+            self._count_the_dark(policy)
 
     def take(self, name: str, taken: bool) -> None:
         """Whether the node has an open permit, whatever else it is."""
@@ -240,27 +246,31 @@ class Census:
         for group in [group for group in self._dark_tallies if group[0] == policy]:
             del self._dark_tallies[group]
         self._dark.pop(policy, None)
-        if not scopes:
-            return
-        self._dark[policy] = scopes
+        if scopes:
+            self._dark[policy] = scopes
+            self._count_the_dark(policy)
+
+    def _count_the_dark(self, policy: str) -> None:
         for name, member in self._members.items():
-            if self.in_the_dark(member, policy):
+            if self._in_the_dark(member, policy):
+                one = _of_one(member, name in self._taken)
                 for group in self._places[name].groups:
                     if group[0] == policy:
-                        self._add(self._dark_tallies, group, member, +1)
+                        self._add(self._dark_tallies, group, one, +1)
 
     def _count(self, member: Member, place: Place, sign: int) -> None:
-        dark = [policy for policy in self._dark if self.in_the_dark(member, policy)]
+        one = _of_one(member, member.name in self._taken)
+        dark = [policy for policy in self._dark if self._in_the_dark(member, policy)]
         for group in place.groups:
-            self._add(self._tallies, group, member, sign)
+            self._add(self._tallies, group, one, sign)
             if dark and group[0] in dark:
-                self._add(self._dark_tallies, group, member, sign)
+                self._add(self._dark_tallies, group, one, sign)
 
-    def _add(self, sums: dict[Group, Tally], group: Group, member: Member, sign: int) -> None:
+    def _add(self, sums: dict[Group, Tally], group: Group, other: Tally, sign: int) -> None:
         tally = sums.get(group)
         if tally is None:
             tally = sums[group] = Tally()
-        tally.add(member, sign, member.name in self._taken)
+        tally.add(other, sign)
         if tally.everyone == 0:
             del sums[group]
 
@@ -284,7 +294,11 @@ class Census:
     def tally(self, group: Group) -> Tally:
         """Without the nodes of a dark scope, unless the group is nothing else."""
         everyone = self._tallies.get(group, NONE)
-        return everyone.less(self._dark_tallies[group]) if self._dims(group) else everyone
+        if not self._dims(group):
+            return everyone
+        lit = replace(everyone)
+        lit.add(self._dark_tallies[group], -1)
+        return lit
 
     def _dims(self, group: Group) -> bool:
         """Whether the nodes of a dark scope are left out of the group."""
@@ -293,8 +307,12 @@ class Census:
             return False
         return dark.everyone < self._tallies[group].everyone
 
-    def in_the_dark(self, member: Member, policy: str) -> bool:
+    def _in_the_dark(self, member: Member, policy: str) -> bool:
         return any(in_scope(scope, member.labels) for scope in self._dark.get(policy, ()))
+
+    def left_out(self, member: Member, group: Group) -> bool:
+        """Whether a node of the group is not counted in its tally."""
+        return self._dims(group) and self._in_the_dark(member, group[0])
 
     def groups(self) -> list[Group]:
         """Those that have nodes."""
@@ -303,12 +321,6 @@ class Census:
     def belongs(self, name: str, group: Group) -> bool:
         place = self._places.get(name)
         return place is not None and group in place.groups
-
-    def counted_in(self, member: Member, group: Group) -> bool:
-        """Whether the tally of a group has this node in it."""
-        if not self.belongs(member.name, group):
-            return False
-        return not self._dims(group) or not self.in_the_dark(member, group[0])
 
     def counts(self) -> dict[Health, int]:
         """Nodes by health, permits not regarded."""

@@ -11,7 +11,7 @@ from defender.breaker.breakers import Breakers
 from defender.breaker.step import PACE, Pace
 from defender.census import STARTUP_GRACE, Census
 from defender.counts import Counts
-from defender.coverage import CLUSTER, recorded
+from defender.coverage import CLUSTER, EVERYBODYS, record
 from defender.deadlines import Deadlines
 from defender.jobs import Job
 from defender.ledger import Ledger
@@ -95,12 +95,12 @@ class RiskControl:
         place = self.census.place(ask.node)
         if place is None:
             return None
-        found = {CLUSTER} | {
-            recorded(bound.group[0], bound.scope)
-            for ruling in place.ruling(ask.operation)
-            for bound in ruling.bounds
-        }
-        return frozenset(found) if len(found) <= MOST_SCOPES else None
+        rulings = place.ruling(ask.operation)
+        scopes = {CLUSTER} | {bound.scope for ruling in rulings for bound in ruling.bounds}
+        policies = [ruling.policy.name for ruling in rulings]
+        only_everybodys = all(name in EVERYBODYS for name in policies)
+        found = record(scopes, () if only_everybodys else policies)
+        return found if len(found) <= MOST_SCOPES else None
 
     def missed(self, policy: str) -> int:
         """Evacuations whose time came without a permit, since the start."""

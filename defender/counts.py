@@ -144,10 +144,9 @@ class Counts:
         for ruling in (*place.rulings, place.fallback) if place is not None else ():
             if ruling.policy.rules(held.operation):
                 found.update((bound.key, bound) for bound in ruling.bounds)
-        for name in held.scopes:
-            for policy, bound in self._coverage.recorded_as(name):
-                if policy.rules(held.operation):
-                    found[bound.key] = bound
+        for policy, bound in self._coverage.recorded(held.scopes):
+            if policy.rules(held.operation):
+                found[bound.key] = bound
         yield from found.values()
 
     def _limits_for(self, held: Held) -> Iterator[tuple[Anywhere, Limit]]:
@@ -159,14 +158,10 @@ class Counts:
     def _kept_bucket(self, key: Key, rate: Rate) -> Bucket:
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = self._new_bucket(key, rate)
+            bucket = self._buckets[key] = Bucket(rate)
             self._scopes.setdefault(key[:2], set()).add(key[2])
-        return bucket
-
-    def _new_bucket(self, key: Key, rate: Rate) -> Bucket:
-        bucket = Bucket(rate)
-        for taken in self._taken_anywhere.get(key[:2], ()):
-            bucket.add(taken)
+            for taken in self._taken_anywhere.get(key[:2], ()):
+                bucket.add(taken)
         return bucket
 
     def _remove(self, key: Key, taken: Taken) -> None:
@@ -192,7 +187,10 @@ class Counts:
 
     def bucket(self, bound: Bound, rate: Rate) -> Bucket:
         """Of a limit with this rate; to be read only."""
-        return self._buckets.get(bound.key) or self._new_bucket(bound.key, rate)
+        found = self._buckets.get(bound.key)
+        if found is None and self._taken_anywhere.get(bound.key[:2]):
+            found = self._kept_bucket(bound.key, rate)
+        return found if found is not None else Bucket(rate)
 
     def tokens(self, bound: Bound, rate: Rate, now: datetime, mine: Held | None = None) -> float:
         """Tokens that are left, as if the grants of `mine` that may not stand had not been."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from defender.policies import BUILT_IN, BUILT_IN_NAME, Policy
 from kubenode.api.meta import LabelSelector
+from kubenode.api.share import is_ratio
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
 
@@ -20,6 +21,7 @@ CONTROL_PLANE_LABELS = (
 )
 EVERYBODYS = ("default", BUILT_IN_NAME)
 """Policies whose scopes are told without their name."""
+OF_POLICY = "policy:"
 BY_DEFAULT = frozenset({Disruption.PODS, Disruption.NODE})
 """The classes of a limit that names none."""
 MOST_PLACES = 50_000
@@ -64,20 +66,28 @@ def classes_of(limit: Limit) -> frozenset[Disruption]:
     return frozenset(limit.classes) if limit.classes else BY_DEFAULT
 
 
-def recorded(policy: str, scope: str) -> str:
-    """A scope as a permit's status names it; no label and no name of a policy has a colon."""
-    return scope if policy in EVERYBODYS else f"{policy}:{scope}"
+def record(scopes: Iterable[str], policies: Iterable[str]) -> frozenset[str]:
+    """What a permit's status says of where it counts: scopes, and policies as `policy:NAME`.
+
+    No label has a colon. Without any policy named it counts in those of all policies.
+    """
+    named = [f"{OF_POLICY}{name}" for name in policies]
+    return frozenset((*scopes, *named))
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One limit, in the scope in which it binds the nodes of a place."""
+    """One limit, in the scope in which it binds the nodes of a place.
+
+    by_share  whether it is written as a percentage, which says nothing of a small group
+    """
 
     limit: Limit
     scope: str
     group: Group
     key: Key
     classes: frozenset[Disruption]
+    by_share: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,7 @@ class Coverage:
         self._places: dict[tuple[str | None, ...], Place] = {}
         self._bounds: dict[Key, Bound] = {}
         self._rulings: dict[tuple[str, bool, tuple[Key, ...]], Ruling] = {}
-        self._recorded: dict[str, tuple[tuple[Policy, Bound], ...]] = {}
+        self._at: dict[Group, tuple[Bound, ...]] = {}
 
     def place(self, labels: Mapping[str, str]) -> Place:
         known = tuple(map(labels.get, self._labels))
@@ -140,45 +150,54 @@ class Coverage:
         if bound is None:
             if len(self._bounds) >= MOST_PLACES:
                 self._bounds.clear()
-            bound = Bound(limit, scope, (policy, scope), key, classes_of(limit))
+            shares = (limit.max_concurrent, limit.min_healthy)
+            by_share = any(share is not None and is_ratio(share) for share in shares)
+            bound = Bound(limit, scope, (policy, scope), key, classes_of(limit), by_share)
             self._bounds[key] = bound
         return bound
 
-    def recorded_as(self, name: str) -> tuple[tuple[Policy, Bound], ...]:
-        """The limits that a scope in a permit's status is about, with their policies."""
-        found = self._recorded.get(name)
+    def recorded(self, record: frozenset[str]) -> Iterator[tuple[Policy, Bound]]:
+        """The limits that a permit's record is about, with their policies."""
+        names = {each.removeprefix(OF_POLICY) for each in record if each.startswith(OF_POLICY)}
+        scopes = [each for each in record if not each.startswith(OF_POLICY)]
+        for policy in self.everyone:
+            if not names or policy.name in names:
+                for scope in scopes:
+                    for bound in self._bounds_at(policy, scope):
+                        yield policy, bound
+
+    def _bounds_at(self, policy: Policy, scope: str) -> tuple[Bound, ...]:
+        found = self._at.get((policy.name, scope))
         if found is None:
-            if len(self._recorded) >= MOST_PLACES:
-                self._recorded.clear()
-            found = self._recorded[name] = tuple(self._find(name))
+            if len(self._at) >= MOST_PLACES:
+                self._at.clear()
+            limits = policy.spec.limits if policy.spec is not None else ()
+            found = self._at[policy.name, scope] = tuple(
+                self.bound(policy.name, index, limit, scope)
+                for index, limit in enumerate(limits)
+                if about(limit, scope)
+            )
         return found
 
-    def _find(self, name: str) -> Iterator[tuple[Policy, Bound]]:
-        scope = name.rpartition(":")[2]
-        for policy in self.everyone:
-            if policy.spec is None or recorded(policy.name, scope) != name:
-                continue
-            for index, limit in enumerate(policy.spec.limits):
-                if about(limit, scope):
-                    yield policy, self.bound(policy.name, index, limit, scope)
-
     def _work_out(self, labels: Mapping[str, str]) -> Place:
-        rulings = tuple(self._ruling(p, labels) for p in self.policies if p.covers(labels))
-        fallback = self._ruling(self.fallback, labels)
+        plane = is_control_plane(labels)
+        covering = [policy for policy in self.policies if policy.covers(labels)]
+        rulings = tuple([self._ruling(policy, labels, plane) for policy in covering])
+        fallback = self._ruling(self.fallback, labels, plane)
         groups = frozenset(
             group for ruling in (*rulings, fallback) for group in _groups_of(ruling, labels)
         )
         return Place(rulings, fallback, groups)
 
-    def _ruling(self, policy: Policy, labels: Mapping[str, str]) -> Ruling:
-        bounds, spec = list[Bound](), policy.spec
-        control_plane = is_control_plane(labels)
-        for index, limit in enumerate(spec.limits if spec is not None else ()):
-            scope = scope_of(limit, labels, control_plane)
-            if scope is not None:
-                bounds.append(self.bound(policy.name, index, limit, scope))
+    def _ruling(self, policy: Policy, labels: Mapping[str, str], control_plane: bool) -> Ruling:
+        spec, name = policy.spec, policy.name
+        bounds = [
+            self.bound(name, index, limit, scope)
+            for index, limit in enumerate(spec.limits if spec is not None else ())
+            if (scope := scope_of(limit, labels, control_plane)) is not None
+        ]
         excluded = spec is not None and spec.exclude is not None and spec.exclude.matches(labels)
-        known = (policy.name, excluded, tuple(bound.key for bound in bounds))
+        known = (name, excluded, tuple([bound.key for bound in bounds]))
         ruling = self._rulings.get(known)
         if ruling is None:
             if len(self._rulings) >= MOST_PLACES:

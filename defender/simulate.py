@@ -20,7 +20,7 @@ from defender.history import Fault, History, Wish
 from defender.ledger import Held
 from defender.policies import Policy
 from defender.queue.calling import call
-from defender.verdict import judge, scopes_of
+from defender.verdict import judge
 from kubenode.api.v1alpha1 import Reason, Verdict
 from kubenode.api.v1alpha1.defenderpolicy import (
     BreakerState,
@@ -218,8 +218,6 @@ class _Play:
 
     def _held(self, wish: Wish) -> Held:
         ask, control = wish.ask, self._control
-        member = control.census.member(ask.node)
-        assert member is not None  # judged a moment ago
         return Held(
             name=control.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
@@ -227,7 +225,7 @@ class _Play:
             holder=ask.holder,
             grants=[(ask.class_, self._now)],
             expires_at=self._now + FOR_EVER,
-            scopes=scopes_of(member, ask, control.policies, control.fallback),
+            scopes=control.scopes_of(ask),
             uid="simulated",
         )
 

@@ -8,9 +8,8 @@ fleet to get better, then what time and other holders lift.
 from collections.abc import Sequence
 from datetime import datetime
 
-from defender.census import Member
+from defender.census import CLUSTER, Health, Member, scope_of
 from defender.control import RiskControl
-from defender.coverage import CLUSTER, recorded, scope_of
 from defender.ledger import Held
 from defender.limits.case import Case, Refusal, look_again_at
 from defender.limits.concurrency import concurrency
@@ -65,13 +64,14 @@ def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[Refusal]:
     control.counts.catch_up()
     mine = control.ledger.open_of(ask.holder, ask.node)
     found = [no for no in (_busy(ask, control, now), foreign(ask, member, control, now)) if no]
-    cases: list[Case] = []
+    healthy = member.health is Health.HEALTHY and not control.census.is_taken(member.name)
+    costs, cases = int(healthy), list[Case]()
     for ruling in place.ruling(ask.operation):
         policy = ruling.policy
         if ruling.spec is None or policy.problem:
             found.append(_invalid(policy, ask, control, now))
             continue
-        case = Case(ask, member, policy, ruling.spec, control, now, mine, ruling)
+        case = Case(ask, member, policy, ruling.spec, control, now, mine, ruling, costs)
         cases.append(case)
         found += _refusals(case)
     return found or [no for case in cases if (no := control.queue.refuse(case))]
@@ -123,8 +123,11 @@ def _refusals(case: Case) -> list[Refusal]:
         per_node(case),
         displaced(case),
     ]
-    for bound in case.bounds:
-        found += (min_healthy(case, bound), concurrency(case, bound), rate(case, bound))
+    for bound in case.ruling.bounds:
+        if case.ask.class_ in bound.classes:
+            tally = case.census.tally(bound.group)
+            found += (min_healthy(case, bound, tally), concurrency(case, bound, tally))
+            found.append(rate(case, bound))
     return [refusal for refusal in found if refusal is not None]
 
 
@@ -159,11 +162,11 @@ def granted(held: Held) -> Verdict:
 def scopes_of(
     member: Member, ask: Ask, policies: Sequence[Policy], fallback: Policy = BUILT_IN
 ) -> frozenset[str]:
-    """Every scope that a permit for this act counts in, as its status names them."""
+    """Every scope that a permit for this act counts in, whatever the policy."""
     scopes = {CLUSTER}
     for policy in covering(policies, member.labels, ask.operation, fallback):
         for limit in policy.spec.limits if policy.spec is not None else ():
             scope = scope_of(limit, member.labels, member.control_plane)
             if scope is not None:
-                scopes.add(recorded(policy.name, scope))
+                scopes.add(scope)
     return frozenset(scopes)

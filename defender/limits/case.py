@@ -9,9 +9,8 @@ from defender.census import Census, Health, Member, Tally
 from defender.coverage import EVERYBODYS, Bound, Group, Ruling
 from defender.ledger import Held, Ledger
 from defender.policies import Policy
-from kubenode.api.share import is_ratio
 from kubenode.api.v1alpha1 import Ask, Operation, Reason
-from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, Rate
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Rate
 
 if TYPE_CHECKING:
     from defender.control import RiskControl
@@ -37,6 +36,7 @@ class Case:
 
     mine    the holder's own open permit on the node, which must not stand in its own way
     ruling  the policy as it is about this node: its limits, each in the node's scope
+    costs   healthy nodes that granting takes away: 1, or 0 for one that is not healthy now
     """
 
     ask: Ask
@@ -47,6 +47,7 @@ class Case:
     now: datetime
     mine: Held | None
     ruling: Ruling
+    costs: int
 
     @property
     def census(self) -> Census:
@@ -82,16 +83,9 @@ class Case:
         have been written."""
         return self.control.counts.tokens(bound, rate, self.now, self.mine)
 
-    def stay(self, bound: Bound) -> int:
-        """Nodes of the scope that would be healthy, without open permit, and not this one."""
-        free = self.census.tally(bound.group).free
-        ours = self.healthy_itself and self.census.counted_in(self.member, bound.group)
-        return free - ours
-
-    @property
-    def healthy_itself(self) -> bool:
-        """Whether the node counts as healthy now, so that granting takes one away."""
-        return self.member.health is Health.HEALTHY and not self.census.is_taken(self.member.name)
+    def inside(self, bound: Bound) -> bool:
+        """Whether the node is one of those that the scope's tally counts."""
+        return not self.census.left_out(self.member, bound.group)
 
     @property
     def of_policy(self) -> str:
@@ -102,12 +96,9 @@ class Case:
         return scope + self.of_policy
 
 
-def is_small(spec: DefenderPolicySpec, limit: Limit, tally: Tally) -> bool:
+def is_small(spec: DefenderPolicySpec, bound: Bound, tally: Tally) -> bool:
     """Whether the group is so small that a share of it says nothing."""
-    shares = (limit.max_concurrent, limit.min_healthy)
-    return tally.members <= spec.small_pool.nodes and any(
-        share is not None and is_ratio(share) for share in shares
-    )
+    return bound.by_share and tally.members <= spec.small_pool.nodes
 
 
 def spread(node: str) -> float:

@@ -5,11 +5,11 @@ from defender.coverage import Bound
 from defender.limits.case import Case, Refusal, is_small
 from kubenode.api.share import is_ratio, share_of
 from kubenode.api.v1alpha1 import Reason
-from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec
 
 
-def concurrency(case: Case, bound: Bound) -> Refusal | None:
-    most = at_most(case.spec, bound.limit, case.census.tally(bound.group))
+def concurrency(case: Case, bound: Bound, tally: Tally) -> Refusal | None:
+    most = at_most(case.spec, bound, tally)
     if most is None or case.inevitable:
         return None
     used = case.used(bound)
@@ -25,13 +25,13 @@ def concurrency(case: Case, bound: Bound) -> Refusal | None:
     )
 
 
-def at_most(spec: DefenderPolicySpec, limit: Limit, tally: Tally) -> int | None:
+def at_most(spec: DefenderPolicySpec, bound: Bound, tally: Tally) -> int | None:
     """Permits at once among the members of a group; None for no such limit.
 
     A percentage rounds down but to no less than 1; only "0%" and 0 mean none at all. In a small
     group shares do not apply: one at a time.
     """
-    share, small = limit.max_concurrent, is_small(spec, limit, tally)
+    share, small = bound.limit.max_concurrent, is_small(spec, bound, tally)
     if share is None:
         return 1 if small else None
     if is_ratio(share):

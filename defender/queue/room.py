@@ -22,7 +22,7 @@ class Room:
 def rooms(case: Case) -> Iterator[Room]:
     """What bounds this act in number; nothing for one that is exempt."""
     for bound in () if case.inevitable else case.bounds:
-        most = at_most(case.spec, bound.limit, case.census.tally(bound.group))
+        most = at_most(case.spec, bound, case.census.tally(bound.group))
         if most is not None:
             left = most - case.used(bound)
             yield Room(Reason.CONCURRENCY_LIMIT, bound.scope, bound.classes, left, most)
