@@ -21,6 +21,10 @@ PERMITS = paths.custom("permits")
 Object = dict[str, Any]
 PER_RACK = 20
 ZONES = ("eu-1a", "eu-1b", "eu-1c")
+INFO = (
+    "architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion",
+    "kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID",
+)  # fmt: skip
 LADDER: list[Object] = [
     {
         "name": "restart",
@@ -65,10 +69,11 @@ def a_node(
         },
         "spec": {"unschedulable": True} if unschedulable else {},
         "status": {
+            "nodeInfo": dict.fromkeys(INFO, "x") | {"kubeletVersion": "v1.36.3"},
             "conditions": [
                 condition("Ready", ready, reason, message, ago),
                 condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "", 86400.0),
-            ]
+            ],
         },
     }
 

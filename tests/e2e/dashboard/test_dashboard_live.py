@@ -129,9 +129,8 @@ async def test_data_that_is_not_current_is_said_to_be_so(browser: Browser) -> No
             page = await context.new_page()
             await enter(world, page)
             world.defender.nodes.fresh = lambda limit=60.0: False  # type: ignore[method-assign]
-            banner = page.locator(".banner.bad").filter(
-                has_text="not confirmed these for a minute: nodes"
-            )
+            said = "not confirmed these for a minute: nodes"
+            banner = page.locator(".banner.bad").filter(has_text=said)
             await expect(banner).to_be_visible(timeout=15_000)
             await expect(page.get_by_text("answers no questions now")).to_be_visible()
 

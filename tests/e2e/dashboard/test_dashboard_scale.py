@@ -1,5 +1,6 @@
 """10,000 nodes: a small first page, quick, and changes within a second."""
 
+import re
 import time
 from collections import Counter
 from typing import Any
@@ -43,13 +44,14 @@ async def test_ten_thousand_nodes_are_shown_and_followed(
             await expect(page.get_by_text("10000 nodes")).to_be_visible()
             await page.evaluate(
                 "window.bytes = 0; const old = JSON.parse;"
-                "JSON.parse = (t) => { window.bytes += t.length; return old(t); }"
+                "JSON.parse = (...a) => {"
+                " if (String(a[0]).startsWith('{\"now\"')) window.bytes += a[0].length;"
+                " return old(...a); }"
             )
             began = time.monotonic()
             await spoil(kube, {"n04000": "NotReady"})
-            await expect(
-                page.locator(".tile.troubled").filter(has_text="1 faulty").first
-            ).to_be_visible()
+            tile = page.locator(".tile.troubled").filter(has_text="1 faulty").first
+            await expect(tile).to_be_visible()
             figures["one fault until it is seen, s"] = time.monotonic() - began
             figures["bytes sent for one fault"] = await page.evaluate("window.bytes")
             assert figures["one fault until it is seen, s"] < 3
@@ -59,7 +61,9 @@ async def test_ten_thousand_nodes_are_shown_and_followed(
             began = time.monotonic()
             await spoil(kube, zone)
             head = page.locator(".zone-head").filter(has_text="eu-1b")
-            await expect(head.locator(".counts .f")).to_contain_text("33", timeout=60_000)
+            await expect(head.locator("li.f")).to_contain_text(
+                re.compile("33[23]."), timeout=60_000
+            )
             await expect(page.get_by_text("Breaker open:").first).to_be_visible(timeout=20_000)
             figures["a dark zone of 3,333 until it is seen, s"] = time.monotonic() - began
             await picture(page, pictures, "fleet-10000-zone-dark")
