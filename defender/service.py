@@ -222,6 +222,7 @@ class Defender:
                     log.error("permits cannot be loaded, trying again", extra={"why": trouble})
                 await self._clock.sleep(1.0)
             else:
+                self.control.breakers.loaded = True
                 return
 
     async def _keep(self) -> None:

@@ -21,6 +21,7 @@ from defender.limits.breaker import breaker_open, frozen, passes_by_reserve
 from defender.limits.case import Case, Refusal
 from defender.limits.common_cause import common_cause
 from defender.policies import Policy
+from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerState, BreakerStatus
 from kubenode.runtime.kube.objects import Node
 
@@ -29,7 +30,7 @@ class Breakers:
     """`refuse` is asked by `defender.verdict` for each policy of an act.
 
     version  grows whenever a breaker, a common cause or the control path changes
-    loaded   False while nodes and jobs are not all known: no breaker takes a step
+    loaded   False while nodes and jobs are not all known: no breaker takes a step, and all refuse
     """
 
     def __init__(self, census: Census, ledger: Ledger, pace: Pace = PACE) -> None:
@@ -213,6 +214,9 @@ class Breakers:
 
     def refuse(self, case: Case) -> Refusal | None:
         """Why the breaker forbids this act, None if it does not."""
+        if not self.loaded:
+            message = "nodes and jobs are not all loaded yet"
+            return Refusal(Reason.STALE_DATA, message, case.later())
         self._look(case.now)
         watch = self._watches.get(case.policy.name)
         if watch is None:

@@ -4,7 +4,7 @@ The decision is the one at the case's `now`. What must still happen for it, answ
 the wait for a stronger rule, may take its time; a rule that would match only later has no say.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -28,6 +28,7 @@ ANSWERS = timedelta(seconds=45)
 PERMITS = timedelta(seconds=30)
 """In which Kube Defender has said its word to every job of the moment."""
 SECOND = timedelta(seconds=1)
+AN_HOUR = timedelta(hours=1)
 LATER_KINDS = {
     Kind.LOG: "log lines wait for the agent's log watcher",
     Kind.ALERT: "alerts wait for Host Doctor's receiver",
@@ -35,7 +36,6 @@ LATER_KINDS = {
 }
 LATER_STAGES = {
     Stage.PARSE: "parsers wait for the agent's log watcher and Host Doctor",
-    Stage.GATE: "the gate waits for Kube Defender's breaker",
     Stage.JOB: "running jobs wait for the further steps of the job controller",
 }
 
@@ -145,6 +145,8 @@ def _drive(
     world.judged, world.remembered = case.now, (case.node, past)
     for name, look in made.looks.items():
         world.add_node(name, look)
+    for node, at in _repaired(case, made):
+        world.repaired(node, at)
     world.feed(*made.entries)
     world.judge()
     matches = world.matches(case.node)
@@ -157,6 +159,16 @@ def _drive(
     return Outcome(
         job, winner, held, storm, tuple(world.asked(case.node)), len(granted), made.skipped
     )
+
+
+def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
+    """Repairs that Kube Defender remembers: of the node itself, and of others."""
+    for action in case.facts.recent_actions:
+        yield case.node, case.now - timedelta(seconds=action.age_s)
+    fleet = case.facts.fleet
+    others = [name for name in made.looks if name != case.node]
+    for index in range(fleet.repairs_last_hour if fleet is not None else 0):
+        yield others[index % len(others)], case.now - AN_HOUR * (index + 1) / 100
 
 
 def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:

@@ -29,7 +29,9 @@ def policy_of(case: Case) -> DefenderPolicy | None:
     body = default_policy().to_dict()
     spec = body["spec"]
     if said.applies_above_nodes is not None:
-        spec["smallPool"] = {"nodes": said.applies_above_nodes}
+        # A limit that is only for more nodes than these leaves fewer to the other limits.
+        above = fleet_size(case) > said.applies_above_nodes
+        spec["smallPool"] = {"nodes": said.applies_above_nodes if above else 0}
     spec["limits"] += _limits(said, fleet_size(case))
     if said.node_cooldown_s is not None:
         within = format_duration(timedelta(seconds=said.node_cooldown_s))
@@ -40,8 +42,11 @@ def policy_of(case: Case) -> DefenderPolicy | None:
 def _limits(said: Policy, nodes: int) -> list[dict[str, Any]]:
     """A limit of ours holds when it is reached, one of a case trips when it is passed."""
     found: list[dict[str, Any]] = []
+    applies = nodes > (said.applies_above_nodes or 0)
     for healthy in (
-        None if said.max_unhealthy_pct is None else f"{100 - int(said.max_unhealthy_pct)}%",
+        None
+        if said.max_unhealthy_pct is None or not applies
+        else f"{100 - int(said.max_unhealthy_pct)}%",
         None if said.max_unhealthy is None else max(nodes - said.max_unhealthy, 0),
         said.min_healthy,
     ):
@@ -56,6 +61,9 @@ def _limits(said: Policy, nodes: int) -> list[dict[str, Any]]:
         found.append({"scope": "ControlPlane", "classes": _ALL, "maxConcurrent": most})
     if said.pool_serial:
         found.append({"scope": "Label", "label": POOL, "classes": _ALL, "maxConcurrent": 1})
+    if said.stop_pool_on_failure:
+        # A node whose repair failed waits for a person, cordoned: it is one that is not healthy.
+        found.append({"scope": "Label", "label": POOL, "classes": _ALL, "minHealthy": nodes - 1})
     return found
 
 

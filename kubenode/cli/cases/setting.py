@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from kubenode.api.v1alpha1.hostevent import HostEventClass
 from kubenode.cli.cases.answers import answers
 from kubenode.cli.cases.form import Case, ConditionSignal, EventSignal, Facts
 from kubenode.cli.cases.limits import POOL, fleet_size
@@ -18,6 +19,8 @@ from kubenode.cli.replay.signals import NodeLook
 from kubenode.cli.replay.timeline import Entry, entry
 from remedy.job.model import CORDONED_BY
 
+SOURCES = {"aws": "AWS", "azure": "Azure", "gcp": "GCP", "alibaba": "AlibabaCloud"}
+ACTIVE = frozenset({"started", "active", "executing"})
 MOST_GROWTH = 60
 """Updates that an Event of many occurrences is fed with."""
 ZONES = ("z1", "z2", "z3")
@@ -54,9 +57,9 @@ def setting(case: Case) -> Setting:
     start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
     story = _Story(case, start)
     made = Setting(start, skipped=_skipped(case))
-    for name in _nodes(case):
+    for index, name in enumerate(_nodes(case)):
         mine = [s for s in case.signals if getattr(s, "node", None) == name]
-        _add(made, story, name, mine, case.facts if name == case.node else Facts())
+        _add(made, story, name, mine, case.facts if name == case.node else _other(case, index))
     own = [s for s in case.signals if getattr(s, "node", None) == case.node]
     size, sick = fleet_size(case), _others_sick(case)
     taken = len(made.looks)
@@ -64,6 +67,10 @@ def setting(case: Case) -> Setting:
         name = f"other-{index}"
         alike = [s.model_copy(update={"node": name}) for s in own] if index - taken < sick else []
         _add(made, story, name, alike, _other(case, index))
+    if case.facts.pool_last_repair == "failed":
+        last = list(made.looks)[-1]
+        made.looks[last] = made.looks[last].model_copy(update={"cordoned": True})
+    made.entries += _host_events(case, start)
     probes = _grouped(answers(case))
     if probes:
         made.entries.insert(0, entry(at=start, node=case.node, probe=probes))
@@ -150,6 +157,15 @@ def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iter
         yield entry(at=at, node=name, event=body)
 
 
+def _host_events(case: Case, start: datetime) -> Iterator[Entry]:
+    """Events that a cloud announced earlier, as far as we have a class of their name."""
+    for event in case.facts.open_host_events:
+        if event.type in list(HostEventClass):
+            phase = "Active" if event.phase.lower() in ACTIVE else "Scheduled"
+            body = {"class": event.type, "source": SOURCES[event.provider], "phase": phase}
+            yield entry(at=start, node=case.node, hostEvent=body)
+
+
 def _look(name: str, index: int, facts: Facts, conditions: Sequence[dict[str, Any]]) -> NodeLook:
     labels = {
         "kubernetes.io/os": "linux",
@@ -199,11 +215,11 @@ def _skipped(case: Case) -> tuple[str, ...]:
     """What the simulation has no place for yet."""
     kinds = {s.signal for s in case.signals} - {"condition", "event"}
     found = [f"signal {kind}" for kind in sorted(kinds)]
-    for name in ("job", "eviction_denied_by", "pool_last_repair"):
+    for name in ("job", "eviction_denied_by"):
         if getattr(case.facts, name) is not None:
             found.append(f"fact {name}")
-    if case.facts.open_host_events:
+    if any(event.type not in list(HostEventClass) for event in case.facts.open_host_events):
         found.append("fact open_host_events")
-    if case.policy.stop_pool_on_failure or case.policy.max_cordoned_pct is not None:
-        found.append("policy stop_pool_on_failure or max_cordoned_pct")
+    if case.policy.max_cordoned_pct is not None:
+        found.append("policy max_cordoned_pct")
     return tuple(found)

@@ -5,15 +5,26 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from defender.control import RiskControl
-from defender.ledger import Held
+from defender.jobs import Job
+from defender.ledger import JOB, Held
 from defender.policies import Policy, read_policy
 from defender.store import LIFE
-from defender.verdict import granted, judge, scopes_of
-from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Reason, Verdict
+from defender.verdict import granted, judge
+from kubenode.api.v1alpha1 import (
+    Ask,
+    DefenderPolicy,
+    Disruption,
+    Operation,
+    Reason,
+    RemedyOperationJob,
+    Verdict,
+)
+from kubenode.api.v1alpha1.permit import Holder, PermitState
 from kubenode.cli.replay.clock import SetClock
-from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.kube.objects import Node, structs
 
 PRUNE = timedelta(hours=1)
+_job = structs(Job)
 
 
 class Budget:
@@ -29,12 +40,28 @@ class Budget:
         self.control = RiskControl()
         self.ledger = self.control.ledger
         self.control.govern([_policy(policy) for policy in policies], clock.now())
-        self._pruned = clock.now()
+        self._jobs: dict[str, Job] = {}
+        self._pruned = self._changed = clock.now()
         self._remembered = self.control.remembered()
 
     def node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
         if new is None or old is None or _counts_differ(old, new):
+            self._let_pass()
             self.control.node_changed(name, new, self._clock.now())
+
+    def job_changed(self, name: str, new: RemedyOperationJob | None) -> None:
+        """None: it is gone."""
+        old, job = self._jobs.pop(name, None), None
+        if new is not None:
+            job = self._jobs[name] = _job(new.model_dump_json(by_alias=True).encode())
+        self._let_pass()
+        self.control.job_changed(old, job, self._clock.now())
+
+    def _let_pass(self) -> None:
+        """Breakers look at what is there when all has happened that happens at one instant."""
+        if self._changed < self._clock.now():
+            self.control.advance(self._changed)
+            self._changed = self._clock.now()
 
     async def ask(self, ask: Ask) -> Verdict | str:
         now = self._clock.now()
@@ -43,7 +70,7 @@ class Budget:
         mine = self.ledger.open_of(ask.holder, ask.node)
         if mine is not None and mine.expires_at <= now:
             mine.expires_at = now + LIFE  # who asks shows that it lives
-        verdict = judge(ask, self.control, now)
+        verdict = self.control.answered(ask, judge(ask, self.control, now), now)
         if self._unlimited and not verdict.allowed and verdict.reason is not Reason.UNKNOWN:
             verdict = Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
         if ask.dry_run:
@@ -57,8 +84,6 @@ class Budget:
         if mine is not None:
             self.ledger.grant(mine, ask.class_, now)
             return mine
-        member = self.control.census.member(ask.node)
-        assert member is not None  # judged a moment ago
         held = Held(
             name=self.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
@@ -66,10 +91,25 @@ class Budget:
             holder=ask.holder,
             grants=[(ask.class_, now)],
             expires_at=now + LIFE,
-            scopes=scopes_of(member, ask, self.control.policies, self.control.fallback),
+            scopes=self.control.scopes_of(ask),
         )
         self.ledger.enter(held)
         return held
+
+    def remember(self, node: str, at: datetime) -> None:
+        """A repair of the node that began and ended at `at`, before all this."""
+        name = f"{node}-{at.isoformat()}"
+        held = Held(
+            name=name,
+            node=node,
+            operation=Operation.REPAIR,
+            holder=Holder(kind=JOB, name=name, uid=name),
+            grants=[(Disruption.NODE, at)],
+            expires_at=at + LIFE,
+            state=PermitState.RELEASED,
+            released_at=at,
+        )
+        self.ledger.enter(held)
 
     def check(self, permit: str, seconds: float) -> Verdict:
         held = self.ledger.get(permit)
@@ -118,7 +158,7 @@ def _counts_differ(old: Node, new: Node) -> bool:
         return True
     if old.status is new.status:
         return False
-    return _ready(old) != _ready(new)
+    return _ready(old) != _ready(new) or old.status.node_info != new.status.node_info
 
 
 def _ready(node: Node) -> tuple[str, datetime | None]:

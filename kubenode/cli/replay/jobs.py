@@ -110,6 +110,7 @@ class Jobs:
         job = replace(job, spec=job.spec.model_copy(update={"ladder": ladder}))
         kept = self._kept[job.name] = Kept(obj, job, record)
         self._wake(kept, self._clock.now())
+        self._budget.job_changed(job.name, obj)
         self._of_node.setdefault(record.node, []).append(kept)
         self.records.append(record)
         self._moved(record.node)
@@ -243,6 +244,8 @@ class Jobs:
         kept.obj = kept.obj.model_copy(update={"status": after.status})
         told(kept.record, before, after, self._clock.now())
         old, new = before.status, after.status
+        if (old.phase, old.rung, len(old.steps)) != (new.phase, new.rung, len(new.steps)):
+            self._budget.job_changed(after.name, kept.obj)
         if (old.phase, old.evidence_false_since) != (new.phase, new.evidence_false_since):
             self._moved(kept.record.node)
         return after
@@ -262,6 +265,7 @@ class Jobs:
 
     async def delete(self, job: Job) -> None:
         kept = self._kept.pop(job.name)
+        self._budget.job_changed(job.name, None)
         self._of_node[kept.record.node].remove(kept)
         self._moved(kept.record.node)
 

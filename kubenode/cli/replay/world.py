@@ -193,6 +193,10 @@ class World:
         else:
             self._fleet.create(name, look, self.now)
 
+    def repaired(self, node: str, at: datetime) -> None:
+        """Kube Defender remembers a repair of the node from before all this."""
+        self._budget.remember(node, at)
+
     def feed(self, *entries: Entry) -> None:
         """Let these happen at their times; what lies in the past happens now."""
         for entry in entries:

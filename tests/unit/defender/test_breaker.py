@@ -367,6 +367,7 @@ def test_while_lists_load_nothing_opens() -> None:
     for number in range(3):
         fleet.put(f"n{number}", "False")
         fleet.control.advance(fleet.now)
+    assert fleet.judge(an_ask("n0")).reason is Reason.STALE_DATA
     for number in range(3, 100):
         fleet.put(f"n{number}")
     fleet.control.breakers.loaded = True
