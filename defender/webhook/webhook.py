@@ -12,7 +12,6 @@ from kubenode.runtime.admission.app import app
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
-from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.server import HttpsServer
 
@@ -42,9 +41,8 @@ class GuardWebhook:
         context: LiveContext,
         settings: GuardSettings,
     ) -> None:
-        recorder = EventRecorder(kube, "kubenode-defender", clock)
         world = World(service, service.control, service.nodes.get, kube, clock, settings.callers)
-        guard = Guard(world, recorder, Metrics(registry))
+        guard = Guard(world, service.recorder, Metrics(registry))
         self.server = HttpsServer(
             app({NODES: guard.nodes, EVICTIONS: guard.evictions}),
             context,
@@ -52,4 +50,4 @@ class GuardWebhook:
             port=settings.port,
             flag="--guard-port",
         )
-        self.parts: list[Part] = [recorder, self.server]
+        self.parts: list[Part] = [self.server]

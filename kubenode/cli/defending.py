@@ -17,7 +17,7 @@ from defender.server import DefenderServer
 from defender.service import Defender
 from defender.webhook.webhook import GuardSettings, GuardWebhook
 from kubenode.cli.dashboard import check_dashboard, dashboard_parts
-from kubenode.cli.settings import ApiFlags, local, path_of
+from kubenode.cli.settings import ApiFlags, RemedyFlags, local, path_of
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
@@ -41,13 +41,14 @@ class Doors:
 
 
 def checked(settings: ApiFlags) -> None:
-    """Raises CannotStart for settings that do not go together."""
+    """Raises CannotStart for settings that do not go together, and files that are not there."""
     if (settings.tls_cert_file is None) is not (settings.tls_key_file is None):
         raise CannotStart("--tls-cert-file and --tls-key-file belong together: give both, or none")
     if settings.tls and settings.tls_cert_file:
         raise CannotStart("--tls and --tls-cert-file: two certificates; give one of them")
     if settings.client_ca_file and not _encrypted(settings):
         raise CannotStart("--client-ca-file needs HTTPS: give --tls or --tls-cert-file as well")
+    require_files(settings, ("token_file", "client_ca_file", "tls_cert_file", "tls_key_file"))
     check_dashboard(settings, encrypted=_encrypted(settings))
     if settings.listen_port is None or local(settings.listen_address):
         return
@@ -64,6 +65,16 @@ def checked(settings: ApiFlags) -> None:
         )
 
 
+def checked_client(settings: RemedyFlags) -> None:
+    """The same for whoever asks Kube Defender over HTTP. Raises CannotStart."""
+    if (settings.defender_cert_file is None) is not (settings.defender_key_file is None):
+        raise CannotStart(
+            "--defender-cert-file and --defender-key-file belong together: give both, or none"
+        )
+    files = ("defender_token_file", "defender_ca_file", "defender_cert_file", "defender_key_file")
+    require_files(settings, files)
+
+
 def _encrypted(settings: ApiFlags) -> bool:
     return settings.tls or settings.tls_cert_file is not None
 
@@ -75,9 +86,7 @@ def doors(
     registry: CollectorRegistry,
     settings: ApiFlags,
 ) -> Doors:
-    """Raises CannotStart."""
-    checked(settings)
-    require_files(settings, ("token_file", "client_ca_file", "tls_cert_file", "tls_key_file"))
+    """Of `checked` settings. Raises CannotStart."""
     gate = Gate(kube, clock, gate_settings(settings))
     own = LiveContext()
     parts: list[Part] = []

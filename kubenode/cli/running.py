@@ -17,7 +17,7 @@ from defender.charge.charge import MakeCharge
 from defender.client import HttpPermits, Permits
 from defender.service import Defender
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
-from kubenode.cli.defending import Doors, doors, require_files
+from kubenode.cli.defending import Doors, checked, checked_client, doors
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
 from kubenode.cli.settings import (
@@ -36,7 +36,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.outage import Outage
 from kubenode.runtime.lease import LeaderElection, new_identity
-from kubenode.runtime.process import CannotStart, Part, run_until_signal, serve
+from kubenode.runtime.process import Part, run_until_signal, serve
 from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
@@ -87,18 +87,21 @@ class Led:
 def everything(flags: Flags) -> None:
     with explained():
         settings = load(EverythingFlags, flags)
+        checked(settings)
     run(_everything(settings))
 
 
 def remedy(flags: Flags) -> None:
     with explained():
         settings = load(RemedyFlags, flags)
+        checked_client(settings)
     run(_remedy(settings))
 
 
 def defender(flags: Flags) -> None:
     with explained():
         settings = load(DefenderFlags, flags)
+        checked(settings)
     run(_defender(settings))
 
 
@@ -166,15 +169,8 @@ async def _remedy(settings: RemedyFlags) -> None:
 
 
 def _client(settings: RemedyFlags) -> HttpPermits:
-    """Raises CannotStart."""
-    tls = settings.defender_tls
-    if (tls.certificate is None) is not (tls.key is None):
-        raise CannotStart(
-            "--defender-cert-file and --defender-key-file belong together: give both, or none"
-        )
-    files = ("defender_token_file", "defender_ca_file", "defender_cert_file", "defender_key_file")
-    require_files(settings, files)
-    return HttpPermits(settings.defender_urls, settings.defender_token_file, tls=tls)
+    token, tls = settings.defender_token_file, settings.defender_tls
+    return HttpPermits(settings.defender_urls, token, tls=tls)
 
 
 async def _defender(settings: DefenderFlags) -> None:
