@@ -109,23 +109,27 @@ class Explanation(Model):
     answers: list[Answer]
 
 
-class Budget(Model):
-    """A PodDisruptionBudget that has a say about one pod."""
+class PodPreview(Model):
+    """One pod, and what its PodDisruptionBudget says."""
 
     namespace: str
     pod: str
     budget: str
-    disruptions_allowed: int
+    """Empty for a pod without one."""
+    allowed: int | None = None
+    """Disruptions that the budget allows now."""
     blocked: bool
-    why: str = ""
+    why: str
 
 
 class Preview(Model):
-    """What PodDisruptionBudgets would say of each pod of a node now."""
+    """What would stand in the way of moving a node's pods now."""
 
     node: str
-    pods: int
-    budgets: list[Budget]
+    pods: list[PodPreview]
+    """Those that would move, blocked ones first."""
+    stay: int
+    """Pods of DaemonSets and static pods."""
 
 
 class Queue(Model):

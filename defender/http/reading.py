@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import AwareDatetime
 from starlette.responses import JSONResponse, Response
 
-from defender.answers import Breakers, Explanation, Queue, Status
+from defender.answers import Breakers, Explanation, Preview, Queue, Status
 from defender.auth.gate import Gate
 from defender.auth.identity import PERMITS
 from defender.http.admission import to
@@ -42,6 +42,19 @@ def reading_router(shown: Shown, gate: Gate) -> APIRouter:
     async def explain(name: Node) -> Response:
         """What somebody new would be told now, for each operation and class, and every reason."""
         found = shown.explain(name)
+        if found is None:
+            raise Refused(404, f"node {name}: no such node is known")
+        return shown_as(found)
+
+    @router.get(
+        "/nodes/{name}/preview",
+        operation_id="preview",
+        response_model=Preview,
+        responses=failures(404, 422),
+    )
+    async def preview(name: Node) -> Response:
+        """What PodDisruptionBudgets would say of each pod of a node now."""
+        found = await shown.preview(name)
         if found is None:
             raise Refused(404, f"node {name}: no such node is known")
         return shown_as(found)

@@ -10,12 +10,17 @@ from defender.answers import (
     Explanation,
     HeldPermit,
     Objection,
+    PodPreview,
     PolicyBreakers,
+    Preview,
     Queue,
     Status,
     Waiting,
 )
+from defender.client import DefenderUnreachable
 from defender.control import RiskControl
+from defender.dashboard import eviction
+from defender.dashboard.eviction import look
 from defender.ledger import Held
 from defender.limits.case import Refusal
 from defender.requests import Requests, RequestsPage
@@ -23,6 +28,7 @@ from defender.verdict import ORDER, judge, refusals
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
 
 CLASSES = (Disruption.HOST, Disruption.PODS, Disruption.NODE)
 SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
@@ -35,6 +41,10 @@ class Shown(Protocol):
     def status(self) -> Status: ...
 
     def explain(self, node: str) -> Explanation | None: ...
+
+    async def preview(self, node: str) -> Preview | None:
+        """None for a node that is not known. Raises DefenderUnreachable."""
+        ...
 
     def queue(self) -> Queue: ...
 
@@ -55,10 +65,10 @@ class Running(Protocol):
 
 
 class ShownService:
-    """Of `defender.service.Defender`."""
+    """Of `defender.service.Defender`. `kube` is for what is read live; None: nothing is."""
 
-    def __init__(self, service: Running, clock: Clock) -> None:
-        self._service, self._clock = service, clock
+    def __init__(self, service: Running, clock: Clock, kube: Kube | None = None) -> None:
+        self._service, self._clock, self._kube = service, clock, kube
 
     def status(self) -> Status:
         return Status.model_validate(self._service.status(), extra="ignore")
@@ -66,6 +76,16 @@ class ShownService:
     def explain(self, node: str) -> Explanation | None:
         ready = self._service.ready() or "yes"
         return explained(node, self._service.control, self._clock.now(), ready)
+
+    async def preview(self, node: str) -> Preview | None:
+        if self._service.control.census.member(node) is None:
+            return None
+        if self._kube is None:
+            raise DefenderUnreachable("there is no API server to read pods from")
+        found = await look(self._kube, node)
+        if found.problem:
+            raise DefenderUnreachable(found.problem)
+        return Preview(node=node, pods=[_pod(each) for each in found.pods], stay=found.stay)
 
     def queue(self) -> Queue:
         return Queue(waiting=_waiting(self._service.control))
@@ -113,6 +133,17 @@ def _answer(
         class_=class_,
         verdict=verdict,
         objections=[objection(each) for each in sorted(against, key=_first_told)],
+    )
+
+
+def _pod(pod: eviction.PodPreview) -> PodPreview:
+    return PodPreview(
+        namespace=pod.namespace,
+        pod=pod.name,
+        budget=pod.budget,
+        allowed=pod.allowed,
+        blocked=pod.blocked,
+        why=pod.why,
     )
 
 

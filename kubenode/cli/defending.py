@@ -91,7 +91,7 @@ def doors(
     own = LiveContext()
     parts: list[Part] = []
     if settings.listen_port is not None:
-        parts += _api(service, gate, clock, settings, own)
+        parts += _api(service, kube, gate, clock, settings, own)
     if settings.guard_port is not None:
         callers = settings.guard_callers
         guarding = GuardSettings(settings.guard_port, callers, settings.guard_address)
@@ -121,10 +121,10 @@ def gate_settings(settings: ApiFlags) -> GateSettings:
 
 
 def _api(
-    service: Defender, gate: Gate, clock: Clock, settings: ApiFlags, own: LiveContext
+    service: Defender, kube: Kube, gate: Gate, clock: Clock, settings: ApiFlags, own: LiveContext
 ) -> Iterable[Part]:
     assert settings.listen_port is not None
-    app = create_app(service, ShownService(service, clock), gate)
+    app = create_app(service, ShownService(service, clock, kube), gate)
     context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
     yield DefenderServer(
         app, address=settings.listen_address, port=settings.listen_port, context=context

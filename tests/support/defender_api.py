@@ -11,7 +11,7 @@ from typing import Any
 from support.clock import T0
 from support.running import running
 
-from defender.answers import Breakers, Explanation, Queue, Status
+from defender.answers import Breakers, Explanation, Preview, Queue, Status
 from defender.auth.gate import Gate, GateSettings
 from defender.client import HttpPermits
 from defender.http.app import Api, create_app
@@ -100,6 +100,9 @@ class Nothing:
             node=node, health="Healthy", policies=[], ready="yes", permits=[], waiting=[],
             answers=[],
         )  # fmt: skip
+
+    async def preview(self, node: str) -> Preview | None:
+        return Preview(node=node, pods=[], stay=2) if node == "n1" else None
 
     def queue(self) -> Queue:
         return Queue(waiting=[])

@@ -84,6 +84,8 @@ def test_questions_and_answers_are_described_as_they_are_sent() -> None:
         ("/v1/requests", "/v1/requests?limit=0"),
         ("/v1/nodes/{name}/explain", "/v1/nodes/n1/explain"),
         ("/v1/nodes/{name}/explain", "/v1/nodes/n2/explain"),
+        ("/v1/nodes/{name}/preview", "/v1/nodes/n1/preview"),
+        ("/v1/nodes/{name}/preview", "/v1/nodes/n2/preview"),
         ("/v1/permits/{name}", "/v1/permits/p?secondsNeeded=3"),
         ("/v1/permits/{name}", "/v1/permits/p"),
         ("/v1/permits/{name}", "/v1/permits/" + "p" * 254 + "?secondsNeeded=1"),
@@ -182,6 +184,7 @@ NEEDS = {
     ("GET", "/v1/breakers"): "get permits",
     ("GET", "/v1/requests"): "get permits",
     ("GET", "/v1/nodes/n1/explain"): "get permits",
+    ("GET", "/v1/nodes/n1/preview"): "get permits",
 }
 
 
