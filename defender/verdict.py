@@ -5,23 +5,24 @@ names the refusal that a person must see first: what only a person can lift, the
 fleet to get better, then what time and other holders lift.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 
-from defender.census import CLUSTER, Health, Member, scope_of
+from defender.census import Health
 from defender.control import RiskControl
 from defender.ledger import Held
 from defender.limits.case import Case, Refusal, look_again_at
 from defender.limits.concurrency import concurrency
 from defender.limits.displaced import displaced
+from defender.limits.fleet import fleet
 from defender.limits.foreign import foreign
 from defender.limits.min_healthy import min_healthy
 from defender.limits.per_node import per_node
 from defender.limits.rate import rate
 from defender.limits.stops import excluded, paused
 from defender.limits.windows import window_closed
-from defender.policies import BUILT_IN, Policy, covering
+from defender.policies import Policy
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
+from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 from kubenode.api.v1alpha1.permit import PermitState
 
 ORDER = (
@@ -124,7 +125,11 @@ def _refusals(case: Case) -> list[Refusal]:
         displaced(case),
     ]
     for bound in case.ruling.bounds:
-        if case.ask.class_ in bound.classes:
+        if case.ask.class_ not in bound.classes:
+            continue
+        if bound.limit.scope is LimitScope.FLEET:
+            found.append(fleet(case, bound))
+        else:
             tally = case.census.tally(bound.group)
             found += (min_healthy(case, bound, tally), concurrency(case, bound, tally))
             found.append(rate(case, bound))
@@ -157,16 +162,3 @@ def granted(held: Held) -> Verdict:
         granted_at=held.granted_at,
         expires_at=held.expires_at,
     )
-
-
-def scopes_of(
-    member: Member, ask: Ask, policies: Sequence[Policy], fallback: Policy = BUILT_IN
-) -> frozenset[str]:
-    """Every scope that a permit for this act counts in, whatever the policy."""
-    scopes = {CLUSTER}
-    for policy in covering(policies, member.labels, ask.operation, fallback):
-        for limit in policy.spec.limits if policy.spec is not None else ():
-            scope = scope_of(limit, member.labels, member.control_plane)
-            if scope is not None:
-                scopes.add(scope)
-    return frozenset(scopes)
