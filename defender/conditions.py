@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from defender.policies import NOT_ENFORCED, Policy
+from defender.policies import Policy
 from kubenode.api.meta import Condition, ConditionStatus
 
 COMMON_CAUSE = "CommonCause"
@@ -23,11 +23,11 @@ def conditions(
 
 def _not_enforced(policy: Policy, now: datetime) -> Condition:
     explicit = policy.problems
-    message = f"not enforced in this version: {', '.join(NOT_ENFORCED)}"
+    message = "every part of the policy is enforced"
     if explicit:
-        message = f"everything that this policy covers is refused: {'; '.join(explicit)}. {message}"
-    reason = "Refusing" if explicit else "NotInThisVersion"
-    return _condition(policy, "NotEnforced", True, reason, message, now)
+        message = f"everything that this policy covers is refused: {'; '.join(explicit)}"
+    reason = "Refusing" if explicit else "Enforced"
+    return _condition(policy, "NotEnforced", bool(explicit), reason, message, now)
 
 
 def _common_cause(

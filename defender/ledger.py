@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from kubenode.api.v1alpha1 import Disruption, Operation, Permit
-from kubenode.api.v1alpha1.permit import Grant, Holder, PermitState
+from kubenode.api.v1alpha1.permit import Grant, Holder, PermitState, PermitStatus
 
 JOB = "RemedyOperationJob"
 COUNTED = frozenset({"node", "operation", "grants", "state", "scopes", "also"})
@@ -36,6 +36,7 @@ class Held:
     looked_at  when its holder was last looked at
     late       it came to be when nobody in charge knew of it: it counts, and is worth nothing until
                it was judged anew
+    displaced  pods that were on the node, by the UID of their controller; None: not recorded
     take       number of the take in the log that replicas share, 0 without one
     """
 
@@ -58,6 +59,7 @@ class Held:
     status_written: bool = False
     looked_at: datetime | None = None
     late: bool = False
+    displaced: dict[str, int] | None = None
     take: int = 0
 
     changed: Callable[[str], None] | None = field(
@@ -125,8 +127,15 @@ def held_from(permit: Permit, life_seconds: float) -> Held:
         released_at=status.released_at,
         uid=meta.uid,
         resource_version=meta.resource_version,
+        displaced=displaced_in(status),
         status_written=status.state is not None,
     )
+
+
+def displaced_in(status: PermitStatus) -> dict[str, int] | None:
+    if status.displaced is None:
+        return None
+    return {each.controller: each.pods for each in status.displaced}
 
 
 def grants_of(held: Held) -> list[Grant]:

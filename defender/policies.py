@@ -1,9 +1,8 @@
 """The policies as Kube Defender uses them: which cover an act, and what of them it cannot keep.
 
-A policy that cannot be understood, or that asks for a limit which is not enforced yet, must not
-pass as no limit. So each problem here refuses what the policy covers (PolicyInvalid), and parts
-that every policy carries by default but that nothing enforces yet are named in the policy's
-status condition NotEnforced.
+A policy that cannot be understood, or that asks for a limit which cannot be kept, must not pass as
+no limit. So each problem here refuses what the policy covers (PolicyInvalid), and is told in the
+policy's status condition NotEnforced.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +19,6 @@ from kubenode.api.v1alpha1.defenderpolicy import (
     LimitScope,
 )
 from kubenode.runtime.kube.objects import ObjectMeta
-
-NOT_ENFORCED = ("spec.workload.maxDisplacedPending",)
-"""Parts with defaults, so every policy has them."""
 
 
 @dataclass(frozen=True, slots=True)

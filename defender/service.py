@@ -26,6 +26,7 @@ from defender.breaker.step import PACE, Pace
 from defender.census import STARTUP_GRACE
 from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
+from defender.displacing import Displacing, Recording
 from defender.jobs import Job
 from defender.keeper import ROUND_SECONDS, Keeper
 from defender.lifesigns import LifeSigns
@@ -122,6 +123,8 @@ class Defender:
             clock=clock,
             name="jobs of defender",
         )
+        self.displacing = Displacing(kube, clock, self.control, informer)
+        self.recording = Recording(kube, clock, fence, self.control)
         self.charge = (charge or Solo)(self.store, fence, self.permits)
         needed = (self.nodes, self.permits, self.policies)
         self.sight = Sight(self.charge, needed, self.permits)
@@ -176,7 +179,7 @@ class Defender:
             self.settings.look_again,
         )
         if runtime is not None:
-            for each in self._informers:
+            for each in (*self._informers, self.displacing.pending):
                 runtime.informer(each)
 
     # -- parts --------------------------------------------------------------------------------
@@ -189,12 +192,12 @@ class Defender:
     def ground(self) -> list[Part]:
         """What runs on every replica."""
         own = (self.recorder, self.life_signs, Ticking(self._tick, self._clock))
-        return [*self._informers, *self.charge.parts, *own]
+        return [*self._informers, *self.charge.parts, *own, *self.displacing.parts]
 
     @property
     def parts(self) -> list[Part]:
         """What keeps the record, for the holder of the lease."""
-        return [self, self.waker, self.revoking]
+        return [self, self.waker, self.revoking, self.recording]
 
     async def run(self) -> None:
         """Load the record, then keep it, until cancelled."""

@@ -114,6 +114,7 @@ class PermitStore:
         held.expires_at, held.renewed_at = seen.expires_at, seen.renewed_at
         held.status_written = seen.status_written
         held.scopes = seen.scopes or held.scopes
+        held.displaced = seen.displaced if seen.displaced is not None else held.displaced
         if not upgrade_under_way:
             if held.grants != seen.grants:
                 self.ledger.replace_grants(held, seen.grants)

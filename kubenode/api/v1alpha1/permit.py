@@ -92,6 +92,14 @@ class PermitState(StrEnum):
 ScopeName = Annotated[str, StringConstraints(min_length=1, max_length=640)]
 
 
+class Displaced(Model):
+    """Pods of one controller that were on the node."""
+
+    controller: str = Field(min_length=1, max_length=128)
+    """UID of the controller: the pods that follow have new names, and the same controller."""
+    pods: StrictInt = Field(ge=1)
+
+
 class PermitStatus(Model):
     observed_generation: StrictInt = Field(default=0, ge=0)
     state: PermitState | None = None
@@ -101,7 +109,11 @@ class PermitStatus(Model):
     renewed_at: Time | None = None
     released_at: Time | None = None
     scopes: list[ScopeName] = Field(default_factory=list, max_length=64)
-    """Scopes that the permit counts in, such as `cluster` and `topology.kubernetes.io/zone=b`."""
+    """Scopes that the permit counts in, such as `cluster` and `topology.kubernetes.io/zone=b`, and
+    `policy:NAME` for each policy where not only `default` rules. Empty: it counts in each.
+    """
+    displaced: list[Displaced] | None = Field(default=None, max_length=256)
+    """Whose pods the act displaces; absent: not recorded yet. Pending ones count as displaced."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
 
 
