@@ -76,7 +76,7 @@ class Asking:
         mark = self._charge.mark()
         mine = self._ledger.open_of(ask.holder, ask.node)
         if mine is not None and not ask.dry_run and not self._sight.blind():
-            await self._bring_up_to_date(mine, mark)
+            await self._bring_up_to_date(mine)
         async with self._charge.gate():
             # From here to the ledger there is no await: what is counted is what is taken.
             if unseen := self._unseen(ask.node):
@@ -99,9 +99,10 @@ class Asking:
             await self._give_back_if_untold(mine)
         return verdict.model_copy(update={"permit": ""}) if ask.dry_run else verdict
 
-    async def _bring_up_to_date(self, mine: Held, mark: object) -> None:
-        """The asker's own permit: an unclear write is finished, a revoked one given back, one that
-        is over prolonged, for the asker shows that it lives. Raises NotWritten, NotInCharge.
+    async def _bring_up_to_date(self, mine: Held) -> None:
+        """The asker's own permit: an unclear write is finished, and judged anew, for nobody was told
+        and the law may have changed since; a revoked one is given back, one that is over prolonged,
+        for the asker shows that it lives. Raises NotWritten, NotInCharge.
         """
         await self._charge.look()
         if self._ledger.get(mine.name) is not mine:
@@ -109,7 +110,7 @@ class Asking:
         if mine.releasing or mine.state is PermitState.REVOKED:
             await self._give_back(mine)
         elif mine.unsure:
-            await self._write(mine, mark, again=True)
+            await self._finish(mine)
         if mine.open and not mine.late and mine.expires_at <= self._clock.now():
             await self._prolong(mine)
 
@@ -118,6 +119,14 @@ class Asking:
         ruling = place.ruling(ask.operation) if place is not None else ()
         generation = ruling[0].policy.metadata.generation if ruling else 0
         return self._store.take(ask, self._control.scopes_of(ask), generation, now)
+
+    async def _finish(self, mine: Held) -> None:
+        """Raises NotWritten."""
+        try:
+            await self._store.write(mine, again=True)
+        finally:
+            mine.late = True
+            await self._charge.tell(mine)
 
     async def _write(self, held: Held, mark: object, *, again: bool = False) -> Verdict:
         """Raises NotWritten, NotInCharge."""
