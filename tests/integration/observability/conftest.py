@@ -1,0 +1,149 @@
+"""Kube Defender and the remedy operator at work, and a real Prometheus that scrapes them.
+
+One node is healed to its end, one waits for it, and one is not Ready; so every panel has something
+to show. All on the embedded API server.
+"""
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import kubenode, started
+from support.daemons import free_port
+from support.defender_objects import ZONE, instant, node_object, policy_object
+from support.embedded import EmbeddedPlane
+from support.prometheus import Prometheus
+
+from kubenode.runtime.clock import SystemClock
+
+ROOT = Path(__file__).parents[3]
+DASHBOARDS = ROOT / "charts" / "kubenode" / "dashboards"
+ALERTS = ROOT / "charts" / "kubenode" / "alerts"
+RULES = sorted(ALERTS.glob("*.yaml"))
+JOBS = "/apis/kubenode.io/v1alpha1/remedyoperationjobs"
+RULE = {
+    "apiVersion": "kubenode.io/v1alpha1",
+    "kind": "NodeRemedier",
+    "metadata": {"name": "sick"},
+    "spec": {
+        "mode": "Enforce",
+        "severity": "Critical",
+        "faultClass": "sick",
+        "nodes": {"all": True},
+        "when": {"condition": {"type": "Sick", "for": "1s"}},
+        "groupWait": "0s",
+        "startupGrace": "0s",
+        "ladder": [
+            {
+                "name": "isolate",
+                "steps": [{"cordon": {}}, {"notify": {"message": "sick"}}],
+                "verify": {"for": "1s", "settle": "0s", "timeout": "30m"},
+            }
+        ],
+    },
+}
+POLICY = policy_object(
+    limits=[
+        {
+            "scope": "Cluster",
+            "maxConcurrent": 1,
+            "minHealthy": "50%",
+            "rate": {"count": 60, "per": "1h", "burst": 5},
+        },
+        {"scope": "Label", "label": ZONE, "maxConcurrent": 1, "minHealthy": "20%"},
+    ]
+)
+
+
+@dataclass(frozen=True)
+class World:
+    plane: EmbeddedPlane
+    prometheus: Prometheus
+
+    def say(self, node: str, **conditions: str) -> None:
+        """What the node's reporter says of it now."""
+        now = instant(SystemClock().now())
+        body = {
+            "status": {
+                "conditions": [
+                    {
+                        "type": type_,
+                        "status": status,
+                        "reason": "Test",
+                        "lastHeartbeatTime": now,
+                        "lastTransitionTime": now,
+                    }
+                    for type_, status in conditions.items()
+                ]
+            }
+        }
+        patch = urllib.request.Request(
+            f"{self.plane.server}/api/v1/nodes/{node}/status",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/strategic-merge-patch+json"},
+            method="PATCH",
+        )
+        with urllib.request.urlopen(patch, timeout=10):
+            pass
+
+    def phases(self) -> dict[str, str]:
+        """Of the jobs, by node."""
+        jobs: list[dict[str, Any]] = self.plane.get(JOBS)["items"]
+        return {job["spec"]["nodeName"]: job.get("status", {}).get("phase", "") for job in jobs}
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds:g} s: {what}")
+        time.sleep(0.2)
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("prometheus")
+    nodes = [node_object(f"n{i}", {ZONE: "abc"[i % 3]}) for i in range(40)]
+    health, guard = free_port(), free_port()
+    with EmbeddedPlane() as plane:
+        assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
+        plane.api.load(json.loads(json.dumps([*nodes, POLICY, RULE])))
+        with (
+            started(
+                "run", "all", "--kubeconfig", plane.kubeconfig,
+                "--health-port", str(health), "--guard-port", str(guard), "--log-level", "warning",
+            ) as process,
+            Prometheus(folder, [f"127.0.0.1:{health}"], RULES) as prometheus,
+        ):  # fmt: skip
+            until(lambda: _answers(health) or process.poll() is not None, "the programs are ready")
+            assert process.poll() is None, process.communicate()[1]
+            prometheus.until("up == 1")  # a rate begins with what was seen before
+            world = World(plane, prometheus)
+            _let_happen(world)
+            yield world
+
+
+def _let_happen(world: World) -> None:
+    """n0 falls ill and is healed; n1 falls ill and waits for the permit meanwhile; n2 is silent."""
+    world.say("n0", Sick="True")
+    until(lambda: world.phases().get("n0") == "Verifying", "the job of n0 is done with its steps")
+    world.say("n1", Sick="True")
+    world.say("n2", Ready="False")
+    waits = 'kubenode_defender_waiting{reason="ConcurrencyLimit"} == 1'
+    world.prometheus.until(waits)
+    world.say("n0", Sick="False")
+    until(lambda: world.phases().get("n0") == "Succeeded", "n0 is healed")
+    until(lambda: world.phases().get("n1") in ("Running", "Verifying"), "n1 has its turn")

@@ -1,0 +1,262 @@
+"""Alert rules: each fires when it should and not when it should not, and each has its runbook."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from support.prometheus import Prometheus, metrics_in, promtool
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+ROOT = Path(__file__).parents[3]
+FILES = sorted((ROOT / "charts" / "kubenode" / "alerts").glob("*.yaml"))
+BOOKS = ROOT / "docs" / "runbooks" / "alerts"
+SEVERITIES = {"critical", "warning", "info"}
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    read = YAML(typ="safe").load
+    groups = [group for file in FILES for group in read(file.read_text())["groups"]]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+RULES = rules()
+Series = dict[str, str]
+"""Series to values, one for each minute, as promtool writes them: `0+5x10` rises by 5."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """fires   series with which the alert fires at `at`
+    silent  series with which nothing fires then
+    labels  of the alert, beside its severity
+    """
+
+    at: str
+    fires: Series
+    silent: Series
+    labels: tuple[dict[str, str], ...] = ({},)
+
+
+D = "kubenode_defender"
+BREAKER = f'{D}_breaker_state{{policy="p",scope="zone=a",state="Open",pod="%s"}}'
+BREAKERS = {BREAKER % "x": "0 0 1x200", BREAKER % "y": "0 0 1x200"}
+BUCKETS = (
+    f'{D}_ask_seconds_bucket{{le="2.5"}}',
+    f'{D}_ask_seconds_bucket{{le="5"}}',
+    f'{D}_ask_seconds_bucket{{le="+Inf"}}',
+)
+WAITING = f'{D}_waiting_oldest_seconds{{reason="%s"}}'
+REQUESTS = 'kubenode_client_requests_total{code="%s",client="main",method="GET"}'
+CASES = {
+    "KubeDefenderDown": Case(
+        "10m",
+        {f'{D}_ready{{pod="x"}}': "1 1 0x20", f'{D}_ready{{pod="y"}}': "0x20"},
+        {f'{D}_ready{{pod="x"}}': "1x20", f'{D}_ready{{pod="y"}}': "0x20"},
+    ),
+    "KubeDefenderFrozen": Case("5m", {f"{D}_frozen": "0 1x20"}, {f"{D}_frozen": "0x20"}),
+    "KubeDefenderBreakerOpen": Case(
+        "5m",
+        BREAKERS,
+        {f'{D}_breaker_state{{policy="p",scope="zone=a",state="HalfOpen"}}': "1x20"},
+        ({"policy": "p", "scope": "zone=a"},),
+    ),
+    "KubeDefenderBreakerOpenLong": Case(
+        "63m",
+        BREAKERS,
+        {BREAKER % "x": "1x50 0x20"},
+        ({"policy": "p", "scope": "zone=a"},),
+    ),
+    "KubeDefenderCommonCause": Case(
+        "5m",
+        {f'{D}_common_causes{{policy="p"}}': "0 1x20"},
+        {f'{D}_common_causes{{policy="p"}}': "0x20"},
+        ({"policy": "p"},),
+    ),
+    "KubeDefenderPermitOverdue": Case(
+        "20m",
+        {f'{D}_permits{{state="Overdue"}}': "0 2x30"},
+        {f'{D}_permits{{state="Granted"}}': "9x30", f'{D}_permits{{state="Overdue"}}': "1x10 0x30"},
+    ),
+    "KubeDefenderLongWait": Case(
+        "90m",
+        {WAITING % "RateLimit": "0+60x100"},
+        {WAITING % "Paused": "0+60x100", WAITING % "RateLimit": "3000x100"},
+        ({"reason": "RateLimit"},),
+    ),
+    "KubeDefenderPausedLong": Case(
+        "25h",
+        {f'{D}_pauses{{policy="p"}}': "1x1600"},
+        {f'{D}_pauses{{policy="p"}}': "1x1000 0 1x600"},
+        ({"policy": "p"},),
+    ),
+    "KubeDefenderPolicyProblem": Case(
+        "10m",
+        {f'{D}_policy_problems{{policy="p"}}': "1x20"},
+        {f'{D}_policy_problems{{policy="p"}}': "0x20"},
+        ({"policy": "p"},),
+    ),
+    "KubeDefenderStoreDown": Case(
+        "5m",
+        {f'{D}_store_up{{store="redis"}}': "1 0x20"},
+        {f'{D}_store_up{{store="redis"}}': "1x20", f'{D}_store_up{{store="permits"}}': "0x20"},
+        ({"store": "redis"},),
+    ),
+    "KubeDefenderUnwritten": Case(
+        "20m",
+        {f"{D}_unwritten_total": "0+2x30"},
+        {f"{D}_unwritten_total": "0x10 2x20"},
+    ),
+    "KubeDefenderSlow": Case(
+        "30m",
+        dict(zip(BUCKETS, ("0x40", "0+60x40", "0+60x40"), strict=True)),
+        dict(zip(BUCKETS, ("0+60x40", "0+60x40", "0+60x40"), strict=True))
+        | {f'{D}_ask_seconds_bucket{{le="0.1"}}': "0+60x40"},
+    ),
+    "KubeDefenderMissedDeadline": Case(
+        "10m",
+        {f'{D}_missed_deadlines_total{{policy="p"}}': "0 0 1x20"},
+        {f'{D}_missed_deadlines_total{{policy="p"}}': "3x20"},
+        ({"policy": "p"},),
+    ),
+    "KubeDefenderDisplacedPods": Case(
+        "40m",
+        {f'{D}_waiting{{reason="DisplacedPods"}}': "0 3x60"},
+        {f'{D}_waiting{{reason="DisplacedPods"}}': "3x20 0 3x30"},
+    ),
+    "KubeDefenderGuardErrors": Case(
+        "20m",
+        {f'{D}_guard_total{{act="delete",outcome="error"}}': "0+2x30"},
+        {f'{D}_guard_total{{act="delete",outcome="audited"}}': "0+2x30"},
+    ),
+    "KubeNodeNobodyLeads": Case(
+        "10m",
+        {'kubenode_lease_leading{lease="all",pod="x"}': "0x20"},
+        {
+            'kubenode_lease_leading{lease="all",pod="x"}': "0x20",
+            'kubenode_lease_leading{lease="all",pod="y"}': "1x20",
+        },
+        ({"lease": "all"},),
+    ),
+    "KubeNodeEngineDown": Case(
+        "10m", {"kubenode_engine_up": "0x20"}, {"kubenode_engine_up": "1x20"}
+    ),
+    "KubeNodeEnginesDisagree": Case(
+        "10m",
+        {"kubenode_engine_disagreements_total": "0 0 1x20"},
+        {"kubenode_engine_disagreements_total": "4x20"},
+    ),
+    "KubeNodeRuleQuarantined": Case(
+        "10m",
+        {"kubenode_engine_quarantined_rules": "1x20"},
+        {"kubenode_engine_quarantined_rules": "0x20"},
+    ),
+    "KubeNodeJobNeedsHuman": Case(
+        "20m",
+        {f'{D}_jobs{{phase="NeedsHuman"}}': "1x30"},
+        {f'{D}_jobs{{phase="Running"}}': "1x30", f'{D}_jobs{{phase="NeedsHuman"}}': "0x30"},
+    ),
+    "KubeNodeJobAwaitsApproval": Case(
+        "70m",
+        {f'{D}_jobs{{phase="AwaitingApproval"}}': "1x90"},
+        {f'{D}_jobs{{phase="AwaitingApproval"}}': "1x30 0 1x60"},
+    ),
+    "KubeNodeJobsFail": Case(
+        "40m",
+        {'kubenode_job_moves_total{phase="Failed"}': "0+1x60"},
+        {'kubenode_job_moves_total{phase="Succeeded"}': "0+9x60"},
+    ),
+    "KubeNodeStaleData": Case(
+        "20m",
+        {'kubenode_informer_age_seconds{resource="nodes"}': "0+60x30"},
+        {
+            'kubenode_informer_age_seconds{resource="nodes",pod="x"}': "0+60x30",
+            'kubenode_informer_age_seconds{resource="nodes",pod="y"}': "5x30",
+        },
+        ({"resource": "nodes"},),
+    ),
+    "KubeNodeApiErrors": Case(
+        "30m",
+        {REQUESTS % "5xx": "0+30x40", REQUESTS % "2xx": "0+60x40"},
+        {REQUESTS % "5xx": "0+3x40", REQUESTS % "404": "0+60x40"},
+    ),
+}
+
+
+def test_every_alert_has_its_case() -> None:
+    assert set(CASES) == set(RULES)
+
+
+def test_promtool_accepts_the_files() -> None:
+    done = promtool("check", "rules", "--lint-fatal", *FILES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def told(folder: Path, name: str, series: Series) -> str:
+    """What promtool says to the claim that nothing fires, "" if that is so."""
+    test = {
+        "rule_files": [str(file) for file in FILES],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": k, "values": v} for k, v in series.items()],
+                "alert_rule_test": [
+                    {"eval_time": CASES[name].at, "alertname": name, "exp_alerts": []}
+                ],
+            }
+        ],
+    }
+    file = folder / f"{name}.test.json"
+    file.write_text(json.dumps(test))
+    done = promtool("test", "rules", file)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", CASES)
+class TestAlert:
+    def test_it_fires_when_it_should(self, name: str, tmp_path: Path) -> None:
+        got = told(tmp_path, name, CASES[name].fires)
+        assert f'alertname="{name}"' in got, got or "nothing fired"
+        for labels in CASES[name].labels:
+            for key, value in labels.items():
+                assert f'{key}="{value}"' in got, got
+
+    def test_it_is_silent_when_it_should_be(self, name: str, tmp_path: Path) -> None:
+        assert told(tmp_path, name, CASES[name].silent) == ""
+
+    def test_its_words_are_filled_in(self, name: str, tmp_path: Path) -> None:
+        got = told(tmp_path, name, CASES[name].fires)
+        for trouble in ("{{", "<no value>", "error executing template", "error parsing"):
+            assert trouble not in got
+
+    def test_it_has_a_severity_words_and_a_runbook(self, name: str) -> None:
+        rule = RULES[name]
+        assert rule["labels"]["severity"] in SEVERITIES
+        notes = rule["annotations"]
+        assert len(notes["summary"]) < 80
+        assert notes["description"].endswith(".")
+        book = ROOT / notes["runbook_url"]
+        assert book.parent == BOOKS
+        text = book.read_text()
+        for heading in ("## What it means", "## How bad it is", "## What to do", "## How to check"):
+            assert heading in text, book
+        assert name in text
+
+    def test_real_prometheus_runs_it_over_metrics_that_exist(self, world: Any, name: str) -> None:
+        prometheus: Prometheus = world.prometheus
+        expr = RULES[name]["expr"]
+        prometheus.query(expr)
+        assert metrics_in(expr) <= prometheus.names() | {f"{D}_ask_seconds_bucket"}
+
+
+def test_every_runbook_is_of_an_alert() -> None:
+    named = {Path(rule["annotations"]["runbook_url"]).name for rule in RULES.values()}
+    assert {path.name for path in BOOKS.glob("*.md")} == named
+
+
+def test_a_fleet_that_heals_fires_nothing(world: Any) -> None:
+    """One node is not ready, one job under way: nothing for a person."""
+    assert world.prometheus.alerts() == {}
