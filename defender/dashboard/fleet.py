@@ -209,12 +209,12 @@ def _runs(letter: str, states: str, wide: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Racks of a zone without trouble that are not drawn."""
+    """Racks of a zone that are not drawn: the quietest."""
 
     template: ClassVar[str] = "parts/quiet.html"
     zone: str
     racks: int
-    nodes: int
+    counts: Counts
     key: str = "quiet"
 
 
@@ -236,22 +236,23 @@ class Zone:
 
 
 def zones(fleet: Fleet, most: int = MOST_TILES) -> list[Zone]:
-    """All zones with the tiles that fit: those with trouble first, then the rest by name."""
+    """All zones with the tiles that fit: those with trouble first, and of each zone as many."""
     tiles: dict[str, list[Tile]] = {}
     for key in fleet.racks():
         tiles.setdefault(key[0], []).append(fleet.tile(key))
-    everything = [tile for found in tiles.values() for tile in found]
-    shown = set()
-    if len(everything) > most:
-        ordered = sorted(everything, key=lambda tile: not tile.troubled)
-        shown = {tile.key for tile in ordered[:most]}
+    places = [
+        (not tile.troubled, place, tile.key)
+        for found in tiles.values()
+        for place, tile in enumerate(found)
+    ]
+    shown = {key for _, _, key in sorted(places)[:most]}
     return [_zone(name, found, shown) for name, found in tiles.items()]
 
 
 def _zone(name: str, tiles: list[Tile], shown: set[str]) -> Zone:
-    drawn: list[Tile | Quiet] = [tile for tile in tiles if not shown or tile.key in shown]
-    if left := [tile for tile in tiles if shown and tile.key not in shown]:
-        drawn.append(Quiet(name, len(left), sum(len(tile.states) for tile in left)))
+    drawn: list[Tile | Quiet] = [tile for tile in tiles if tile.key in shown]
+    if left := [tile for tile in tiles if tile.key not in shown]:
+        drawn.append(Quiet(name, len(left), added(tile.counts for tile in left)))
     counts = added(tile.counts for tile in tiles)
     head = ZoneHead(name, len(tiles), sum(many for _, many in counts), counts)
     return Zone(name, head, tuple(drawn))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry
+from support.remedy_hand import NOWHERE
 from support.running import running, until
 
 from defender.auth.gate import open_gate
@@ -51,7 +52,7 @@ class Running:
     kube: Kube
     defender: Defender
     dashboard: Dashboard
-    api: EmbeddedApiServer
+    api: EmbeddedApiServer | None
 
     @property
     def url(self) -> str:
@@ -77,13 +78,13 @@ async def api_server() -> AsyncIterator[tuple[EmbeddedApiServer, Kube]]:
 
 @asynccontextmanager
 async def dashboard_over(
-    api: EmbeddedApiServer,
+    api: EmbeddedApiServer | None,
     kube: Kube,
     gate: Gate | None = None,
     writers: Writers | None = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
-    """It answers when this yields, and everything has been read."""
+    """It answers when this yields, and everything has been read. `api` is for `writers` alone."""
     clock = SystemClock()
     defender = Defender(kube, AlwaysLeader(), clock, CollectorRegistry(), QUICK)
     chosen = DashboardSettings(**({"link": LINK} | settings))
@@ -92,7 +93,7 @@ async def dashboard_over(
         kube,
         clock,
         gate or open_gate(clock),
-        writers or Writers(kube, lambda token: PlainTransport(api.url)),
+        writers or Writers(kube, lambda token: PlainTransport(api.url) if api else NOWHERE),
         chosen,
     )
     parts, ground = [*defender.parts, dashboard.server], [*defender.ground, *dashboard.ground]

@@ -1,7 +1,7 @@
 """What a person on call must see first: what stands still and why, and what may be done. Pure.
 
-In the order in which only people can help: jobs that wait for a person, breakers, pauses, what is
-wrong with Kube Defender itself; then what it holds by its limits, summed up by reason and scope.
+What is wrong with Kube Defender itself and with the fleet as a whole, then what only people can
+help: jobs that wait for a person, pauses; then what limits hold, summed up by reason and scope.
 """
 
 from collections import defaultdict
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from defender.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.dashboard.fleet import Counts
 from defender.dashboard.scene import Scene
 from defender.dashboard.standing import FOR_PEOPLE, State, leading, of_job
@@ -80,8 +81,8 @@ def _listed(parts: list[str]) -> str:
 def attention(scene: Scene) -> list[Row]:
     return [
         *_trouble(scene),
-        *_for_people(scene),
         *_breakers(scene),
+        *_for_people(scene),
         *_pauses(scene),
         *_held(scene),
     ]
@@ -130,12 +131,14 @@ def _made(job: Job) -> str:
 
 
 def _breakers(scene: Scene) -> Iterator[Row]:
-    for policy in (*scene.control.policies, scene.control.fallback):
+    for policy in scene.control.policies or (scene.control.fallback,):
         for each in scene.control.breakers.status(policy.name):
             if each.state is BreakerState.CLOSED:
                 continue
             opened = each.state is BreakerState.OPEN
             title = f"Breaker {'open' if opened else 'half-open'}: {each.scope}"
+            if each.scope == CONTROL_PATH:
+                title = "The control path is down: everything is frozen"
             may = (
                 "Nothing is disrupted here until it half-opens by itself; uncordon, release and"
                 " verify go on."

@@ -74,7 +74,7 @@ async def test_the_login_page_has_no_barriers(
     world: Running, browser: Browser, pictures: Path
 ) -> None:
     for theme in ("light", "dark"):
-        async with visiting(browser, theme) as context:  # type: ignore[arg-type]
+        async with visiting(browser, theme) as context:
             page = await context.new_page()
             await page.goto(world.url)
             await expect(page.get_by_role("heading", level=1)).to_have_text("Log in")

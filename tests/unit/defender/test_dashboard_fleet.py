@@ -127,7 +127,15 @@ def test_too_many_racks_are_summed_up_and_those_in_trouble_are_drawn() -> None:
     assert len(drawn) == 10
     assert "r47" in [tile.rack for tile in drawn]
     (quiet,) = [tile for tile in zone.tiles if isinstance(tile, Quiet)]
-    assert (quiet.racks, quiet.nodes) == (40, 40)
+    assert (quiet.racks, quiet.counts) == (40, (("Healthy", 40),))
+
+
+def test_every_zone_has_its_share_of_what_is_drawn() -> None:
+    fleet = Fleet()
+    for number in range(60):
+        fleet.put(cell(f"n{number}", zone=f"z{number % 3}", rack=f"r{number}"))
+    found = zones(fleet, most=12)
+    assert [sum(isinstance(tile, Tile) for tile in zone.tiles) for zone in found] == [4, 4, 4]
 
 
 def test_a_tile_draws_each_node_once_in_its_place() -> None:

@@ -1,5 +1,6 @@
 """Who is let in, how often one may try, and what cookies and forms prove."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from typing import Any
@@ -30,9 +31,12 @@ GATE = KnownPeople(
 
 
 def request(
-    client: str = "192.0.2.7", cookies: dict[str, str] | None = None, **headers: str
+    client: str = "192.0.2.7",
+    cookies: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Request:
-    given = {name.replace("_", "-").lower(): value for name, value in headers.items()}
+    """Names of headers have underscores for dashes."""
+    given = {name.replace("_", "-").lower(): v for name, v in (headers or {}).items()}
     if cookies:
         given["cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
     scope: dict[str, Any] = {
@@ -179,7 +183,7 @@ PROXY = Proxy(
 async def test_a_proxy_that_is_trusted_says_who_it_is() -> None:
     entry = doors(PROXY)
     said = {"X_User": "eve", "X_Groups": "dev, system:masters", "X_Proxy_Secret": "between-us"}
-    visit = await entry.visit(request("10.0.0.9", **said))
+    visit = await entry.visit(request("10.0.0.9", headers=said))
     assert visit is not None
     assert visit.person.identity == Identity("oidc:eve", ("oidc:dev", "system:authenticated"))
     assert visit.person.via is Via.PROXY
@@ -199,19 +203,19 @@ async def test_a_proxy_that_is_trusted_says_who_it_is() -> None:
     ],
 )
 async def test_a_header_of_somebody_else_names_nobody(client: str, headers: dict[str, str]) -> None:
-    assert await doors(PROXY).visit(request(client, **headers)) is None
+    assert await doors(PROXY).visit(request(client, headers=headers)) is None
 
 
 async def test_another_persons_cookie_is_not_that_of_whom_the_proxy_names() -> None:
     entry = doors(PROXY)
     said = {"X_Proxy_Secret": "between-us"}
-    first = await entry.visit(request("10.0.0.9", X_User="eve", **said))
+    first = await entry.visit(request("10.0.0.9", headers={"X_User": "eve"} | said))
     assert first is not None
     response = Response()
     entry.remember(response, first.person, secure=True, session=first.session)
     kept = {COOKIE: cookie_of(response)}
-    same = await entry.visit(request("10.0.0.9", kept, X_User="eve", **said))
-    other = await entry.visit(request("10.0.0.9", kept, X_User="mallory", **said))
+    same = await entry.visit(request("10.0.0.9", kept, {"X_User": "eve"} | said))
+    other = await entry.visit(request("10.0.0.9", kept, {"X_User": "mallory"} | said))
     assert same is not None and same.session == first.session and not same.fresh
     assert other is not None and other.session != first.session
 
@@ -219,10 +223,10 @@ async def test_another_persons_cookie_is_not_that_of_whom_the_proxy_names() -> N
 def test_what_a_proxy_says_of_the_way_here_counts_only_from_a_proxy() -> None:
     entry = doors(PROXY)
     said = {"X_Forwarded_Proto": "https", "X_Forwarded_For": "6.6.6.6, 198.51.100.4"}
-    assert entry.secure(request("10.0.0.9", **said))
-    assert entry.address(request("10.0.0.9", **said)) == "198.51.100.4"
-    assert not entry.secure(request("192.0.2.7", **said))
-    assert entry.address(request("192.0.2.7", **said)) == "192.0.2.7"
+    assert entry.secure(request("10.0.0.9", headers=said))
+    assert entry.address(request("10.0.0.9", headers=said)) == "198.51.100.4"
+    assert not entry.secure(request("192.0.2.7", headers=said))
+    assert entry.address(request("192.0.2.7", headers=said)) == "192.0.2.7"
 
 
 async def test_rights_are_what_the_gate_says_each_on_its_own() -> None:
@@ -259,7 +263,7 @@ def test_a_forms_token_is_good_for_its_session_alone() -> None:
 def test_a_post_from_elsewhere_is_known_by_what_the_browser_says(
     headers: dict[str, str], fine: bool
 ) -> None:
-    assert from_here(request(**headers)) is fine
+    assert from_here(request(headers=headers)) is fine
 
 
 @given(st.text(max_size=60))

@@ -104,7 +104,7 @@ def test_those_who_wait_for_a_person_come_first_and_say_what_pressing_does() -> 
     assert approval.press == "Approve or deny"
     assert "within the limits" in approval.may
     assert human.title == "n00093 needs a person"
-    assert attention(busy())[0].kind == "person"
+    assert attention(busy())[0].kind == "person", "no breaker is open"
 
 
 def test_holds_are_summed_up_by_reason_and_scope() -> None:

@@ -1,0 +1,232 @@
+"""The dashboard against a real API server: people come in with real tokens, RBAC says what they
+may, and what they write is written as them.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import aiohttp
+import pytest
+from support.control_plane import ControlPlane
+from support.dashboard_running import Running, dashboard_over
+from support.dashboard_world import JOBS, POLICIES, a_job, put
+from support.remedy_cluster import install_crds
+
+from defender.auth.gate import Gate, GateSettings
+from defender.auth.identity import Identity
+from defender.dashboard.people import Person, Proxy, Via, Writers, networks
+from kubenode.api.v1alpha1 import default_policy
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, Unauthorized
+from kubenode.runtime.kube.official import connect, connect_as
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+SPACE = "dashboard-people"
+WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+RIGHTS = {
+    "looker": [("get", "defenderpolicies")],
+    "pauser": [("get", "defenderpolicies"), ("list", "defenderpolicies"),
+               ("patch", "defenderpolicies")],
+    "decider": [("get", "defenderpolicies"), ("get", "remedyoperationjobs"),
+                ("patch", "remedyoperationjobs")],
+    "stranger": [],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokens(control_plane: ControlPlane) -> dict[str, str]:
+    """Service accounts with the rights of RIGHTS, and a token of each."""
+    install_crds(control_plane)
+    kubectl = control_plane.kubectl
+    kubectl("create", "namespace", SPACE, check=False)
+    found = {}
+    for name, rights in RIGHTS.items():
+        kubectl("-n", SPACE, "create", "serviceaccount", name)
+        for verb, resource in rights:
+            role = f"{SPACE}-{name}-{verb}-{resource}"
+            kubectl("create", "clusterrole", role, f"--verb={verb}",
+                    f"--resource={resource}.kubenode.io")  # fmt: skip
+            account = f"--serviceaccount={SPACE}:{name}"
+            kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
+        found[name] = kubectl("-n", SPACE, "create", "token", name).stdout.strip()
+    return found
+
+
+def user_of(account: str) -> str:
+    return f"system:serviceaccount:{SPACE}:{account}"
+
+
+@pytest.fixture
+async def kube(control_plane: ControlPlane) -> AsyncIterator[Kube]:
+    made = Kube(connect(str(control_plane.kubeconfig)), rate=1000, burst=1000)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def writers(control_plane: ControlPlane, kube: Kube) -> Writers:
+    return Writers(kube, partial(connect_as, kubeconfig=str(control_plane.kubeconfig)))
+
+
+@pytest.fixture
+async def world(kube: Kube, writers: Writers, tokens: dict[str, str]) -> AsyncIterator[Running]:
+    policy = default_policy().to_dict()
+    try:
+        await kube.create(POLICIES, policy)
+    except AlreadyExists:
+        await kube.patch(f"{POLICIES}/default", {"spec": {"pauses": []}})
+    await put(kube, JOBS, a_job("n1", "AwaitingApproval", name="decide-me"))
+    gate = Gate(kube, SystemClock(), GateSettings(review_tokens=True))
+    proxy = Proxy("X-User", "X-Groups", within=networks(("127.0.0.1",)), prefix="oidc:")
+    async with dashboard_over(None, kube, gate, writers, link="", proxy=proxy) as running:
+        yield running
+    await kube.delete(f"{JOBS}/decide-me")
+
+
+def browser() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+
+
+async def log_in(session: aiohttp.ClientSession, url: str, token: str) -> int:
+    async with session.post(f"{url}/login", data={"token": token}, allow_redirects=False) as answer:
+        return answer.status
+
+
+async def form_token(session: aiohttp.ClientSession, url: str, path: str, **headers: str) -> str:
+    async with session.get(url + path, headers=headers) as answer:
+        found = re.search(r'name="form_token" value="(\w+)"', await answer.text())
+    assert found is not None
+    return found[1]
+
+
+async def post(
+    session: aiohttp.ClientSession, url: str, path: str, fields: dict[str, str], **headers: str
+) -> tuple[int, str]:
+    """The code, and what the page after it says."""
+    data = {**fields, "form_token": await form_token(session, url, "/pauses", **headers)}
+    async with session.post(url + path, data=data, headers=headers) as answer:
+        text = await answer.text()
+    told = re.search(r'role="status">([^<]*)<', text)
+    return answer.status, told[1] if told else text
+
+
+async def who(kube: Kube) -> dict[str, Any]:
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    made = await kube.create(WHO_AM_I, review)
+    return dict(made["status"]["userInfo"])
+
+
+PAUSE = {"scope": "node=n1", "for": "1h", "why": "by hand"}
+
+
+async def test_a_write_goes_out_as_the_person_and_not_as_kube_defender(
+    writers: Writers, tokens: dict[str, str]
+) -> None:
+    looker = Person(Identity(user_of("looker")), Via.TOKEN, tokens["looker"])
+    async with writers.of(looker) as theirs:
+        assert (await who(theirs))["username"] == user_of("looker")
+        with pytest.raises(Forbidden):
+            await theirs.patch(f"{POLICIES}/default", {"spec": {"pauses": []}})
+
+
+async def test_one_whom_a_proxy_has_logged_in_is_impersonated_with_all_groups(
+    writers: Writers,
+) -> None:
+    identity = Identity("oidc:eve", ("oidc:dev", "oidc:ops", "system:authenticated"))
+    async with writers.of(Person(identity, Via.PROXY)) as theirs:
+        user = await who(theirs)
+        assert user["username"] == "oidc:eve"
+        assert {"oidc:dev", "oidc:ops"} <= set(user["groups"])
+        assert "system:masters" not in user["groups"]
+        with pytest.raises(Forbidden):
+            await theirs.patch(f"{POLICIES}/default", {"spec": {"pauses": []}})
+
+
+async def test_a_token_that_is_nobodys_writes_nothing(writers: Writers) -> None:
+    async with writers.of(Person(Identity("x"), Via.TOKEN, "no-token")) as theirs:
+        with pytest.raises(Unauthorized):
+            await theirs.get(paths.nodes())
+
+
+async def test_people_come_in_by_their_tokens_and_do_what_rbac_lets_them(
+    world: Running, kube: Kube, tokens: dict[str, str]
+) -> None:
+    async with browser() as nobody:
+        assert await log_in(nobody, world.url, "made-up") == 401
+    async with browser() as looker:
+        assert await log_in(looker, world.url, tokens["looker"]) == 303
+        code, said = await post(looker, world.url, "/pauses", PAUSE)
+        assert code == 403 and "patch defenderpolicies" in said
+    async with browser() as stranger:
+        assert await log_in(stranger, world.url, tokens["stranger"]) == 303
+        async with stranger.get(world.url) as answer:
+            assert answer.status == 403
+    async with browser() as pauser:
+        assert await log_in(pauser, world.url, tokens["pauser"]) == 303
+        code, said = await post(pauser, world.url, "/pauses", PAUSE)
+        assert (code, said) == (200, "node=n1 is paused now: nothing new is disrupted there until"
+                                     " it is resumed.")  # fmt: skip
+        (pause,) = (await kube.get(f"{POLICIES}/default"))["spec"]["pauses"]
+        assert (pause["by"], pause["why"]) == (user_of("pauser"), "by hand")
+        decide = {"decision": "Approve", "seen": "0"}
+        code, _ = await post(pauser, world.url, "/jobs/decide-me/decide", decide)
+        assert code == 403
+    async with browser() as decider:
+        assert await log_in(decider, world.url, tokens["decider"]) == 303
+        code, said = await post(decider, world.url, "/jobs/decide-me/decide", decide)
+        assert code == 200 and said.startswith("Approved decide-me"), said
+        (made,) = (await kube.get(f"{JOBS}/decide-me"))["spec"]["approvals"]
+        assert (made["decision"], made["by"]) == ("Approve", user_of("decider"))
+
+
+async def test_two_who_decide_at_once_write_one_after_the_other_and_one_is_told(
+    world: Running, kube: Kube, tokens: dict[str, str]
+) -> None:
+    async with browser() as one, browser() as other:
+        for session in (one, other):
+            assert await log_in(session, world.url, tokens["decider"]) == 303
+        path = "/jobs/decide-me/decide"
+        first = await post(one, world.url, path, {"decision": "Deny", "seen": "0"})
+        second = await post(other, world.url, path, {"decision": "Approve", "seen": "0"})
+        assert first[1].startswith("Denied")
+        assert second[1].startswith("Somebody was faster")
+        assert len((await kube.get(f"{JOBS}/decide-me"))["spec"]["approvals"]) == 1
+
+
+async def test_whoever_a_trusted_proxy_names_has_their_own_rights(
+    world: Running, control_plane: ControlPlane
+) -> None:
+    async with browser() as nobody, nobody.get(world.url, headers={"X-User": "eve"}) as answer:
+        assert answer.status == 403
+    role = f"{SPACE}-pauser-patch-defenderpolicies"
+    reads = f"{SPACE}-pauser-get-defenderpolicies"
+    lists = f"{SPACE}-pauser-list-defenderpolicies"
+    for name in (role, reads, lists):
+        control_plane.kubectl(
+            "create", "clusterrolebinding", f"ops-{name}", f"--clusterrole={name}",
+            "--group=oidc:ops",
+        )  # fmt: skip
+    said = {"X-User": "ada", "X-Groups": "ops"}
+    async with browser() as ada:
+        code, text = await post(ada, world.url, "/pauses", PAUSE, **said)
+        assert code == 200 and "node=n1 is paused" in text, text
+        (pause,) = (await world.kube.get(f"{POLICIES}/default"))["spec"]["pauses"]
+        assert pause["by"] == "oidc:ada"
+
+
+async def test_logged_out_there_is_only_the_login_page(world: Running) -> None:
+    async with browser() as session:
+        for path in ("/", "/jobs", "/pauses", "/nodes/n1", "/find?q=n1"):
+            async with session.get(world.url + path, allow_redirects=False) as answer:
+                assert answer.status == 303
+                assert answer.headers["Location"].startswith("/login")
+        async with session.get(f"{world.url}/live/") as answer:
+            assert answer.status == 401
+        for path in ("/pauses", "/pauses/resume", "/jobs/decide-me/decide", "/logout"):
+            async with session.post(world.url + path, data={"scope": "cluster"}) as answer:
+                assert answer.status == 401
