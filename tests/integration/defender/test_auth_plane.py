@@ -68,6 +68,44 @@ async def test_the_remedy_operators_token_asks_and_reads(
         await remedy.release("no-such-permit")
 
 
+async def test_everything_that_people_read_is_there(plane: GuardPlane, authorities: Path) -> None:
+    plane.nodes("seen")
+    spec = {"nodeName": "seen", "containers": [{"name": "c", "image": "none"}]}
+    meta = {"name": "guarded", "namespace": "default", "labels": {"app": "guarded"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "none-at-all", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "guarded"}}},
+    }
+    listed = {"apiVersion": "v1", "kind": "List", "items": [pod, budget]}
+    plane.cp.kubectl("create", "-f", "-", stdin=json.dumps(listed))
+    async with client(plane, authorities, token_of(plane, "kubenode-remedy")) as reader:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                explained = await reader.explain("seen")
+                break
+            except DefenderUnreachable as error:
+                assert "404" in str(error) and time.monotonic() < deadline
+        assert explained.health == "Starting" and explained.policies == ["default"]
+        assert len(explained.answers) == 18
+        [previewed] = (await reader.preview("seen")).pods
+        assert (previewed.pod, previewed.budget, previewed.blocked) == (
+            "guarded",
+            "none-at-all",
+            True,
+        )
+        assert (await reader.queue()).waiting == []
+        assert [each.policy for each in (await reader.breakers()).policies][-1] == "default"
+        asked = await reader.requests()
+        assert asked.dropped == 0
+    plane.kubectl("delete", "pod", "guarded", "--force")
+    plane.kubectl("delete", "pdb", "none-at-all")
+    plane.cp.kubectl("delete", "node", "seen")
+
+
 async def test_an_account_without_the_right_is_told_which_one(
     plane: GuardPlane, authorities: Path
 ) -> None:
