@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from defender.dashboard import eviction
+from defender import eviction
 from defender.dashboard.forms import LENGTHS
 from defender.dashboard.scene import Board
 from defender.dashboard.views import jobs, rules

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Protocol
 
+from defender import eviction
 from defender.answers import (
     Answer,
     Breakers,
@@ -19,8 +20,7 @@ from defender.answers import (
 )
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
-from defender.dashboard import eviction
-from defender.dashboard.eviction import look
+from defender.eviction import look
 from defender.ledger import Held
 from defender.limits.case import Refusal
 from defender.requests import Requests, RequestsPage

@@ -14,7 +14,7 @@ import typer
 from defender.budgets import Kind, budgets
 from defender.client import HttpPermits
 from defender.control import RiskControl
-from defender.dashboard.eviction import Preview, look
+from defender.eviction import Preview, look
 from defender.limits.case import Refusal as No
 from defender.pauses import lasting, scope_of
 from defender.verdict import judge, refusals

@@ -15,7 +15,7 @@ from defender.dashboard.views.job import hold_of, moments
 from defender.dashboard.views.jobs import JobRow, row_of
 from defender.ledger import Held
 from defender.policies import covering
-from defender.verdict import judge
+from defender.verdict import judge, refusals
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube.objects import Node
@@ -136,8 +136,8 @@ class AnswerRow:
     template: ClassVar[str] = "parts/answer.html"
     key: str
     allowed: bool
-    reason: str
-    message: str
+    against: tuple[tuple[str, str], ...]
+    """(reason, message) of everything that refuses it, the most telling first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +205,15 @@ def _conditions(node: Node) -> list[ConditionRow]:
 
 
 def _answers(scene: Scene, name: str) -> list[AnswerRow]:
-    found = []
-    for class_ in CLASSES:
-        ask = Ask(
-            operation=Operation.REPAIR, class_=class_, node=name, holder=SOMEBODY, dry_run=True
-        )
-        verdict = judge(ask, scene.control, scene.now)
-        found.append(AnswerRow(class_, verdict.allowed, verdict.reason, verdict.message))
-    return found
+    return [_answer(scene, name, class_) for class_ in CLASSES]
+
+
+def _answer(scene: Scene, name: str, class_: Disruption) -> AnswerRow:
+    ask = Ask(operation=Operation.REPAIR, class_=class_, node=name, holder=SOMEBODY, dry_run=True)
+    verdict = judge(ask, scene.control, scene.now)
+    told = [(str(verdict.reason), verdict.message)] if not verdict.allowed else []
+    more = [(str(no.reason), no.message) for no in refusals(ask, scene.control, scene.now)]
+    return AnswerRow(class_, verdict.allowed, tuple(dict.fromkeys(told + more)))
 
 
 def _permits(permits: Iterable[Held]) -> list[PermitRow]:

@@ -12,7 +12,6 @@ from support.dashboard_world import a_job, a_node, a_rule, some_jobs, some_rules
 
 from defender.control import RiskControl
 from defender.dashboard.acts import cannot_decide
-from defender.dashboard.eviction import preview
 from defender.dashboard.fleet import Fleet
 from defender.dashboard.forms import ends, wanted_pause
 from defender.dashboard.pages import PAGES
@@ -24,6 +23,7 @@ from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses
 from defender.dashboard.views.attention import Row, attention, headline
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.eviction import preview
 from defender.jobs import Job
 from defender.policies import read_policy
 from kubenode.api.v1alpha1 import default_policy
@@ -298,7 +298,8 @@ def test_a_paused_node_says_so_to_whoever_would_ask() -> None:
     assert view is not None
     answer = view["answers"][0]
     assert isinstance(answer, nodes.AnswerRow)
-    assert (answer.allowed, answer.reason) == (False, "Paused")
+    assert not answer.allowed
+    assert answer.against[0] == ("Paused", "cluster is paused by ada: x")
 
 
 def test_a_search_finds_by_part_of_a_name_and_a_rack_has_pages() -> None:
