@@ -14,6 +14,7 @@ from defender.client import Permits
 from defender.http.admission import body_of, to
 from defender.http.failures import Refused, failures
 from defender.http.streams import Streams
+from defender.webhook.acts import USER
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import Ask, Verdict
 
@@ -69,6 +70,10 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
             asked = Ask.model_validate_json(raw)
         except ValidationError as error:
             raise Refused(422, "; ".join(problems(error, Ask))) from None
+        if asked.holder.kind == USER:
+            raise Refused(
+                422, "holder.kind: User is the admission webhook's: name the object that acts"
+            )
         return answer(await permits.ask(asked))
 
     @router.get(

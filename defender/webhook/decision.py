@@ -43,6 +43,8 @@ def decide(act: Act, control: RiskControl, callers: Callers) -> Decision:
     mode = mode_of(act.kind, policies)
     if mode is GuardMode.OFF:
         return Decision(Course.PASS, "no policy guards this")
+    if act.node.metadata.deletion_timestamp is not None:
+        return Decision(Course.PASS, "the node is being deleted already")
     if gone(act.node):
         return Decision(Course.PASS, "the machine is out of service")
     if held := charged(act, control, ours=act.user in callers.ours):

@@ -155,9 +155,11 @@ class GuardWorld:
 def an_object(node: Node, annotations: dict[str, str]) -> dict[str, Any]:
     conditions = [{"type": c.type, "status": c.status} for c in node.status.conditions]
     taints = [{"key": taint.key, "effect": "NoExecute"} for taint in node.spec.taints]
-    meta = {"name": node.metadata.name, "uid": node.metadata.uid, "annotations": annotations}
+    meta: dict[str, Any] = {"name": node.metadata.name, "uid": node.metadata.uid}
+    if node.metadata.deletion_timestamp is not None:
+        meta["deletionTimestamp"] = node.metadata.deletion_timestamp.isoformat()
     return {
-        "metadata": {**meta, "labels": dict(node.metadata.labels)},
+        "metadata": {**meta, "annotations": annotations, "labels": dict(node.metadata.labels)},
         "spec": {"taints": taints},
         "status": {"conditions": conditions},
     }

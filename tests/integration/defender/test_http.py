@@ -74,6 +74,11 @@ async def test_a_server_that_is_gone_is_unreachable() -> None:
         (b'{"operation": "Repair", "class": "Rack", "node": "n1"}', "class:"),
         (b'{"operation": "Repair", "class": "Node", "node": "n1"}', "holder: required"),
         (b'{"operation": "Repair", "clas": "Node"}', "did you mean class?"),
+        (
+            b'{"operation": "Repair", "class": "Node", "node": "n1",'
+            b' "holder": {"kind": "User", "name": "a", "uid": "b"}}',
+            "holder.kind:",
+        ),
         (b"not json", "object:"),
         (b"", "object:"),
     ],

@@ -99,6 +99,14 @@ async def test_a_machine_that_is_known_to_be_off_may_go(taint: str) -> None:
     assert not (await world.delete("n0"))["allowed"], "somebody there still reports"
 
 
+async def test_a_node_that_is_being_deleted_already_costs_nothing_more() -> None:
+    world = GuardWorld(guarding(1, **ENFORCED))
+    world.core.ask(an_ask("n9"))
+    world.known["n0"] = a_node("n0", leaving=True)
+    for said in (await world.delete("n0"), await world.cordon("n0"), await world.evict("p0")):
+        assert said["allowed"] and said["auditAnnotations"]["passed"]
+
+
 async def test_our_own_programs_need_a_permit_as_well() -> None:
     world = GuardWorld(guarding(1, **ENFORCED))
     world.core.ask(an_ask("n9", Disruption.PODS))
@@ -180,7 +188,12 @@ async def test_an_allowed_group_overrides_and_that_is_told(act: str) -> None:
     world = GuardWorld(guarding(1, **ENFORCED))
     world.core.ask(an_ask("n9"))
     what = "p0" if act == "evict" else "n0"
-    do: Any = {"delete": world.delete, "cordon": world.cordon, "evict": world.evict}[act]
+    acts: dict[str, Any] = {
+        "delete": world.delete,
+        "cordon": world.cordon,
+        "evict": world.evict,
+    }
+    do = acts[act]
     said = await do(what, annotations=OVERRIDE)
     assert not said["allowed"] and "only members of system:masters" in said["status"]["message"]
     said = await do(what, groups=MASTERS)
