@@ -5,6 +5,7 @@ make up. It does no I/O and never reads a clock, so all of them decide alike.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from defender.breaker.breakers import Breakers
@@ -17,6 +18,7 @@ from defender.jobs import Job
 from defender.ledger import Ledger
 from defender.limits.bucket import horizon
 from defender.limits.case import LOOK_AGAIN
+from defender.pauses import common
 from defender.policies import BUILT_IN, Policy
 from defender.queue import Queue
 from defender.queue.times import Times
@@ -57,9 +59,18 @@ class RiskControl:
     def govern(self, policies: Sequence[Policy], now: datetime) -> None:
         """These policies hold from now on."""
         self.policies = tuple(policies)
+        self.fallback = self._paused_like(policies, now)
         self.census.govern(policies, self.fallback)
         self.breakers.govern([*policies, self.fallback], now)
         self.queue.governed()
+
+    def _paused_like(self, policies: Sequence[Policy], now: datetime) -> Policy:
+        """What every policy pauses is paused where none of them rules, too."""
+        spec = self.fallback.spec
+        pauses = common([p.spec.pauses for p in policies if p.spec is not None], now)
+        if spec is None or spec.pauses == pauses:
+            return self.fallback
+        return replace(self.fallback, spec=spec.model_copy(update={"pauses": pauses}))
 
     def node_changed(self, name: str, node: Node | None, now: datetime) -> None:
         before = self.census.member(name)

@@ -23,6 +23,7 @@ from prometheus_client import CollectorRegistry
 from defender.asking import Asking
 from defender.blind import Sight
 from defender.breaker.step import PACE, Pace
+from defender.calendar import Calendar
 from defender.census import STARTUP_GRACE
 from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
@@ -125,6 +126,7 @@ class Defender:
         )
         self.displacing = Displacing(kube, clock, self.control, informer)
         self.recording = Recording(kube, clock, fence, self.control)
+        self.calendar = Calendar(clock, lambda: self.control.policies, self.control.queue.governed)
         self.charge = (charge or Solo)(self.store, fence, self.permits)
         needed = (self.nodes, self.permits, self.policies)
         self.sight = Sight(self.charge, needed, self.permits)
@@ -197,7 +199,7 @@ class Defender:
     @property
     def parts(self) -> list[Part]:
         """What keeps the record, for the holder of the lease."""
-        return [self, self.waker, self.revoking, self.recording]
+        return [self, self.waker, self.revoking, self.recording, self.calendar]
 
     async def run(self) -> None:
         """Load the record, then keep it, until cancelled."""
@@ -268,6 +270,7 @@ class Defender:
     def _policy_changed(self, name: str, old: Policy | None, new: Policy | None) -> None:
         if old is None or new is None or old.spec != new.spec:
             self.control.govern(list(self.policies.cache.values()), self._clock.now())
+            self.calendar.look()
         elif not self._leading():
             self.control.breakers.adopt(new, self._clock.now())
 

@@ -29,7 +29,7 @@ def paused(case: Case) -> Refusal | None:
     if not found:
         return None
     pause = max(found, key=lambda p: (p.until is None, p.until or case.now))
-    scope = _scope(pause)
+    scope = scope_of_pause(pause)
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.why}" if pause.why else ""
     message = f"{scope} is paused{by}{why}"
@@ -46,7 +46,7 @@ def _about(pause: Pause, case: Case) -> bool:
             return case.ask.node == pause.value
 
 
-def _scope(pause: Pause) -> str:
+def scope_of_pause(pause: Pause) -> str:
     match pause.scope:
         case "Cluster":
             return "cluster"

@@ -17,7 +17,8 @@ from kubenode.api.v1alpha1.defenderpolicy import Window
 from kubenode.api.v1alpha1.window import TimeWindow, Weekday
 from rules.leaves.window import inside
 
-MINUTE = timedelta(minutes=1)
+MOST_CHANGES = 1024
+"""Of single windows before their union changes; 32 windows a week are looked through."""
 AFTER_OPENING = timedelta(seconds=15)
 """In which those who waited come, one after another."""
 Fields = tuple[tuple[Weekday, ...], str, str, str]
@@ -45,6 +46,20 @@ def window_closed(case: Case) -> Refusal | None:
 
 def windows_for(windows: Sequence[Window], operation: Operation) -> list[Window]:
     return [window for window in windows if window.for_ is None or operation in window.for_]
+
+
+def next_change(windows: Sequence[Window], now: datetime) -> tuple[datetime, bool] | None:
+    """When the union of the windows opens or closes next, and whether it opens; None: never."""
+    fields = tuple(map(_fields, windows))
+    is_open, at = state_in(fields, now.replace(second=0, microsecond=0))
+    for _ in range(MOST_CHANGES):
+        if at is None:
+            break
+        state, later = state_in(fields, at)
+        if state is not is_open:
+            return at, state
+        at = later
+    return None
 
 
 def _fields(window: TimeWindow) -> Fields:
