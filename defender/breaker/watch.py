@@ -11,22 +11,18 @@ from typing import NamedTuple
 
 from defender.breaker.cause import Failed, in_words, shared
 from defender.breaker.group import Group, View
+from defender.breaker.normal import at_once
+from defender.breaker.record import MOST_CHANGES, change, recalled, told
 from defender.breaker.step import CLOSED, PACE, Pace, Seen, State, step
 from defender.coverage import CLUSTER
 from defender.policies import Policy
-from kubenode.api.share import is_ratio, share_of
 from kubenode.api.v1alpha1.defenderpolicy import (
     BreakerChange,
     BreakerState,
     BreakerStatus,
     DefenderPolicySpec,
-    LimitScope,
 )
-from kubenode.api.v1alpha1.ladder import Disruption
 
-MOST_CHANGES = 64
-CLASSES = (Disruption.HOST, Disruption.PODS, Disruption.NODE)
-BY_DEFAULT = (Disruption.PODS, Disruption.NODE)
 Cause = tuple[str, str]
 
 
@@ -213,7 +209,7 @@ class Watch:
                 self._count_anew(name)
         if before.state is after.state:
             return False
-        self.changes.append(BreakerChange(**told(scope, after).model_dump()))
+        self.changes.append(change(scope, after))
         return True
 
     def _forget(self, now: datetime) -> None:
@@ -243,26 +239,8 @@ class Watch:
             climbed=climbed,
             rule=rule,
             rung=rung,
-            limit=self._limit(scope, group.members),
+            limit=at_once(self.spec, _label_of(scope), group.members, self.whole.members),
         )
-
-    def _limit(self, scope: str, members: int) -> int:
-        """Acts at once that the normal limits allow, of the class that they allow most of."""
-        return max(min(self._limits(class_, scope, members), default=members) for class_ in CLASSES)
-
-    def _limits(self, class_: Disruption, scope: str, members: int) -> Iterator[int]:
-        for limit in self.spec.limits:
-            share = limit.max_concurrent
-            if share is None or class_ not in (limit.classes or BY_DEFAULT):
-                continue
-            if limit.scope is LimitScope.CLUSTER:
-                total = self.whole.members
-            elif limit.label is not None and limit.label == _label_of(scope):
-                total = members
-            else:
-                continue
-            small = is_ratio(share) and total <= self.spec.small_pool.nodes
-            yield 1 if small else max(1, share_of(share, total))
 
     # -- common cause -------------------------------------------------------------------------
 
@@ -305,7 +283,7 @@ class Watch:
             if not self._is_mine(entry.scope):
                 continue
             if known is None or known.since is None or known.since < entry.since:
-                self.states[entry.scope] = _recalled(entry, known)
+                self.states[entry.scope] = recalled(entry, known)
 
     def inherit(self, other: "Watch") -> None:
         """Take up the states of the same policy before it was changed."""
@@ -324,16 +302,3 @@ def _labels_of(spec: DefenderPolicySpec) -> tuple[str | None, ...]:
 
 def _label_of(scope: str) -> str | None:
     return None if scope == CLUSTER else scope.partition("=")[0]
-
-
-def told(scope: str, state: State) -> BreakerStatus:
-    assert state.since is not None
-    return BreakerStatus(scope=scope, state=state.state, since=state.since, why=state.why[:1024])
-
-
-def _recalled(entry: BreakerStatus, known: State | None) -> State:
-    """A closed breaker goes on from where its half-opening let it count anew."""
-    from_ = entry.since
-    if entry.state is BreakerState.CLOSED and known is not None and known.counts_from is not None:
-        from_ = known.counts_from
-    return State(entry.state, entry.since, entry.why, counts_from=from_)

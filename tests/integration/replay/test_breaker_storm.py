@@ -35,6 +35,8 @@ def test_after_a_storm_old_faults_are_judged_anew_and_never_replayed() -> None:
         assert job.hold.scope == f"{ZONE}=a"
         assert job.permit_at is None and not job.acts
     sick(world, 4 * MINUTE, zone[1:], on=False)
+    at(world, 8 * MINUTE)  # the breaker is open still, and cancelling asks nobody
+    assert {jobs[node].phase for node in zone[1:]} == {JobPhase.CANCELLED}
     at(world, 60 * MINUTE)
     for node in zone[1:]:
         assert jobs[node].phase is JobPhase.CANCELLED, jobs[node]
@@ -70,3 +72,17 @@ def test_what_lasts_is_repaired_one_after_another_once_it_is_calm() -> None:
     times = sorted((job.permit_at, job.closed) for job in lasting if job.permit_at and job.closed)
     assert len(times) == 3
     assert all(nxt[0] >= this[1] for this, nxt in pairwise(times))
+
+
+def test_f46_who_acts_when_it_opens_verifies_uncordons_and_gives_back() -> None:
+    world = a_fleet()
+    sick(world, 60, "a0")
+    at(world, 2 * MINUTE)
+    (job,) = world.jobs_of("a0")
+    assert job.permit_at is not None and world.nodes["a0"].spec.unschedulable
+    sick(world, 130, [f"a{number}" for number in range(1, 10)])
+    at(world, 40 * MINUTE)
+    others = [world.jobs_of(f"a{number}")[0] for number in range(1, 10)]
+    assert {other.hold.reason for other in others if other.hold} == {"BreakerOpen"}
+    assert job.phase is JobPhase.SUCCEEDED
+    assert not world.nodes["a0"].spec.unschedulable
