@@ -24,7 +24,7 @@ from defender.dashboard.doors import FLASH, Doors, Visit
 from defender.dashboard.extras import extra
 from defender.dashboard.live import MOST_CLIENTS, Hub, Seen
 from defender.dashboard.pages import MENU, PAGES, Page
-from defender.dashboard.render import Renderer, View, iso, safe
+from defender.dashboard.render import Renderer, View, safe
 from defender.dashboard.scene import Board, Scene
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.web import Refused, SafeHeaders, root
@@ -143,7 +143,7 @@ class Site:
             slots=slots,
             live=_live_address(request),
             seen=str(seen),
-            now=iso(self.clock.now()),
+            now=self.clock.now(),
             told=self.doors.told(request),
             **await extra(page.name, self.board, self.kube, params),
         )

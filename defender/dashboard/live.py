@@ -5,7 +5,8 @@ as HTML, and the number of the change that each came with. A client says which c
 and is sent the parts that are newer, so nothing is queued for it: a slow client is sent less, and
 what it missed in between is gone. One that comes back after a break says so in the same way.
 
-Bounds: MOST_CLIENTS streams, MOST_FEEDS pages, two messages a second for each client.
+Bounds: MOST_CLIENTS streams, MOST_FEEDS pages, two messages a second for each client. Rights are
+looked at anew when a stream begins, so a stream lasts LASTS at most.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ TICK = 0.5
 """Seconds between two looks, so at most two messages a second."""
 BEAT = 5.0
 """Seconds after which something is sent although nothing changed: the stream is alive."""
+LASTS = 600.0
+"""Seconds after which a stream ends; its client comes again at once, and is asked who it is."""
 MOST_CLIENTS = 100
 MOST_FEEDS = 64
 
@@ -209,7 +212,8 @@ class Hub:
             self._bring(feed, self._board.scene())
             number = seen.number if seen.run == self.run_id else -1
             sent_at = float("-inf")
-            while not self._over:
+            ends_at = self._clock.monotonic() + LASTS
+            while not self._over and self._clock.monotonic() < ends_at:
                 now = self._clock.monotonic()
                 if feed.number > number or now >= sent_at + BEAT:
                     yield self._event(feed, number)

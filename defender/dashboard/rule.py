@@ -1,6 +1,7 @@
 """NodeRemedier as the dashboard reads it: what it is for, how it stands, what it did."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ class RuleSpec(msgspec.Struct, rename="camel", frozen=True):
     priority: int = 500
     severity: str = ""
     fault_class: str = ""
-    infer: msgspec.Raw | None = None
+    infer: dict[str, Any] | None = None
 
 
 class JobCounts(msgspec.Struct, rename="camel", frozen=True):

@@ -165,9 +165,10 @@ def _held(scene: Scene) -> Iterator[Row]:
     groups: dict[tuple[str, str], list[Job]] = defaultdict(list)
     for jobs in scene.open_jobs.values():
         job = leading(jobs.values())
-        if job is not None and of_job(job) is State.HELD:
-            hold = job.status.hold
-            groups[(hold.reason, hold.scope) if hold else ("AwaitingPermit", "")].append(job)
+        if job is None or (hold := job.status.hold) is None:
+            continue  # one that has only begun to wait for a permit is no news yet
+        if of_job(job) is State.HELD:
+            groups[hold.reason, hold.scope].append(job)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     for (reason, scope), held in ordered[:MOST]:
         hold = held[0].status.hold

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.breaker.step import half_opens_at, quota
+from defender.breaker.step import Pace, half_opens_at, quota
 from defender.breaker.watch import Watch
 from defender.census import CLUSTER
 from defender.dashboard.natural import natural
@@ -94,7 +94,7 @@ def view(scene: Scene) -> dict[str, Sequence[Shown]]:
         mine = [_card(watch, scope, scene.now) for scope in _scopes(scene, watch)]
         mine.sort(key=lambda card: (_PLACE[BreakerState(card.state)], natural(card.key)))
         cards += mine
-        found[f"head {name}"] = [_head(name, watch.spec.breaker)]
+        found[f"head {name}"] = [_head(name, watch.spec.breaker, watch.pace)]
         found[f"scopes {name}"] = mine[:MOST]
         found[f"causes {name}"] = [
             CauseRow(f"{cause}={value}", f"{cause} {value}", why)
@@ -140,8 +140,8 @@ def _card(watch: Watch, scope: str, now: datetime) -> ScopeCard:
     full = min(100, 100 * group.unhealthy // members) if members else 0
     next_at, then = None, ""
     if state.state is BreakerState.OPEN and state.since is not None:
-        next_at = half_opens_at(state, breaker, now) if state.calm_since else None
-        then = "half-opens, if it stays calm" if next_at else _calms(breaker)
+        next_at = half_opens_at(state, breaker, now, watch.pace) if state.calm_since else None
+        then = "half-opens, if it stays calm" if next_at else _calms(breaker, watch.pace)
     elif state.state is BreakerState.HALF_OPEN and state.since is not None:
         many = quota(state, breaker.resume, now)
         steps = (now - state.since) // breaker.resume.every + 1
@@ -152,19 +152,21 @@ def _card(watch: Watch, scope: str, now: datetime) -> ScopeCard:
     )
 
 
-def _calms(breaker: Breaker) -> str:
+def _calms(breaker: Breaker, pace: Pace) -> str:
     return (
-        "half-opens when less than half of what opens it has been wrong for 5m, and no sooner than"
-        f" {format_duration(breaker.open)} after it opened"
+        "half-opens when less than half of what opens it has been wrong for"
+        f" {format_duration(pace.calm)}, and no sooner than {format_duration(breaker.open)} after"
+        " it opened"
     )
 
 
-def _head(name: str, breaker: Breaker) -> PolicyHead:
+def _head(name: str, breaker: Breaker, pace: Pace) -> PolicyHead:
     trip, resume = breaker.trip, breaker.resume
     per = format_duration(trip.escalations.per)
     return PolicyHead(
         name,
-        f"opens at {trip.unhealthy_ratio} unhealthy, {trip.new_faults_per10m} new faults in 10m,"
+        f"opens at {trip.unhealthy_ratio} unhealthy, {trip.new_faults_per10m} new faults in"
+        f" {format_duration(pace.new)},"
         f" or {trip.escalations.count} jobs of a rule that climb to one rung in {per};"
         f" never below {trip.min_nodes} nodes",
         f"stays open for {format_duration(breaker.open)} at least",

@@ -1,7 +1,6 @@
 """The reasons for which jobs are held, in plain words, and what a person can do about each."""
 
 HOLDS = {
-    "AwaitingPermit": "Has asked for a permit, or is about to.",
     "ConcurrencyLimit": "As many permits as the limit allows are held in its scope.",
     "RateLimit": "The limit's permits per time are used up.",
     "MinHealthy": "Too few nodes would stay healthy.",

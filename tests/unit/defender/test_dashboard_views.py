@@ -285,6 +285,13 @@ def test_rules_in_trouble_come_first_and_quiet_ones_only_if_asked_for() -> None:
     assert len(rules.view(busy(), {"show": "all"})["rules"]) == 4
 
 
+def test_a_rule_that_infers_is_one_of_the_rules() -> None:
+    rule = a_rule("correlated", matching=1)
+    rule["spec"]["infer"] = {"fact": "zone.dark", "scope": "Zone", "for": "5m"}
+    (row,) = rules.view(a_scene([], rule_bodies=[rule]), {})["rules"]
+    assert isinstance(row, rules.RuleRow) and row.mode == "Infer"
+
+
 def test_a_node_is_told_what_it_would_be_answered() -> None:
     view = nodes.one(busy(), "n00004")
     assert view is not None
