@@ -85,6 +85,8 @@ class Plain:
     name: str
     zone: str
     uid: int = 0
+    born: datetime | None = None
+    """None: long ago, and never made anew."""
     ready: bool = True
     cordoned: bool = False
 
@@ -125,12 +127,15 @@ class Agent:
 
 @dataclass
 class Pencil:
-    """`tokens` fill as the wall clock goes forward, whoever moves it."""
+    """`jumped`: the wall clock was set since the rate was; then nobody can tell how fast it was."""
 
     law: Law = field(default_factory=Law)
     nodes: dict[str, Plain] = field(default_factory=dict)
     agents: list[Agent] = field(default_factory=list)
-    tokens: float = 0.0
+    jumped: bool = False
+    rate_since: datetime | None = None
+    told: dict[str, datetime] = field(default_factory=dict)
+    """When each permit was first granted for a strong class, as the record says."""
     epoch: int = 0
     """Grows with each change that may tighten a limit."""
     recorded: dict[tuple[str, Disruption], int] = field(default_factory=dict)
@@ -139,10 +144,9 @@ class Pencil:
     def holding(self) -> list[Agent]:
         return [agent for agent in self.agents if agent.holds]
 
-    def govern(self, law: Law) -> None:
+    def govern(self, law: Law, now: datetime) -> None:
         if law.rate != self.law.rate:
-            # What was granted under another rate counts by the new one: at most a full bucket.
-            self.tokens = float(law.rate[1]) if law.rate is not None else 0.0
+            self.rate_since, self.jumped = now, False
         self.law = law
         self.epoch += 1
 
@@ -152,28 +156,26 @@ class Pencil:
             for grant in permit.spec.grants:
                 self.recorded.setdefault((permit.metadata.name, grant.class_), self.epoch)
 
-    def time_passed(self, by: timedelta) -> None:
-        if self.law.rate is not None and by > timedelta(0):
-            count, burst = self.law.rate
-            self.tokens = min(float(burst), self.tokens + by / HOUR * count)
-
-    def granted(self, agent: Agent, permit: str, class_: Disruption, now: datetime) -> None:
+    def granted(self, agent: Agent, permit: Permit, class_: Disruption, now: datetime) -> None:
         """An answer that allows came in. Raises AssertionError for what the law forbids."""
+        name = permit.metadata.name
         assert agent.alive
-        fresh = permit != agent.permit or class_ is not agent.held_as
-        before = agent.held_as
-        agent.permit, agent.held_as = permit, class_
+        fresh = name != agent.permit or class_ is not agent.held_as
+        agent.permit, agent.held_as = name, class_
         if not fresh:
             return
         node = self.nodes.get(agent.node)
         assert node is not None, "a permit for a node that is gone"
         agent.zone_at_grant = node.zone
         assert all(a.node != agent.node for a in self.holding() if a is not agent), "two on a node"
-        if self.recorded.get((permit, class_), self.epoch) < self.epoch:
+        if self.recorded.get((name, class_), self.epoch) < self.epoch:
             return  # granted before the law was tightened, and heard of only now
-        self.within(agent, node, now, anew=class_ in STRONG and before not in STRONG)
+        self.within(agent, node, now)
+        if class_ in STRONG:
+            strong = [grant.at for grant in permit.spec.grants if grant.class_ in STRONG]
+            self.rate_is_kept(name, min(strong))
 
-    def within(self, agent: Agent, node: Plain, now: datetime, *, anew: bool) -> None:
+    def within(self, agent: Agent, node: Plain, now: datetime) -> None:
         law, others = self.law, [a for a in self.holding() if a is not agent]
         assert law.paused not in ("cluster", node.zone, node.name), f"{law.paused} is paused"
         if law.windows:
@@ -194,9 +196,17 @@ class Pencil:
         taken = {a.node for a in others} | {agent.node}
         healthy = sum(n.healthy and n.name not in taken for n in self.nodes.values())
         assert healthy >= law.healthy, f"{healthy} stay healthy"
-        if law.rate is not None and anew:
-            self.tokens -= 1
-            assert self.tokens > -0.01, "faster than the rate"
+
+    def rate_is_kept(self, permit: str, at: datetime) -> None:
+        self.told.setdefault(permit, at)
+        if self.law.rate is None or self.rate_since is None or self.jumped:
+            return
+        count, burst = self.law.rate
+        tokens, last = float(burst), self.rate_since
+        for granted in sorted(each for each in self.told.values() if each > self.rate_since):
+            tokens = min(float(burst), tokens + (granted - last) / HOUR * count) - 1
+            last = granted
+            assert tokens > -0.01, "faster than the rate"
 
     def _zone(self, agent: Agent) -> str:
         node = self.nodes.get(agent.node)
@@ -207,7 +217,8 @@ class Pencil:
         if self.law.trips is None:
             return
         held = {a.node for a in self.holding()}
-        down = [n for n in self.nodes.values() if not n.ready and n.name not in held]
+        old = [n for n in self.nodes.values() if n.born is None]  # a new one may be starting
+        down = [n for n in old if not n.ready and n.name not in held]
         bad = len(down) - (agent.node in {n.name for n in down})
         trips = bad >= 3 and bad * 100 > len(self.nodes) * self.law.trips
         assert not trips, f"granted while {bad} of {len(self.nodes)} nodes are down"
