@@ -62,7 +62,8 @@ class Permits(Protocol):
     async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
         """Prolong `permit`; the holder calls this well before `expires_at`.
 
-        It is then valid for the usual life, or for `seconds_needed` if that is longer. Refused when it is revoked, released or unknown: stop, and ask anew.
+        It is then valid for the usual life, or for `seconds_needed` if that is longer. Refused when
+        it is revoked, released or unknown: stop, and ask anew.
         """
         ...
 
