@@ -11,6 +11,7 @@ from defender.blind import Sight, Why
 from defender.charge.charge import Charge, NotInCharge
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
+from defender.fleet.sharing import Sharing
 from defender.keeper import turn_of
 from defender.ledger import Held
 from defender.metrics import Metrics
@@ -43,6 +44,7 @@ class Asking:
         control: RiskControl,
         store: PermitStore,
         charge: Charge,
+        fleet: Sharing,
         sight: Sight,
         waker: Waker,
         nodes: Informer[Node],
@@ -53,6 +55,7 @@ class Asking:
     ) -> None:
         self._control, self._ledger = control, control.ledger
         self._store, self._charge, self._sight = store, charge, sight
+        self._fleet = fleet
         self._waker, self._nodes, self._turns = waker, nodes, turns
         self._clock, self._metrics = clock, metrics
         self._retry = min(RETRY, look_again)
@@ -90,7 +93,7 @@ class Asking:
             taken = None
             if verdict.allowed and not verdict.permit and not ask.dry_run:
                 mark, taken = self._charge.mark(), self._take(ask, now)
-                if not await self._charge.take(taken):
+                if not await self._shared(taken):
                     return None
             verdict = self._control.answered(ask, verdict, now)
         if taken is not None:
@@ -99,10 +102,28 @@ class Asking:
             await self._give_back_if_untold(mine)
         return verdict.model_copy(update={"permit": ""}) if ask.dry_run else verdict
 
+    async def _shared(self, held: Held) -> bool:
+        """Whether it is taken together with other clusters and replicas. Raises NotInCharge."""
+        try:
+            of_fleet = await self._fleet.take(held)
+        except NotInCharge:
+            self._store.leave(held)
+            raise
+        if not of_fleet:
+            self._store.leave(held)
+            return False
+        taken = False
+        try:
+            taken = await self._charge.take(held)
+        finally:
+            if not taken:
+                await self._fleet.drop(held)
+        return taken
+
     async def _bring_up_to_date(self, mine: Held) -> None:
-        """The asker's own permit: an unclear write is finished, and judged anew, for nobody was told
-        and the law may have changed since; a revoked one is given back, one that is over prolonged,
-        for the asker shows that it lives. Raises NotWritten, NotInCharge.
+        """The asker's own permit: an unclear write is finished, and judged anew, for nobody was
+        told and the law may have changed since; a revoked one is given back, one that is over is
+        prolonged, for the asker shows that it lives. Raises NotWritten, NotInCharge.
         """
         await self._charge.look()
         if self._ledger.get(mine.name) is not mine:
@@ -128,13 +149,15 @@ class Asking:
             mine.late = True
             await self._charge.tell(mine)
 
-    async def _write(self, held: Held, mark: object, *, again: bool = False) -> Verdict:
+    async def _write(self, held: Held, mark: object) -> Verdict:
         """Raises NotWritten, NotInCharge."""
         try:
             if held.unsure:
-                await self._store.write(held, again=again)
+                await self._store.write(held)
         except NotWritten:
             await self._charge.tell(held)
+            if self._ledger.get(held.name) is not held:
+                await self._fleet.drop(held)
             raise
         await self._charge.confirm(held, mark)
         await self._store.describe(held)

@@ -14,6 +14,7 @@ from defender.census import STARTUP_GRACE, Census
 from defender.counts import Counts
 from defender.coverage import CLUSTER, EVERYBODYS, record
 from defender.deadlines import Deadlines
+from defender.fleet.view import Fleet
 from defender.jobs import Job
 from defender.ledger import Ledger
 from defender.limits.bucket import horizon
@@ -35,6 +36,7 @@ class RiskControl:
     fallback    rules what none of the policies covers: never "no limit"
     pace        times of the breakers that no policy sets
     displaced   pods that we displaced and that are pending; None: unknown
+    fleet       what is known of other clusters; None: no store is shared with them
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RiskControl:
         self.queue = Queue(self.census, self.ledger, Times(look_again))
         self.deadlines = Deadlines()
         self.displaced: int | None = 0
+        self.fleet: Fleet | None = None
         self.census.govern([], fallback)
 
     def govern(self, policies: Sequence[Policy], now: datetime) -> None:

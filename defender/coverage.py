@@ -49,7 +49,12 @@ def scope_of(limit: Limit, labels: Mapping[str, str], control_plane: bool) -> st
             value = labels.get(limit.label or "")
             return None if value is None else f"{limit.label}={value}"
         case LimitScope.FLEET:
-            return None
+            return fleet_scope(limit)
+
+
+def fleet_scope(limit: Limit) -> str:
+    """No label is written like this."""
+    return f"fleet({limit.group})"
 
 
 def in_scope(scope: str, labels: Mapping[str, str]) -> bool:
@@ -216,7 +221,7 @@ def about(limit: Limit, scope: str) -> bool:
         case LimitScope.LABEL:
             return scope.partition("=")[0] == limit.label and "=" in scope
         case LimitScope.FLEET:
-            return False
+            return scope == fleet_scope(limit)
 
 
 def _groups_of(ruling: Ruling, labels: Mapping[str, str]) -> Iterator[Group]:

@@ -63,10 +63,11 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 
 
-def read_policy(raw: bytes) -> Policy:
+def read_policy(raw: bytes, *, fleet: bool = False) -> Policy:
     """A DefenderPolicy of the API server, also one that does not fit: it must not vanish.
 
-    Raises ValueError only if not even its name can be read.
+    fleet: other clusters share a store with this one. Raises ValueError only if not even its name
+    can be read.
     """
     metadata = _head(raw).metadata
     try:
@@ -74,13 +75,16 @@ def read_policy(raw: bytes) -> Policy:
     except ValidationError as error:
         text = "; ".join(problems(error, DefenderPolicy))
         return Policy(metadata, None, DefenderPolicyStatus(), text)
-    return Policy(metadata, policy.spec, policy.status, _unsupported(policy.spec))
+    return Policy(metadata, policy.spec, policy.status, "" if fleet else _unsupported(policy.spec))
 
 
 def _unsupported(spec: DefenderPolicySpec) -> str:
     for index, limit in enumerate(spec.limits):
         if limit.scope is LimitScope.FLEET:
-            return f"spec.limits[{index}]: scope Fleet is not enforced yet: remove it"
+            return (
+                f"spec.limits[{index}]: scope Fleet needs a Redis that the clusters share: start"
+                " Kube Defender with --redis-url, or remove it"
+            )
     return ""
 
 

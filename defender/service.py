@@ -16,6 +16,7 @@ import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -28,6 +29,7 @@ from defender.census import STARTUP_GRACE
 from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
 from defender.displacing import Displacing, Recording
+from defender.fleet.sharing import MakeFleet, NoFleet, Sharing
 from defender.jobs import Job
 from defender.keeper import ROUND_SECONDS, Keeper
 from defender.lifesigns import LifeSigns
@@ -86,6 +88,7 @@ class Defender:
     fence     the lease; checked before every grant
     runtime   where the informers show themselves, if anywhere
     charge    decides who answers; default: the holder of the lease
+    fleet     shares limits with other clusters; default: policies with such limits refuse
     """
 
     name = "defender"
@@ -100,6 +103,7 @@ class Defender:
         runtime: RuntimeMetrics | None = None,
         informer: type[Informer[Any]] = Informer,
         charge: MakeCharge | None = None,
+        fleet: MakeFleet | None = None,
     ) -> None:
         self.settings = settings or DefenderSettings()
         self._kube, self._fence, self._clock = kube, fence, clock
@@ -115,7 +119,10 @@ class Defender:
         )
         self.permits: Informer[Permit] = informer(kube, PERMITS, Permit.from_server, clock=clock)
         self.policies: Informer[Policy] = informer(
-            kube, paths.custom(DefenderPolicy.resource.plural), read_policy, clock=clock
+            kube,
+            paths.custom(DefenderPolicy.resource.plural),
+            partial(read_policy, fleet=fleet is not None),
+            clock=clock,
         )
         self.jobs: Informer[Job] = informer(
             kube,
@@ -128,6 +135,9 @@ class Defender:
         self.recording = Recording(kube, clock, fence, self.control)
         self.calendar = Calendar(clock, lambda: self.control.policies, self.control.queue.governed)
         self.charge = (charge or Solo)(self.store, fence, self.permits)
+        self.fleet: Sharing = NoFleet()
+        if fleet is not None:
+            self.fleet = fleet(self.control, self.charge, fence)
         needed = (self.nodes, self.permits, self.policies)
         self.sight = Sight(self.charge, needed, self.permits)
         self.nodes.add_handler(self._node_changed)
@@ -172,6 +182,7 @@ class Defender:
             self.control,
             self.store,
             self.charge,
+            self.fleet,
             self.sight,
             self.waker,
             self.nodes,
@@ -194,7 +205,8 @@ class Defender:
     def ground(self) -> list[Part]:
         """What runs on every replica."""
         own = (self.recorder, self.life_signs, Ticking(self._tick, self._clock))
-        return [*self._informers, *self.charge.parts, *own, *self.displacing.parts]
+        shown = (*self.charge.parts, *self.fleet.parts, *self.displacing.parts)
+        return [*self._informers, *shown, *own]
 
     @property
     def parts(self) -> list[Part]:

@@ -13,6 +13,7 @@ from defender.ledger import Held
 from defender.limits.case import Case, Refusal, look_again_at
 from defender.limits.concurrency import concurrency
 from defender.limits.displaced import displaced
+from defender.limits.fleet import fleet
 from defender.limits.foreign import foreign
 from defender.limits.min_healthy import min_healthy
 from defender.limits.per_node import per_node
@@ -21,6 +22,7 @@ from defender.limits.stops import excluded, paused
 from defender.limits.windows import window_closed
 from defender.policies import Policy
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
+from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 from kubenode.api.v1alpha1.permit import PermitState
 
 ORDER = (
@@ -123,7 +125,11 @@ def _refusals(case: Case) -> list[Refusal]:
         displaced(case),
     ]
     for bound in case.ruling.bounds:
-        if case.ask.class_ in bound.classes:
+        if case.ask.class_ not in bound.classes:
+            continue
+        if bound.limit.scope is LimitScope.FLEET:
+            found.append(fleet(case, bound))
+        else:
             tally = case.census.tally(bound.group)
             found += (min_healthy(case, bound, tally), concurrency(case, bound, tally))
             found.append(rate(case, bound))

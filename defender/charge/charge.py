@@ -28,6 +28,10 @@ class Charge(Protocol):
         """ "" while this replica may answer."""
         ...
 
+    def alone(self) -> bool:
+        """Whether no other replica can answer now."""
+        ...
+
     def mark(self) -> object:
         """Equal to an earlier one as long as the same reign goes on."""
         ...
@@ -80,6 +84,9 @@ class Solo:
         except LeaseLost:
             return "this Kube Defender does not hold the lease"
         return ""
+
+    def alone(self) -> bool:
+        return not self.why_not()
 
     def mark(self) -> object:
         return None

@@ -1,11 +1,15 @@
-"""A shared charge from its parts."""
+"""What shares a Redis, from its parts."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from defender.charge.charge import MakeCharge
+from defender.charge.charge import Charge, MakeCharge
+from defender.charge.note import Note
 from defender.charge.record import Recorder
 from defender.charge.shared import Shared
 from defender.charge.step import Times
+from defender.control import RiskControl
+from defender.fleet.sharing import ANNOTATION, NAME, FleetSharing, MakeFleet
 from defender.redis.log import SharedLog
 from defender.store import PermitStore
 from kubenode.api.v1alpha1 import Permit
@@ -18,6 +22,14 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """For a Defender: how it shares permits with replicas, and limits with other clusters."""
+
+    charge: MakeCharge
+    fleet: MakeFleet
+
+
 def shared_by(
     redis: "Redis",
     kube: Kube,
@@ -25,13 +37,22 @@ def shared_by(
     namespace: str,
     cluster: str,
     times: Times | None = None,
-) -> MakeCharge:
-    """kube     for the record of who answers; its own, so that no burst delays it
+) -> Shares:
+    """kube     for what every replica reads of who answers; its own, so that no burst delays it
     cluster  tells clusters that share a Redis apart
     """
-    log = SharedLog(redis, f"kubenode:permits:{cluster}")
 
-    def make(store: PermitStore, fence: Fence, permits: Informer[Permit]) -> Shared:
-        return Shared(store, fence, permits, log, Recorder(kube, namespace), clock, times)
+    def log_of(kind: str, name: str) -> SharedLog:
+        return SharedLog(redis, f"kubenode:{kind}:{name}")
 
-    return make
+    def charge(store: PermitStore, fence: Fence, permits: Informer[Permit]) -> Shared:
+        recorder = Recorder(kube, namespace)
+        return Shared(store, fence, permits, log_of("permits", cluster), recorder, clock, times)
+
+    def fleet(control: RiskControl, charge: Charge, fence: Fence) -> FleetSharing:
+        note = Note(kube, namespace, NAME, ANNOTATION)
+        return FleetSharing(
+            control, charge, fence, clock, note, lambda group: log_of("fleet", group), cluster
+        )
+
+    return Shares(charge, fleet)

@@ -250,6 +250,9 @@ class Shared:
                 return f"Redis cannot be used: {self._trouble}"
         return WHY[self.state.phase]
 
+    def alone(self) -> bool:
+        return self.answers() is Answers.PERMITS
+
     def mark(self) -> object:
         match self.answers():
             case Answers.REDIS:

@@ -59,8 +59,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
+    """reign  the epoch that the log is in, and who answers
+    began  the replid of the reign in which that epoch began
+    """
+
     reign: Reign
-    policy: str
+    began: str
 
 
 class SharedLog:
@@ -76,17 +80,23 @@ class SharedLog:
 
     async def probe(self, mark: str) -> Probed:
         """Who answers, after a write of `mark`. Raises Away, Unfit."""
-        replid, epoch, policy = await self._call(self._probe, [mark])
+        replid, epoch, began, policy = await self._call(self._probe, [mark])
         if policy not in ("noeviction", ""):
             raise Unfit(
                 f"its maxmemory-policy is {policy}, which throws entries away: set noeviction"
             )
-        return Probed(Reign(epoch, replid), policy)
+        return Probed(Reign(epoch, replid), began)
 
-    async def begin(self, epoch: str, floor: int, entries: Mapping[str, str]) -> Reign:
-        """Throw everything away and begin with these entries. Raises Away."""
+    async def begin(
+        self, epoch: str, floor: int, entries: Mapping[str, str], *, instead: str = "*"
+    ) -> Reign:
+        """Throw everything away and begin with these entries. Raises Away.
+
+        instead: only if the log is in this epoch; else the reign has no replid, and nothing is
+        done.
+        """
         pairs = [part for pair in entries.items() for part in pair]
-        return Reign(epoch, await self._call(self._begin, [epoch, floor, *pairs]))
+        return Reign(epoch, await self._call(self._begin, [epoch, floor, instead, *pairs]))
 
     async def sync(self, reign: Reign, since: int) -> Changes:
         """What changed since a version; -1: everything. Raises Away, Strange."""

@@ -1,8 +1,8 @@
 """The Lua that replicas share a log by. Each script is one atomic step.
 
-    head     a hash: epoch, version (of the last change), taken (version of the last take), trimmed
-             (highest version that was cut off), floor (resourceVersion; what was cut off is seen
-             by whoever has seen this much of the Permits)
+    head     a hash: epoch, replid (the reign in which it began), version (of the last change),
+             taken (version of the last take), trimmed (highest version that was cut off), floor
+             (resourceVersion: what was cut off is seen by whoever has seen so much of the Permits)
     entries  a hash: name -> "TAKE|JSON"; no JSON: what was taken came to nothing
     log      a sorted set: name by the version of its last change
 
@@ -53,7 +53,8 @@ PROBE = (
     + """
 redis.call('HSET', head, 'probed', ARGV[1])
 local memory = redis.call('INFO', 'memory')
-return {reign(), redis.call('HGET', head, 'epoch') or '',
+local begun = redis.call('HMGET', head, 'epoch', 'replid')
+return {reign(), begun[1] or '', begun[2] or '',
         string.match(memory, 'maxmemory_policy:([%w-]+)') or ''}
 """
 )
@@ -62,10 +63,12 @@ return {reign(), redis.call('HGET', head, 'epoch') or '',
 BEGIN = (
     PRELUDE
     + """
+local begun = redis.call('HGET', head, 'epoch') or ''
+if ARGV[3] ~= '*' and ARGV[3] ~= begun then return '' end
 redis.call('DEL', head, entries, log)
-for i = 3, #ARGV, 2 do write(1, 1, ARGV[i], ARGV[i + 1]) end
-redis.call('HSET', head, 'epoch', ARGV[1], 'version', 1, 'taken', 1, 'trimmed', 0,
-           'floor', ARGV[2])
+for i = 4, #ARGV, 2 do write(1, 1, ARGV[i], ARGV[i + 1]) end
+redis.call('HSET', head, 'epoch', ARGV[1], 'replid', reign(), 'version', 1, 'taken', 1,
+           'trimmed', 0, 'floor', ARGV[2])
 return reign()
 """
 )

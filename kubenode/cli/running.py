@@ -13,7 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from defender.charge.charge import MakeCharge
+from defender.charge.making import Shares
 from defender.client import HttpPermits, Permits
 from defender.service import Defender
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
@@ -176,9 +176,9 @@ def _client(settings: RemedyFlags) -> HttpPermits:
 async def _defender(settings: DefenderFlags) -> None:
     async with (
         standing(settings, "defender") as ground,
-        sharing(settings, ground.kube, ground.lease_kube, ground.clock) as charge,
+        sharing(settings, ground.kube, ground.lease_kube, ground.clock) as shares,
     ):
-        service = _service(ground, charge)
+        service = _service(ground, shares)
         opened = _doors(service, ground, settings)
         # A follower listens too: it answers that it does not hold the lease, which is a no.
         await ground.serve(service.parts, [*service.ground, *opened.parts])
@@ -197,14 +197,15 @@ def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> Doors:
     return doors(service, ground.kube, ground.clock, ground.metrics.registry, settings)
 
 
-def _service(ground: Ground, charge: MakeCharge | None = None) -> Defender:
+def _service(ground: Ground, shares: Shares | None = None) -> Defender:
     service = Defender(
         ground.kube,
         ground.fence,
         ground.clock,
         ground.metrics.registry,
         runtime=ground.metrics,
-        charge=charge,
+        charge=shares.charge if shares is not None else None,
+        fleet=shares.fleet if shares is not None else None,
     )
     ground.health.add_check("defender", service.ready)
     return service

@@ -2,14 +2,16 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from defender.charge.charge import MakeCharge
 from kubenode.cli.exits import Refusal
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
+
+if TYPE_CHECKING:
+    from defender.charge.making import Shares
 
 
 class RedisFlags(Protocol):
@@ -30,7 +32,7 @@ class RedisFlags(Protocol):
 @asynccontextmanager
 async def sharing(
     flags: RedisFlags, kube: Kube, lease_kube: Kube, clock: Clock
-) -> AsyncIterator[MakeCharge | None]:
+) -> "AsyncIterator[Shares | None]":
     """None without a Redis. A Redis that does not answer is no reason not to start."""
     if flags.redis_url is None:
         yield None

@@ -16,6 +16,7 @@ from support.remedy_hand import NOWHERE, HandFed
 from support.remedy_world import merged
 
 from defender.charge.charge import MakeCharge
+from defender.fleet.sharing import MakeFleet
 from defender.service import Defender, DefenderSettings
 from kubenode.api.meta import NodeSelection, ObjectMeta
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Permit
@@ -207,7 +208,11 @@ class World:
         self.defender = self._new()
 
     def _new(
-        self, fence: Fence | None = None, behind: bool = False, charge: MakeCharge | None = None
+        self,
+        fence: Fence | None = None,
+        behind: bool = False,
+        charge: MakeCharge | None = None,
+        fleet: MakeFleet | None = None,
     ) -> Defender:
         defender = Defender(
             self.api,
@@ -217,6 +222,7 @@ class World:
             DefenderSettings(),
             informer=HandFed,
             charge=charge,
+            fleet=fleet,
         )
         for informer in (defender.nodes, defender.permits, defender.policies, defender.jobs):
             self._feed(informer, behind and informer is defender.permits)

@@ -1,0 +1,108 @@
+"""What a cluster tells the others at each beat, from its own risk control. Pure."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from defender.census import Health
+from defender.control import RiskControl
+from defender.coverage import Bound, classes_of, fleet_scope
+from defender.fleet.view import Group, Known, Row, Share, key_of
+from defender.ledger import Held
+from defender.limits.bucket import horizon
+from defender.limits.fleet import LOCAL_SHARE, at_most
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
+
+
+def fleet_limits(control: RiskControl) -> Iterator[tuple[str, DefenderPolicySpec, Limit]]:
+    """With the name of the policy of each."""
+    for policy in control.policies:
+        for limit in policy.spec.limits if policy.spec is not None else ():
+            if limit.scope is LimitScope.FLEET:
+                assert policy.spec is not None
+                yield policy.name, policy.spec, limit
+
+
+def groups_of(control: RiskControl) -> set[str]:
+    return {limit.group or "" for _, _, limit in fleet_limits(control)}
+
+
+def fleet_bounds(control: RiskControl, node: str) -> list[Bound]:
+    """The fleet limits that are about a node, whatever the act."""
+    place = control.census.place(node)
+    rulings = place.rulings if place is not None else ()
+    return [
+        bound
+        for ruling in rulings
+        for bound in ruling.bounds
+        if bound.limit.scope is LimitScope.FLEET
+    ]
+
+
+def in_group(control: RiskControl, held: Held, group: str) -> bool:
+    """Whether a permit counts in the group: where it was granted, and where its node is now."""
+    scope = f"fleet({group})"
+    if held.scopes is None or any(each.rpartition(":")[2] == scope for each in held.scopes):
+        return True
+    return any(bound.scope == scope for bound in fleet_bounds(control, held.node))
+
+
+def share_of_permit(control: RiskControl, held: Held) -> Share:
+    """A held permit takes a node away that was healthy; one that is gone takes none."""
+    member = control.census.member(held.node)
+    classes = frozenset({held.class_}) | held.also
+    healthy = held.open and member is not None and member.health is Health.HEALTHY
+    return Share(classes, held.operation, tuple(held.grants), held.open, healthy)
+
+
+def shares(control: RiskControl, group: str, now: datetime) -> dict[str, Share]:
+    """Of all permits that are held, or whose grants a rate of the group looks back to."""
+    since = now - remembered(control, group)
+    return {
+        held.name: share_of_permit(control, held)
+        for held in control.ledger
+        if (held.open or held.grants[-1][1] > since) and in_group(control, held, group)
+    }
+
+
+def remembered(control: RiskControl, group: str) -> timedelta:
+    found = [
+        horizon(limit.rate)
+        for _, _, limit in fleet_limits(control)
+        if limit.rate is not None and limit.group == group
+    ]
+    return max(found, default=timedelta(0))
+
+
+def row(control: RiskControl, group: str, known: Known, mine: dict[str, Share]) -> Row:
+    """Several policies with the group: each node counts once, so the widest of them is taken."""
+    control.counts.catch_up()
+    tallies = [
+        control.census.tally((policy, fleet_scope(limit)))
+        for policy, _, limit in fleet_limits(control)
+        if limit.group == group
+    ]
+    widest = max(tallies, key=lambda tally: tally.members, default=None)
+    return Row(
+        widest.members if widest else 0,
+        max(0, widest.free) if widest else 0,
+        dict(known.reserves),
+        known.roster,
+        frozenset(name for name, share in mine.items() if share.open),
+    )
+
+
+def wanted_reserves(control: RiskControl, group: Group, name: str, members: int) -> dict[str, int]:
+    """This cluster's part of each limit, which it keeps to itself as far as it is free."""
+    if group.missing() or group.strangers():
+        return dict(group.known.reserves)
+    others = sum(each.members for of, each in group.rows.items() if of != group.me)
+    total, wanted = members + others, dict[str, int]()
+    for _, spec, limit in fleet_limits(control):
+        most = at_most(limit, total)
+        if limit.group != name or limit.on_unreachable != LOCAL_SHARE or most is None:
+            continue
+        classes = classes_of(limit)
+        free = most - group.claimed_by_others(classes, frozenset(spec.operations))
+        part = max(0, min(most * members // total if total else 0, free))
+        wanted[key_of(classes)] = min(wanted.get(key_of(classes), part), part)
+    return wanted

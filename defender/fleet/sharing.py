@@ -1,0 +1,347 @@
+"""One budget over many clusters: each takes part in the log of the group, in one Redis for all.
+
+Every write that claims more is a take: it succeeds only with all that others claim in sight. Once a
+second the holder of the lease tells what this cluster has (`beat`), and puts right what a process
+that died left behind. What must outlive Redis is kept on the API server before it is relied on:
+the reserves of this cluster, and which clusters there are.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
+
+from defender.charge.charge import Charge, NotInCharge
+from defender.charge.note import Note
+from defender.control import RiskControl
+from defender.fleet import beat, wire
+from defender.fleet.view import Fleet, Group, Known, Row, Share
+from defender.ledger import Held
+from defender.redis.log import Away, Changes, Entry, Reign, SharedLog, Strange, Unfit
+from defender.store import UNCLEAR
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.fence import Fence, LeaseLost
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.process import Part
+
+log = logging.getLogger(__name__)
+
+NAME, ANNOTATION = "kubenode-defender-fleet", "kubenode.io/fleet"
+EVERY_SECONDS = 1.0
+EVERYTHING = -1
+TRIES = 5
+MOST_VOID = 200
+"""Entries that came to nothing; more are cut off."""
+
+
+class Sharing(Protocol):
+    """What a grant needs of the fleet."""
+
+    @property
+    def parts(self) -> Sequence[Part]: ...
+
+    async def take(self, held: Held) -> bool:
+        """Whether `held`, judged and entered a moment ago, is taken in every group that it counts
+        in. Raises NotInCharge: nobody knows.
+        """
+        ...
+
+    async def drop(self, held: Held) -> None:
+        """What was taken is not granted after all."""
+        ...
+
+
+MakeFleet = Callable[[RiskControl, Charge, Fence], Sharing]
+
+
+class NoFleet:
+    """Where no Redis is: no policy with a Fleet limit is ruled by."""
+
+    parts: Sequence[Part] = ()
+
+    async def take(self, held: Held) -> bool:
+        return True
+
+    async def drop(self, held: Held) -> None:
+        return
+
+
+@dataclass(slots=True)
+class _Log:
+    """One group's log, as far as this process follows it."""
+
+    log: SharedLog
+    reign: Reign | None = None
+    since: int = EVERYTHING
+    takes: dict[str, int] = field(default_factory=dict)
+    """Entry to the number of its last take."""
+    odd: dict[str, datetime] = field(default_factory=dict)
+    """Shares of ours that no ledger has, and since when."""
+    void: dict[str, int] = field(default_factory=dict)
+    """Entries of ours that came to nothing, by a version that they have not changed since."""
+
+
+class FleetSharing:
+    """A Sharing, and a Part for every replica.
+
+    make   the log of a group
+    me     name of this cluster, different from all others'
+    """
+
+    name = "defender fleet"
+
+    def __init__(
+        self,
+        control: RiskControl,
+        charge: Charge,
+        fence: Fence,
+        clock: Clock,
+        note: Note,
+        make: Callable[[str], SharedLog],
+        me: str,
+    ) -> None:
+        self._control, self._charge, self._fence, self._clock = control, charge, fence, clock
+        self._note, self._make, self._me = note, make, me
+        self._logs: dict[str, _Log] = {}
+        self._known: dict[str, Known] | None = None
+        self._known_for: int | None = None
+        self._kept = ""
+        self.view = control.fleet = Fleet(charge.alone)
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        return [self]
+
+    async def run(self) -> None:
+        while True:
+            await self.round()
+            await self._clock.sleep(EVERY_SECONDS)
+
+    async def round(self) -> None:
+        """Follow every group that a policy names; tell of ourselves if we keep the record."""
+        wanted = beat.groups_of(self._control)
+        for name in self.view.groups.keys() - wanted:
+            del self.view.groups[name], self._logs[name]
+        keeps = await self._keeps_the_record()
+        for name in sorted(wanted):
+            group = self.view.groups.setdefault(name, Group(self._me))
+            followed = self._logs.setdefault(name, _Log(self._make(name)))
+            if self._known is not None:
+                group.known = self._known.setdefault(name, Known())
+            try:
+                await self._follow(group, followed, begin=keeps)
+                if keeps and followed.reign is not None:
+                    await self._tell(name, group, followed)
+            except (Away, Strange, Unfit, ValueError) as error:
+                self._lost(group, followed, error)
+
+    async def _keeps_the_record(self) -> bool:
+        """Whether we are in charge and hold the lease, and know what was kept under it."""
+        try:
+            term = self._fence.check()
+        except LeaseLost:
+            self._known = self._known_for = None
+            return False
+        if self._charge.why_not():
+            return False
+        if self._known_for == term:
+            return True
+        try:
+            self._kept = await self._note.read()
+            self._known = wire.read_known(self._kept)
+        except (KubeError, ValueError) as error:
+            log.warning("what is kept of the fleet cannot be read", extra={"why": str(error)})
+            return False
+        self._known_for = term
+        return True
+
+    # -- following ----------------------------------------------------------------------------
+
+    async def _follow(self, group: Group, followed: _Log, *, begin: bool) -> None:
+        """Raises Away, Strange, Unfit, ValueError."""
+        if followed.reign is None:
+            followed.reign = await self._reign(followed.log, begin=begin)
+            followed.since = EVERYTHING
+        if followed.reign is None:
+            group.online, group.why = False, "no cluster has begun the fleet's store yet"
+            return
+        self._apply(group, followed, await followed.log.sync(followed.reign, followed.since))
+        group.online = True
+
+    async def _reign(self, shared: SharedLog, *, begin: bool) -> Reign | None:
+        """The reign of the log; one that may have forgotten something is begun anew, by one."""
+        probed = await shared.probe(secrets.token_hex(4))
+        if probed.reign.epoch and probed.began == probed.reign.replid:
+            return probed.reign
+        if not begin:
+            return None
+        made = await shared.begin(secrets.token_hex(8), 0, {}, instead=probed.reign.epoch)
+        return made if made.replid else None
+
+    def _apply(self, group: Group, followed: _Log, changes: Changes) -> None:
+        if changes.full:
+            group.rows, group.shares = {}, {}
+            followed.takes.clear()
+            followed.void.clear()
+        for entry in changes.entries:
+            followed.takes[entry.name] = entry.take
+            followed.void.pop(entry.name, None)
+            if not entry.text and entry.name.startswith(wire.share_name(self._me, "")):
+                followed.void[entry.name] = changes.version
+            _put(group, entry)
+        followed.since = changes.version
+
+    def _lost(self, group: Group, followed: _Log, error: Exception) -> None:
+        if group.online:
+            log.warning("the fleet cannot be seen", extra={"why": str(error)})
+        group.online, group.why = False, str(error)
+        followed.reign = None
+
+    # -- a grant ------------------------------------------------------------------------------
+
+    async def take(self, held: Held) -> bool:
+        """Called with no await since the judgement: what it was judged by is what is known now."""
+        named = {bound.limit.group or "" for bound in beat.fleet_bounds(self._control, held.node)}
+        judged = [(name, self._logs[name].since) for name in sorted(named) if name in self._logs]
+        share = beat.share_of_permit(self._control, held)
+        for name, since in judged:
+            group, followed = self.view.groups[name], self._logs[name]
+            if not group.online and self.view.alone():
+                continue  # by our reserve, which all others count as ours
+            if not await self._claim(group, followed, since, held.name, share):
+                await self.drop(held)
+                return False
+        return True
+
+    async def _claim(
+        self, group: Group, followed: _Log, since: int, permit: str, share: Share
+    ) -> bool:
+        """Raises NotInCharge."""
+        if followed.reign is None:
+            raise NotInCharge(f"the fleet's store cannot be used: {group.why}")
+        name = wire.share_name(self._me, permit)
+        entries = {name: wire.share_text(share)}
+        try:
+            number, changes = await followed.log.take(followed.reign, since, entries)
+            if followed.since <= since:
+                self._apply(group, followed, changes)
+        except (Away, Strange, ValueError) as error:
+            self._lost(group, followed, error)
+            raise NotInCharge(f"the fleet's store cannot be used: {error}") from error
+        return bool(number)
+
+    async def drop(self, held: Held) -> None:
+        for name, followed in self._logs.items():
+            entry = wire.share_name(self._me, held.name)
+            if followed.reign is None or entry not in followed.takes:
+                continue
+            try:
+                await followed.log.put(followed.reign, [Entry(entry, followed.takes[entry], "")])
+            except (Away, Strange) as error:
+                self._lost(self.view.groups[name], followed, error)
+
+    # -- telling ------------------------------------------------------------------------------
+
+    async def _tell(self, name: str, group: Group, followed: _Log) -> None:
+        """Raises Away, Strange, ValueError."""
+        for _ in range(TRIES):
+            mine = beat.shares(self._control, name, self._clock.now())
+            if not await self._remember(name, group):
+                return
+            row = beat.row(self._control, name, group.known, mine)
+            more = beat.wanted_reserves(self._control, group, name, row.members)
+            row = replace(row, reserves=_greater(group.known.reserves, more))
+            entries = self._differing(group, followed, row, mine)
+            if entries:
+                assert followed.reign is not None
+                number, changes = await followed.log.take(followed.reign, followed.since, entries)
+                self._apply(group, followed, changes)
+                if not number:
+                    continue
+            group.known.reserves = more
+            await self._keep()
+            await self._trim(followed)
+            return
+
+    async def _trim(self, followed: _Log) -> None:
+        if len(followed.void) > MOST_VOID and followed.reign is not None:
+            await followed.log.trim(followed.reign, 0, followed.void)
+            for name in followed.void:
+                followed.takes.pop(name, None)
+            followed.void.clear()
+
+    async def _remember(self, name: str, group: Group) -> bool:
+        """Before it is relied on: smaller reserves, and clusters that are new."""
+        roster = group.known.roster | group.rows.keys() | {self._me}
+        for each in group.rows.values():
+            roster |= each.roster
+        members = beat.row(self._control, name, group.known, {}).members
+        wanted = beat.wanted_reserves(self._control, group, name, members)
+        less = {k: min(n, wanted.get(k, 0)) for k, n in group.known.reserves.items()}
+        total = group.known.total if group.missing() else group.total
+        now = Known({k: n for k, n in less.items() if n}, frozenset(roster), total)
+        if now == group.known:
+            return True
+        group.known.reserves, group.known.roster = now.reserves, now.roster
+        group.known.total = now.total
+        return await self._keep()
+
+    async def _keep(self) -> bool:
+        """Whether what is known is on the API server."""
+        assert self._known is not None
+        text = wire.known_text(self._known)
+        if text == self._kept:
+            return True
+        try:
+            self._fence.check()
+            await self._note.write(text)
+        except (KubeError, LeaseLost) as error:
+            log.warning("what is kept of the fleet cannot be written", extra={"why": str(error)})
+            self._known = self._known_for = None  # read again what is there
+            return False
+        self._kept = text
+        return True
+
+    def _differing(
+        self, group: Group, followed: _Log, row: Row, mine: Mapping[str, Share]
+    ) -> dict[str, str]:
+        """What the log must be told to be right about us."""
+        entries: dict[str, str] = {}
+        if group.rows.get(self._me) != row:
+            entries[wire.row_name(self._me)] = wire.row_text(row)
+        told = {permit: s for (of, permit), s in group.shares.items() if of == self._me}
+        for permit, share in mine.items():
+            if permit not in told or replace(told[permit], healthy=share.healthy) != share:
+                entries[wire.share_name(self._me, permit)] = wire.share_text(share)
+        for permit in self._over(told.keys() - mine.keys(), followed):
+            entries[wire.share_name(self._me, permit)] = ""
+        return entries
+
+    def _over(self, others: set[str], followed: _Log) -> list[str]:
+        """Shares that were given back; or that no ledger has, for so long that no Permit can come
+        of them any more.
+        """
+        now, ledger = self._clock.now(), self._control.ledger
+        unknown = {permit for permit in others if ledger.get(permit) is None}
+        followed.odd = {permit: followed.odd.get(permit, now) for permit in unknown}
+        never = [permit for permit, since in followed.odd.items() if now > since + UNCLEAR]
+        return sorted((others - unknown) | set(never))
+
+
+def _put(group: Group, entry: Entry) -> None:
+    """Raises ValueError for an entry that cannot be read."""
+    kind, cluster, *permit = entry.name.split("/", 2)
+    if kind == "c" and entry.text:
+        group.rows[cluster] = wire.read_row(entry.text)
+    elif kind == "p" and entry.text:
+        group.shares[cluster, permit[0]] = wire.read_share(entry.text)
+    elif kind == "p":
+        group.shares.pop((cluster, permit[0]), None)
+
+
+def _greater(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    keys = one.keys() | other.keys()
+    found = {key: max(one.get(key, 0), other.get(key, 0)) for key in sorted(keys)}
+    return {key: n for key, n in found.items() if n}
