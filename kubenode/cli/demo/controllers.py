@@ -38,6 +38,7 @@ class Controllers:
 
     parts: list[Part]
     ground: list[Part]
+    defender: Defender
     dashboard: Dashboard
 
 
@@ -58,6 +59,7 @@ def controllers(
             yield Controllers(
                 parts=[*defender.parts, *remedy.parts, fleet],
                 ground=[*defender.ground, *remedy.ground, *dashboard.ground, dashboard.server],
+                defender=defender,
                 dashboard=dashboard,
             )
         finally:

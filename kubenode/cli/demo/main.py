@@ -207,7 +207,7 @@ class Demo:
             self._folder = Path(folder)
             kubeconfig = self._folder / "kubeconfig"
             await server.write_kubeconfig(kubeconfig)
-            terminal.ready(kubeconfig, ours.dashboard)
+            terminal.ready(kubeconfig, ours)
             self._world, self._began = world, self.clock.monotonic()
             parts = [*ours.parts, world.trouble, terminal]
             await self._serve(parts, [*ours.ground, *world.ground()])

@@ -8,7 +8,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 
-from defender.dashboard.server import Dashboard
+from kubenode.cli.demo.controllers import Controllers
 from kubenode.cli.demo.scenarios import Scenario
 from kubenode.cli.demo.view import Screen, render
 from kubenode.cli.demo.world import World
@@ -48,7 +48,7 @@ class Terminal:
         self._clock = clock
         self._live = sys.stdout.isatty() and not options.json
         self._footer = ""
-        self._dashboard: Dashboard | None = None
+        self._controllers: Controllers | None = None
 
     def begins(self) -> None:
         o = self._options
@@ -64,8 +64,8 @@ class Terminal:
             f"the first fault comes in {grace:.0f} s: rules leave new nodes alone for so long"
         )
 
-    def ready(self, kubeconfig: Path, dashboard: Dashboard) -> None:
-        self._dashboard = dashboard
+    def ready(self, kubeconfig: Path, controllers: Controllers) -> None:
+        self._controllers = controllers
         self._footer = f"kubectl --kubeconfig {kubeconfig} get nodes,noderemediers,knj -w"
         self._say(f"look beside it: {self._footer}")
 
@@ -79,10 +79,16 @@ class Terminal:
             self._say(self._line(self._clock.monotonic() - began))
 
     async def _show_dashboard(self) -> None:
-        if self._dashboard is not None:
-            await self._dashboard.server.listening.wait()
-            self._say(f"dashboard: {self._dashboard.url}")
-            self._footer = f"{self._dashboard.url}  {self._footer}"
+        if self._controllers is not None:
+            dashboard = self._controllers.dashboard
+            await dashboard.server.listening.wait()
+            self._say(f"dashboard: {dashboard.url}")
+            self._footer = f"{dashboard.url}  {self._footer}"
+
+    def _queue(self) -> list[str]:
+        if self._controllers is None:
+            return []
+        return [place.node for place in self._controllers.defender.control.queue.waiting()]
 
     async def _draw(self, began: float) -> None:
         console = Console()
@@ -101,6 +107,7 @@ class Terminal:
             ledger=world.ledger,
             jobs=world.watching.jobs,
             policy=world.watching.policy_status,
+            queue=self._queue(),
             news=list(self._news)[-4:],
             footer=f"Ctrl-C ends.  {self._footer}",
             seconds=seconds,

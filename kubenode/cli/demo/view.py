@@ -1,7 +1,7 @@
 """The demo on a terminal: the fleet as a grid, jobs, holds and why, budgets, readable at 100x30."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ LEGEND = (
 RANK = {state: i for i, state in enumerate(("well", "person", "unknown", "ill", "cordoned", "job"))}
 OPEN = ("Pending", "AwaitingPermit", "AwaitingApproval", "Running", "Verifying", "NeedsHuman")
 JOB_ROWS = 9
+BREAKERS = {"Open": "red", "HalfOpen": "yellow"}
 
 
 @dataclass(slots=True)
@@ -44,6 +45,8 @@ class Screen:
     ledger: Ledger
     jobs: Mapping[str, dict[str, Any]]
     policy: Mapping[str, Any]
+    queue: Sequence[str] = ()
+    """Nodes whose jobs wait for Kube Defender, the next in line first."""
     news: list[str] = field(default_factory=list)
     footer: str = ""
     seconds: float = 0.0
@@ -109,10 +112,19 @@ def _zones(screen: Screen) -> RenderableType:
                 text.append("\n")
         unwell = sum(state in ("ill", "unknown") for state in states)
         title = f"{zone}: {len(names)} nodes" + (f", {unwell} not ready" if unwell else "")
-        panels.append(Panel(text, title=title, title_align="left", padding=(0, 1)))
+        border = BREAKERS.get(_breaker(screen, zone).get("state", ""), "none")
+        panels.append(
+            Panel(text, title=title, title_align="left", padding=(0, 1), border_style=border)
+        )
         table.add_column(ratio=1)
     table.add_row(*panels)
     return table
+
+
+def _breaker(screen: Screen, zone: str) -> Mapping[str, str]:
+    """What the policy's status says of the zone's breaker; empty if it is closed."""
+    said = (b for b in screen.policy.get("breaker") or () if b["scope"].endswith(f"={zone}"))
+    return next(said, {})
 
 
 def _state(screen: Screen, name: str, busy: set[str]) -> str:
@@ -191,11 +203,18 @@ def _holds(screen: Screen) -> RenderableType:
     for line in screen.news[-4:]:
         lines.append(f"{line}\n", "bright_black")
     lines.no_wrap, lines.overflow = True, "ellipsis"
-    return Panel(lines, title="held, and last events", title_align="left", padding=(0, 1))
+    title = "held, and last events"
+    if screen.queue:
+        title = f"{len(screen.queue)} wait for a permit; next {', '.join(screen.queue[:2])}"
+    return Panel(lines, title=title, title_align="left", padding=(0, 1))
 
 
 def _budgets(screen: Screen) -> RenderableType:
     lines = Text(no_wrap=True, overflow="ellipsis")
+    for breaker in screen.policy.get("breaker") or ():
+        scope = breaker["scope"].rpartition("=")[2]
+        style = BREAKERS.get(breaker["state"], "")
+        lines.append(f"breaker {scope} {breaker['state']}: {breaker.get('why', '')}\n", style)
     for budget in screen.observer.budgets:
         short = budget.name.rpartition("=")[2]
         if budget.name != "cluster" and "/zone=" not in budget.name:
@@ -207,7 +226,4 @@ def _budgets(screen: Screen) -> RenderableType:
         if budget.keep:
             lines.append(f" {screen.observer.healthy(budget)} well, keep {budget.keep}")
         lines.append("\n")
-    for breaker in screen.policy.get("breaker") or ():
-        if breaker.get("state") != "Closed":
-            lines.append(f"breaker {breaker['scope']} {breaker['state']}\n", "red")
     return Panel(lines, title="budgets (observer's count)", title_align="left", padding=(0, 1))

@@ -83,6 +83,20 @@ def test_hundreds_of_jobs_still_fit_and_the_running_ones_come_first() -> None:
     assert "n00042" in rows[0]
 
 
+def test_a_storm_shows_its_breaker_with_the_reason_and_who_is_next() -> None:
+    screen = a_screen(300)
+    scope = "topology.kubernetes.io/zone=zone-b"
+    why = "39 of 99 nodes are unhealthy, 30% opens the breaker"
+    screen.policy = {"breaker": [{"scope": scope, "state": "Open", "why": why}]}
+    screen.queue = ["n00012", "n00044", "n00007"]
+    lines = drawn(screen)
+    text = "\n".join(lines)
+    assert len(lines) <= 30
+    assert "breaker zone-b Open: 39 of 99 nodes are" in text
+    assert "3 wait for a permit; next n00012, n00044" in text
+    assert "cluster  Pods" in text
+
+
 def test_budgets_are_counted_from_open_permits() -> None:
     screen = a_screen(300)
     screen.observer.permit(1.0, "p", PermitView("n00009", "Pods", True))
