@@ -151,6 +151,7 @@ class Defender:
             clock,
             lambda: self.jobs.cache.values(),
         )
+        self.metrics.stores.update(self.charge.stores())
         self.requests = Requests(clock.now())
         self.control.breakers.loaded = False
         self.recorder = EventRecorder(kube, "kubenode-defender", clock)

@@ -1,6 +1,6 @@
 """What the service asks of whoever decides who answers: alone, or together with other replicas."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
@@ -22,6 +22,10 @@ class Charge(Protocol):
     @property
     def parts(self) -> Sequence[Part]:
         """What must run on every replica."""
+        ...
+
+    def stores(self) -> Mapping[str, Callable[[], bool]]:
+        """What it stands on beside the API server, and whether that answers: for the metrics."""
         ...
 
     def why_not(self) -> str:
@@ -71,6 +75,9 @@ class Solo:
 
     def __init__(self, store: PermitStore, fence: Fence, permits: Informer[Permit]) -> None:
         self._store, self._fence = store, fence
+
+    def stores(self) -> Mapping[str, Callable[[], bool]]:
+        return {}
 
     async def begin(self) -> None:
         """Read the permits live: caches may lag behind what another leader granted last."""

@@ -9,7 +9,7 @@ Both ask the record of who answers (`step`) and Redis itself. While nobody knows
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from defender.charge.charge import NotInCharge
@@ -87,6 +87,9 @@ class Shared:
     @property
     def parts(self) -> Sequence[Part]:
         return [self]
+
+    def stores(self) -> Mapping[str, Callable[[], bool]]:
+        return {"redis": lambda: self._redis is not Redis.AWAY}
 
     async def begin(self) -> None:
         """Its own rounds begin it."""
