@@ -17,10 +17,8 @@ from kubenode.runtime.clock import Clock
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
 CALLS = ("ask", "check", "renew")
 FREED = ("holder", "node", "forgotten", "outside")
-REVOKED = ("pause", "breaker", "late")
-"""Why a permit was taken back: a person's `pause --now`, an opening breaker, or that it came late
-from a replica that was no longer in charge and fitted under no limit any more.
-"""
+REVOKED = ("pause", "breaker")
+"""Why a permit was taken back: a person's `pause --now`, or a breaker that opened."""
 
 
 class Metrics:

@@ -208,8 +208,7 @@ ANSWERS = Row(
         ),
         Panel(
             "Permits taken back or freed",
-            "revoked: by a pause, a breaker, or as they came late. freed: their holder or node was"
-            " gone.",
+            "revoked: by a pause or a breaker. freed: their holder or node was gone.",
             (
                 Query(f"sum by (why) (increase({D}_revoked_total[$__rate_interval]))",
                       "revoked: {{why}}"),
