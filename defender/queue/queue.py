@@ -202,7 +202,8 @@ class Queue:
             if since is not None:
                 self._faults[name] = (uid, since)
             return
-        if self._faults.get(name, ("",))[0] == uid:
+        known = self._faults.get(name)
+        if known is not None and known[0] == uid:
             del self._faults[name]
         self.forget((JOB, uid, job.spec.node_name))
 

@@ -83,6 +83,7 @@ class Life(RuleBasedStateMachine):
         self.count = 0
         self.play = self.player()
         self.api, self.clock = self.play.world.api, self.play.world.clock
+        self.furthest = self.clock.now()
         for i in range(MANY):
             self.show(Plain(f"n{i}", f"z{i % ZONES}"))
         self.run(self.play.begin())
@@ -203,7 +204,7 @@ class Life(RuleBasedStateMachine):
             assert verdict.allowed or verdict.look_again_at is not None
             if not verdict.allowed:
                 agent.asks_at = verdict.look_again_at
-                if "no such node" in verdict.message:
+                if "no such node" in verdict.message and agent.is_job:
                     agent.lets_go()
                     self.ends(agent)
         for agent, verdict in heard:
@@ -288,6 +289,7 @@ class Life(RuleBasedStateMachine):
     def the_clock_jumps(self, minutes: int) -> None:
         jump = timedelta(minutes=minutes)
         self.api.land()
+        self.furthest = max(self.furthest, self.clock.now())
         self.pencil.jumped = True
         self.clock.set_wall(jump)
 
@@ -359,7 +361,11 @@ class Life(RuleBasedStateMachine):
         """Nodes get well, people resume, writes are heard: then whoever asks is served in time."""
         self.api.fates.clear()
         self.api.land()
+        # What was granted by a clock that went ahead counts as new until that time has come.
+        self.clock.set_wall(max(self.furthest - self.clock.now(), 0 * SECOND))
         self.govern(replace(PLAIN, rate=(600, 3)))
+        while len(self.pencil.nodes) < MANY:
+            self.a_node_comes_back(0)
         for node in list(self.pencil.nodes.values()):
             self.show(replace(node, ready=True, cordoned=False))
         for rounds in range(SETTLED):
