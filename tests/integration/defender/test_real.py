@@ -67,6 +67,8 @@ async def defending(kube: Kube, round_: float = 0.2) -> AsyncIterator[Defender]:
     async with running(serve(defender.parts, defender.ground)):
         await until(lambda: not defender.ready(), 20, "Kube Defender is ready")
         await until(lambda: len(defender.census) == NODES, 10, "all nodes are seen")
+        counted = lambda: defender.control.displaced is not None  # noqa: E731
+        await until(counted, 10, "displaced pods are counted")
         yield defender
 
 
