@@ -13,9 +13,7 @@ from math import floor
 from defender.census import Tally
 from defender.control import RiskControl
 from defender.coverage import Bound, about
-from defender.limits.case import is_small
-from defender.limits.concurrency import at_most
-from defender.limits.min_healthy import must_stay
+from defender.limits.demand import Demand, demand
 from kubenode.api.v1alpha1 import Disruption
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, Rate
 
@@ -83,11 +81,14 @@ class _Reading:
 
     def all(self) -> Iterator[Budget]:
         limit, tally = self.bound.limit, self.control.census.tally(self.bound.group)
-        most = at_most(self.spec, self.bound, tally)
+        asked = demand(
+            limit.max_concurrent, limit.min_healthy, self.spec.small_pool.nodes, tally.members
+        )
+        most = asked.most
         if most is not None:
             used = self.control.counts.used(self.bound)
             yield self._budget(Kind.CONCURRENCY, used, most, most - used)
-        need = self._healthy_needed(limit, tally)
+        need = self._healthy_needed(limit, tally, asked)
         if need is not None:
             yield self._budget(Kind.HEALTHY, tally.free, need, tally.free - need)
         if limit.rate is not None:
@@ -97,12 +98,12 @@ class _Reading:
         policy, index, scope = self.bound.key
         return Budget(policy, index, scope, kind, self.bound.classes, used, limit, max(0, room))
 
-    def _healthy_needed(self, limit: Limit, tally: Tally) -> int | None:
+    def _healthy_needed(self, limit: Limit, tally: Tally, asked: Demand) -> int | None:
         if limit.others_healthy:
             return max(0, tally.everyone - 1)
-        if is_small(self.spec, self.bound, tally):
+        if asked.small:
             return max(0, tally.members - 1)
-        return None if limit.min_healthy is None else must_stay(self.spec, self.bound, tally)
+        return None if limit.min_healthy is None else asked.stay
 
     def _rate(self, rate: Rate) -> Budget:
         counts = self.control.counts

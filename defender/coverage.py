@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from defender.policies import BUILT_IN, BUILT_IN_NAME, Policy
 from kubenode.api.meta import LabelSelector
-from kubenode.api.share import is_ratio
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
 
@@ -82,17 +81,13 @@ def record(scopes: Iterable[str], policies: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One limit, in the scope in which it binds the nodes of a place.
-
-    by_share  whether it is written as a percentage, which says nothing of a small group
-    """
+    """One limit, in the scope in which it binds the nodes of a place."""
 
     limit: Limit
     scope: str
     group: Group
     key: Key
     classes: frozenset[Disruption]
-    by_share: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +98,15 @@ class Ruling:
     spec: DefenderPolicySpec | None
     excluded: bool
     bounds: tuple[Bound, ...]
+    _for_class: dict[Disruption, tuple[Bound, ...]] = field(default_factory=dict, compare=False)
+
+    def for_class(self, class_: Disruption) -> tuple[Bound, ...]:
+        """The limits for acts of a class."""
+        found = self._for_class.get(class_)
+        if found is None:
+            found = tuple([bound for bound in self.bounds if class_ in bound.classes])
+            self._for_class[class_] = found
+        return found
 
 
 @dataclass(slots=True)
@@ -155,9 +159,7 @@ class Coverage:
         if bound is None:
             if len(self._bounds) >= MOST_PLACES:
                 self._bounds.clear()
-            shares = (limit.max_concurrent, limit.min_healthy)
-            by_share = any(share is not None and is_ratio(share) for share in shares)
-            bound = Bound(limit, scope, (policy, scope), key, classes_of(limit), by_share)
+            bound = Bound(limit, scope, (policy, scope), key, classes_of(limit))
             self._bounds[key] = bound
         return bound
 

@@ -124,15 +124,14 @@ def _refusals(case: Case) -> list[Refusal]:
         per_node(case),
         displaced(case),
     ]
-    for bound in case.ruling.bounds:
-        if case.ask.class_ not in bound.classes:
-            continue
+    for bound in case.bounds:
         if bound.limit.scope is LimitScope.FLEET:
             found.append(fleet(case, bound))
-        else:
-            tally = case.census.tally(bound.group)
-            found += (min_healthy(case, bound, tally), concurrency(case, bound, tally))
-            found.append(rate(case, bound))
+            continue
+        tally = case.census.tally(bound.group)
+        asked = case.asked(bound, tally)
+        found += (min_healthy(case, bound, tally, asked), concurrency(case, bound, asked))
+        found.append(rate(case, bound))
     return [refusal for refusal in found if refusal is not None]
 
 

@@ -8,6 +8,7 @@ from zlib import crc32
 from defender.census import Census, Health, Member, Tally
 from defender.coverage import EVERYBODYS, Bound, Group, Ruling
 from defender.ledger import Held, Ledger
+from defender.limits.demand import Demand, demand
 from defender.policies import Policy
 from kubenode.api.v1alpha1 import Ask, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Rate
@@ -63,9 +64,14 @@ class Case:
         return self.ask.operation is Operation.EVACUATE and self.ask.inevitable
 
     @property
-    def bounds(self) -> list[Bound]:
+    def bounds(self) -> tuple[Bound, ...]:
         """The limits for acts of this class."""
-        return [bound for bound in self.ruling.bounds if self.ask.class_ in bound.classes]
+        return self.ruling.for_class(self.ask.class_)
+
+    def asked(self, bound: Bound, tally: Tally) -> Demand:
+        """What a limit asks for in its group."""
+        limit, small = bound.limit, self.spec.small_pool.nodes
+        return demand(limit.max_concurrent, limit.min_healthy, small, tally.members)
 
     def later(self) -> datetime:
         """A time to ask again, different for each node, so that they do not come all at once."""
@@ -94,11 +100,6 @@ class Case:
 
     def where(self, scope: str) -> str:
         return scope + self.of_policy
-
-
-def is_small(spec: DefenderPolicySpec, bound: Bound, tally: Tally) -> bool:
-    """Whether the group is so small that a share of it says nothing."""
-    return bound.by_share and tally.members <= spec.small_pool.nodes
 
 
 def spread(node: str) -> float:

@@ -1,15 +1,13 @@
 """maxConcurrent: how many nodes of a scope may be disrupted at once."""
 
-from defender.census import Tally
 from defender.coverage import Bound
-from defender.limits.case import Case, Refusal, is_small
-from kubenode.api.share import is_ratio, share_of
+from defender.limits.case import Case, Refusal
+from defender.limits.demand import Demand
 from kubenode.api.v1alpha1 import Reason
-from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec
 
 
-def concurrency(case: Case, bound: Bound, tally: Tally) -> Refusal | None:
-    most = at_most(case.spec, bound, tally)
+def concurrency(case: Case, bound: Bound, asked: Demand) -> Refusal | None:
+    most = asked.most
     if most is None or case.inevitable:
         return None
     used = case.used(bound)
@@ -23,19 +21,3 @@ def concurrency(case: Case, bound: Bound, tally: Tally) -> Refusal | None:
         used,
         most,
     )
-
-
-def at_most(spec: DefenderPolicySpec, bound: Bound, tally: Tally) -> int | None:
-    """Permits at once among the members of a group; None for no such limit.
-
-    A percentage rounds down but to no less than 1; only "0%" and 0 mean none at all. In a small
-    group shares do not apply: one at a time.
-    """
-    share, small = bound.limit.max_concurrent, is_small(spec, bound, tally)
-    if share is None:
-        return 1 if small else None
-    if is_ratio(share):
-        if share == "0%" or share == "00%":
-            return 0
-        return 1 if small else max(1, share_of(share, tally.members))
-    return min(1, share_of(share, tally.members)) if small else share_of(share, tally.members)

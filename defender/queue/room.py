@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from defender.limits.case import Case
-from defender.limits.concurrency import at_most
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason
 
 
@@ -22,7 +21,7 @@ class Room:
 def rooms(case: Case) -> Iterator[Room]:
     """What bounds this act in number; nothing for one that is exempt."""
     for bound in () if case.inevitable else case.bounds:
-        most = at_most(case.spec, bound, case.census.tally(bound.group))
+        most = case.asked(bound, case.census.tally(bound.group)).most
         if most is not None:
             left = most - case.used(bound)
             yield Room(Reason.CONCURRENCY_LIMIT, bound.scope, bound.classes, left, most)
