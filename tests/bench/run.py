@@ -15,9 +15,17 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from bench import first_heal, registry, replay, rules
+from bench import first_heal, permits, registry, replay, rules, storm, verdict
 
-MODULES: tuple[ModuleType, ...] = (first_heal, registry, rules, replay)
+MODULES: tuple[ModuleType, ...] = (
+    first_heal,
+    registry,
+    rules,
+    replay,
+    verdict,
+    permits,
+    storm,
+)
 """Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
 
 
