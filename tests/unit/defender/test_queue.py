@@ -165,6 +165,20 @@ def test_as_many_are_called_as_there_are_slots() -> None:
     assert room.look() == []
 
 
+def test_a_newcomer_does_not_hide_that_a_slot_became_free() -> None:
+    """Its own time to look again is earlier than that of those who wait."""
+    room = a_room()
+    permit = room.hold("n0")[0]
+    room.wait("n1")
+    room.step(seconds=10)
+    room.queue.listen(False)
+    room.release(permit)
+    room.queue.news.of_scope("cluster")
+    first = room.judge(an_ask("n2", dry_run=True)).allowed
+    room.queue.listen(True)
+    assert first and room.look() == ["n1"]
+
+
 def test_as_many_are_called_as_the_rate_has_tokens() -> None:
     policy = a_policy(
         limits=[{"scope": "Cluster", "rate": {"count": 60, "per": "1h", "burst": 2}}],
