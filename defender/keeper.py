@@ -170,8 +170,8 @@ class Keeper:
         return "holder" if _over(holder, held) else ""
 
     async def _is_younger(self, node: Holder, held: Held) -> bool:
-        """Whether the node is another one than the permit is for. Both instants are the API server's,
-        so that no two clocks are compared.
+        """Whether the node is another one than the permit is for. Both instants are told by the API
+        server, so that no two clocks are compared.
         """
         path = paths.custom(Permit.resource.plural, held.name)
         try:

@@ -34,7 +34,7 @@ def at_most(limit: Limit, members: int) -> int | None:
     if share is None:
         return None
     most = share_of(share, members)
-    return max(1, most) if is_ratio(share) and share.strip("0%") else most
+    return max(1, most) if is_ratio(share) and str(share).strip("0%") else most
 
 
 def _together(case: Case, bound: Bound, group: Group) -> Refusal | None:
