@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from defender.limits.case import Case
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason
+from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,12 @@ class Room:
 
 
 def rooms(case: Case) -> Iterator[Room]:
-    """What bounds this act in number; nothing for one that is exempt."""
+    """What bounds this act in number; nothing for one that is exempt. A fleet's slots are free or
+    taken in other clusters too: none is kept here.
+    """
     for bound in () if case.inevitable else case.bounds:
+        if bound.limit.scope is LimitScope.FLEET:
+            continue
         most = case.asked(bound, case.census.tally(bound.group)).most
         if most is not None:
             left = most - case.used(bound)
