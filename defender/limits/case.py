@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from defender.census import Census, Health, Member, Tally
-from defender.coverage import EVERYBODYS, Bound, Group, Ruling
+from defender.census import Census, Member, Tally
+from defender.coverage import EVERYBODYS, Bound, Ruling
 from defender.ledger import Held, Ledger
 from defender.limits.demand import Demand, demand
 from defender.policies import Policy
@@ -110,12 +110,3 @@ def spread(node: str) -> float:
 def look_again_at(now: datetime, after: timedelta, node: str) -> datetime:
     """`after` to twice `after` from now, spread by the node's name."""
     return now + after + after * spread(node)
-
-
-def healthy_in(census: Census, ledger: Ledger, group: Group) -> int:
-    """Healthy nodes of a group without an open permit, counted anew: RiskControl.free is quick."""
-    taken = {held.node for held in ledger.open() if census.belongs(held.node, group)}
-    members = (census.member(name) for name in taken)
-    return census.tally(group).healthy - sum(
-        member is not None and member.health is Health.HEALTHY for member in members
-    )

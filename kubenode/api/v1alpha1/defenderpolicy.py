@@ -200,7 +200,10 @@ class Workload(Model):
 
 
 class Window(TimeWindow):
-    """When acts of these operations may start."""
+    """When acts of these operations may start. Several windows of an operation are their union.
+
+    What was granted goes on after it closes; a stronger class for it is a new start and waits.
+    """
 
     for_: list[Operation] | None = Field(default=None, alias="for", min_length=1, max_length=6)
     """The operations that wait for the window. Default: all."""

@@ -3,10 +3,11 @@
 from datetime import datetime, timedelta
 
 import pytest
-from support.clock import T0
+from support.clock import T0, FakeClock
 from support.defender_core import Core, a_policy, an_ask
+from support.fake_kube import FakeKube
 
-from defender.displacing import MIRROR, UNRECORDED, controllers, displaced, lost
+from defender.displacing import MIRROR, UNRECORDED, Displacing, controllers, displaced, lost
 from kubenode.api.v1alpha1 import Disruption, Reason
 from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus
 
@@ -71,6 +72,13 @@ def test_a_permit_whose_pods_nobody_could_see_makes_the_number_unknown() -> None
     core.ask(an_ask("n1", Disruption.PODS))
     assert lost(core.ledger, core.now + UNRECORDED) == {}
     assert lost(core.ledger, core.now + UNRECORDED + timedelta(seconds=1)) is None
+
+
+async def test_what_cannot_be_seen_is_not_known() -> None:
+    core, world = a_core(), FakeKube()
+    displacing = Displacing(world, FakeClock(), core.control)  # type: ignore[arg-type]
+    displacing.count()  # its informer never listed anything
+    assert core.control.displaced is None
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ labels: Any = st.sampled_from(
 nodes = st.tuples(labels, st.booleans(), st.booleans(), st.booleans(), st.booleans())
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(policies, max_size=3),
     st.lists(nodes, max_size=6),

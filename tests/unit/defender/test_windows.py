@@ -125,7 +125,7 @@ def by_hand(window: Window, now: datetime) -> bool:
     return (today in days and shown >= window.from_) or (yesterday in days and shown < window.to)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(windows, st.integers(0, 60 * 24 * 14))
 def test_every_minute_is_in_the_union_as_the_clocks_say(found: list[Window], minutes: int) -> None:
     now = MONDAY.astimezone(UTC) + timedelta(minutes=minutes)
