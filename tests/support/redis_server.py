@@ -6,7 +6,9 @@
 It listens on loopback at a free port; nothing is left after `with`.
 """
 
+import gc
 import socket
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
@@ -57,6 +59,10 @@ class RedisServer:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+        with warnings.catch_warnings():
+            # redis-py leaves the socket of a connection that the server's death cut to the collector.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def start(self) -> None:
         """On the same port, with what the append-only file kept."""
