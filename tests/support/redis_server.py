@@ -60,7 +60,7 @@ class RedisServer:
     ) -> None:
         self.kill()
         with warnings.catch_warnings():
-            # redis-py leaves the socket of a connection that the server's death cut to the collector.
+            # redis-py leaves sockets that the server's death cut to the collector.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
 
