@@ -121,6 +121,7 @@ class Displacing:
 
     async def run(self) -> None:
         self._control.displaced = None
+        await self.pending.synced.wait()
         while True:
             self.count()
             await self._clock.sleep(SECONDS)
