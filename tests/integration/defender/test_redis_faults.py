@@ -272,6 +272,16 @@ class Sentinels:
         finally:
             client.close()
 
+    def wait_for_another_master(self) -> None:
+        """Until it is one, and Sentinel sends everybody there."""
+        self._sentinel.wait_until(
+            lambda: (
+                f"127.0.0.1:{self.replica.port}" in self._info()
+                and self.replica.do("ROLE")[0] == "master"
+            ),
+            60,
+        )
+
     def __exit__(self, *error: object) -> None:
         for end in (self._sentinel.kill, self.replica.kill, self.master.kill):
             end()
@@ -293,9 +303,7 @@ async def test_a_failover_that_loses_writes_breaks_no_limit(tmp_path: Path) -> N
         sentinels.replica.do("REPLICAOF", "127.0.0.1", str(sentinels.master.port))
         sentinels.master.kill()  # ... before it could catch up
         await life.through(20)
-        Daemon.wait_until(
-            sentinels._sentinel, lambda: sentinels.replica.do("ROLE")[0] == "master", 30
-        )
+        sentinels.wait_for_another_master()
         await life.through(10)
         await life.ends_well()
         await world.close()
