@@ -37,13 +37,6 @@ LaneKey = tuple[str, str, str, str, bool]
 """Reason and scope of the refusal; operation, class and inevitability of what was asked."""
 
 
-def _time(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
-    if at.tzinfo is None:
-        raise ValueError(f"{text!r} has no time zone: write it in UTC, ending in Z")
-    return at
-
-
 def key_of(ask: Ask) -> Key:
     return ask.holder.kind, ask.holder.uid, ask.node
 
@@ -93,37 +86,6 @@ class Entry:
         due = self.due.timestamp() if band == DUE else 0.0
         age = (self.fault_since + PENALTY * self.failures).timestamp()
         return band, due, age, self.since.timestamp(), self.key
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for another replica."""
-        return {
-            "ask": self.ask.to_dict(),
-            "since": format_time(self.since),
-            "faultSince": format_time(self.fault_since),
-            "askedAt": format_time(self.asked_at),
-            "lookAgainAt": format_time(self.look_again_at),
-            "reason": str(self.reason),
-            "scope": self.scope,
-            "message": self.message,
-            "zone": self.zone,
-            "failures": self.failures,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Entry":
-        """Raises ValueError or KeyError for data that is no entry."""
-        return cls(
-            ask=Ask.model_validate(data["ask"]),
-            since=_time(data["since"]),
-            fault_since=_time(data["faultSince"]),
-            asked_at=_time(data["askedAt"]),
-            look_again_at=_time(data["lookAgainAt"]),
-            reason=Reason(data["reason"]),
-            scope=str(data["scope"]),
-            message=str(data["message"]),
-            zone=str(data["zone"]),
-            failures=min(int(data["failures"]), MOST_PENALTIES),
-        )
 
     def refused(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
         """It asked, again or for the first time."""

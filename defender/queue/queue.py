@@ -7,10 +7,8 @@ kept from whoever is not better placed (`calls`). Nobody else is in anybody's wa
 Order is not safety: what the queue forgets costs places, never a limit.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
-from typing import Any
 from zlib import crc32
 
 from defender.census import Census, Health, Member
@@ -282,25 +280,3 @@ class Queue:
     def counts(self) -> dict[tuple[str, str], int]:
         """How many wait, by reason and scope."""
         return self.line.counts()
-
-    def export(self) -> list[dict[str, Any]]:
-        """Everybody as plain data."""
-        return [entry.to_dict() for entry in self.line]
-
-    def adopt(self, entries: Iterable[dict[str, Any]], now: datetime) -> None:
-        """Take over who waits at another replica; of two words on one holder the newer counts.
-
-        Raises ValueError or KeyError for data that is no entry.
-        """
-        for data in entries:
-            entry = Entry.from_dict(data)
-            mine = self.line.get(entry.key)
-            if entry.look_again_at + self.times.lost <= now or (mine is None and self.line.full):
-                continue
-            if mine is not None:
-                newest = max(entry, mine, key=lambda each: each.asked_at)
-                newest.since = min(entry.since, mine.since)
-                newest.fault_since = min(entry.fault_since, mine.fault_since)
-                entry = newest
-            self._put(entry, entry.look_again_at, now)
-            self._expect(entry)

@@ -31,6 +31,7 @@ MAY = [
     ("create", "coordination.k8s.io", "leases", SYSTEM, ""),
     ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-defender"),
     ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-defender-store"),
+    ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-defender-fleet"),
     ("get", "", "secrets", SYSTEM, "kubenode-defender"),
     ("patch", "", "secrets", SYSTEM, "kubenode-defender"),
     ("patch", "admissionregistration.k8s.io", HOOKS, "", "kubenode-defender"),

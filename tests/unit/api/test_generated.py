@@ -83,6 +83,7 @@ def test_good_object_fits_the_schema(name: str) -> None:
     assert not list(Draft202012Validator(plain).iter_errors(written))
 
 
+@pytest.mark.exhaustive
 def test_files_of_the_repository_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert crd.main(["--check"]) == 0
     assert reference.main(["--check"]) == 0

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -236,6 +237,7 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
         ]
 
 
+pytestmark = pytest.mark.exhaustive
 TestCountsAreThoseOfARecount = CountsAreThoseOfARecount.TestCase
 TestCountsAreThoseOfARecount.settings = settings(
     stateful_step_count=40, max_examples=25, deadline=None

@@ -1,5 +1,6 @@
 """F41: outside its window nothing new starts: over a change of the clocks, and in mid-batch."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,10 +22,10 @@ def utc(month: int, day: int, hour: int, minute: int = 0) -> datetime:
     return datetime(2026, month, day, hour, minute, tzinfo=UTC)
 
 
-def a_core(window: dict[str, object], now: datetime, at_once: int = 2) -> Core:
+def a_core(window: Mapping[str, object], now: datetime, at_once: int = 2) -> Core:
     policy = a_policy(
         limits=[{"scope": "Cluster", "maxConcurrent": at_once}],
-        windows=[window | {"for": ["Rollout"]}],
+        windows=[dict(window) | {"for": ["Rollout"]}],
         breaker=NEVER_TRIPS,
     )
     core = Core(policy, now=now)
@@ -37,7 +38,7 @@ def rollout(node: str, class_: Disruption = NODE) -> Ask:
     return an_ask(node, class_, operation=Operation.ROLLOUT)
 
 
-def reason(window: dict[str, object], now: datetime) -> Reason:
+def reason(window: Mapping[str, object], now: datetime) -> Reason:
     return a_core(window, now).judge(rollout("n0")).reason
 
 

@@ -9,6 +9,7 @@ import contextlib
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -122,6 +123,7 @@ class NeverAbove(RuleBasedStateMachine):
             assert tokens > -0.01
 
 
+pytestmark = pytest.mark.exhaustive
 TestNeverAbove = NeverAbove.TestCase
 TestNeverAbove.settings = settings(
     stateful_step_count=40,

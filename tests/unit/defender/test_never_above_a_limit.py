@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -279,5 +280,6 @@ def read_back(held: Held) -> Permit:
     return Permit.from_server(json.dumps(permit.to_dict()).encode())
 
 
+pytestmark = pytest.mark.exhaustive
 TestNeverAboveALimit = NeverAboveALimit.TestCase
 TestNeverAboveALimit.settings = settings(stateful_step_count=60, deadline=None)

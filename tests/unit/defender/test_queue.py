@@ -404,31 +404,6 @@ def test_what_a_newcomer_would_be_told() -> None:
     assert len(room.queue) == 2
 
 
-def test_another_replica_takes_over_who_waits() -> None:
-    one, other = a_room(), a_room()
-    one.hold("n0")
-    one.wait("n1", "n2")
-    other.hold("n0")
-    other.step(seconds=10)
-    other.wait("n3", "n1")
-    other.queue.adopt(one.queue.export(), other.now)
-    assert other.order() == ["n1", "n2", "n3"]
-    assert other.place("n1").since == T0, "the first word on when, the newest on why"
-    one.queue.adopt(other.queue.export(), other.now)
-    assert one.order() == ["n1", "n2", "n3"]
-
-
-def test_what_is_no_entry_is_told() -> None:
-    room = a_room()
-    with pytest.raises((ValueError, KeyError)):
-        room.queue.adopt([{"ask": {}}], room.now)
-    room.hold("n0")
-    room.wait("n1")
-    (data,) = room.queue.export()
-    with pytest.raises(ValueError, match="time zone"):
-        room.queue.adopt([data | {"since": "2026-01-01T00:00:00"}], room.now)
-
-
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("defender.queue.line.MOST_WAITING", 5)
     room = a_room(20)

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import T0
@@ -66,6 +67,7 @@ def test_never_more_than_a_bucket_that_was_watched_all_the_time(
             tokens -= 1
 
 
+@pytest.mark.exhaustive
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 60), st.integers(1, 10))
 def test_who_asks_steadily_gets_what_a_watched_bucket_gives(count: int, burst: int) -> None:
