@@ -205,14 +205,14 @@ class Defender:
     @property
     def ground(self) -> list[Part]:
         """What runs on every replica."""
-        own = (self.recorder, self.life_signs, Ticking(self._tick, self._clock))
+        own = (self.recorder, self.life_signs, self.waker, Ticking(self._tick, self._clock))
         shown = (*self.charge.parts, *self.fleet.parts, *self.displacing.parts)
         return [*self._informers, *shown, *own]
 
     @property
     def parts(self) -> list[Part]:
         """What keeps the record, for the holder of the lease."""
-        return [self, self.waker, self.revoking, self.recording, self.calendar]
+        return [self, self.revoking, self.recording, self.calendar]
 
     async def run(self) -> None:
         """Load the record, then keep it, until cancelled."""
