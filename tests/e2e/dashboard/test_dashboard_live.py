@@ -145,10 +145,9 @@ async def test_a_storm_is_sent_at_most_twice_a_second(world: Running, browser: B
             " () => window.news.push(performance.now()))"
         )
         began = time.monotonic()
-        for round_ in range(10):
-            reason = "NotReady" if round_ % 2 else "NodeStatusUnknown"
-            await spoil(world.kube, {f"n{i:05d}": reason for i in range(100, 140)})
+        for first in range(100, 140, 4):  # each round shows something new
+            await spoil(world.kube, {f"n{i:05d}": "NotReady" for i in range(first, first + 4)})
             await asyncio.sleep(0.2)
+        await page.wait_for_function("window.news.length >= 2", timeout=30_000)
         times = await page.evaluate("window.news")
-        assert len(times) >= 2
         assert len(times) <= (time.monotonic() - began) / TICK + 2
