@@ -89,6 +89,11 @@ async def open_permits(cluster: Cluster) -> set[str]:
     return {p["metadata"]["name"] for p in found if p.get("status", {}).get("state") not in over}
 
 
+def sees(defender: Defender) -> bool:
+    """Also the pending pods, without which nothing that moves pods is allowed."""
+    return not defender.ready() and defender.control.displaced is not None
+
+
 @asynccontextmanager
 async def defending(kube: Kube, nodes: int, **settings: Any) -> AsyncIterator[Defender]:
     """Until the end of the block; ready, and all `nodes` seen, when it begins."""
@@ -97,7 +102,7 @@ async def defending(kube: Kube, nodes: int, **settings: Any) -> AsyncIterator[De
         kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), given, informer=Quick
     )
     async with running(serve(defender.parts, defender.ground)):
-        await until(lambda: not defender.ready(), 30, "Kube Defender is ready")
+        await until(lambda: sees(defender), 30, "Kube Defender is ready")
         await until(lambda: len(defender.census) == nodes, 20, "all nodes are seen")
         yield defender
 

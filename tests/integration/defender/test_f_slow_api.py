@@ -10,7 +10,7 @@ from support.embedded import EmbeddedPlane
 from support.remedy_cluster import Cluster
 from support.running import until
 from support.slow_proxy import SlowProxy, slow_proxy
-from support.storm_site import client, defending, open_permits, plane, policy, site, zones
+from support.storm_site import client, defending, open_permits, plane, policy, sees, site, zones
 
 from defender.service import Defender
 from kubenode.api.v1alpha1 import Reason, Verdict
@@ -88,7 +88,7 @@ async def test_a_server_that_says_nothing_makes_every_answer_no_until_it_speaks(
         for permit in before:
             assert not (await defender.check(permit, 1)).allowed
         proxy.silent = False
-        await until(lambda: not defender.ready(), 60, "it sees again")
+        await until(lambda: sees(defender), 60, "it sees again")
         assert {v.permit for v in await all_ask(defender, cluster) if v.allowed} == before
         assert await open_permits(cluster) == before
 
@@ -104,7 +104,7 @@ async def test_f46_a_server_that_is_away_while_nodes_are_counted_halts_nothing_f
             await until(lambda: bool(defender.ready()), 60, "it knows that it is blind")
             assert not (await defender.ask(living("a0"))).allowed
             server.start()
-            await until(lambda: not defender.ready(), 60, "it sees again")
+            await until(lambda: sees(defender), 60, "it sees again")
             await defender.release(held)
             assert held not in await open_permits(cluster)
             assert sum(v.allowed for v in await all_ask(defender, cluster)) == AT_ONCE
