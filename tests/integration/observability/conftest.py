@@ -113,7 +113,7 @@ def _answers(port: int) -> bool:
         return False
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # what a rate shows must have happened a moment ago
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("prometheus")
     nodes = [node_object(f"n{i}", {ZONE: "abc"[i % 3]}) for i in range(40)]
