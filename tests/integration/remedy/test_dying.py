@@ -101,5 +101,5 @@ async def act_as_agent(cluster: Cluster, answered: list[str]) -> None:
         requests = job.status.agent.requests if job.status.agent is not None else {}
         asked = [s.request_id for s in job.status.steps if s.by == "Agent"]
         if asked and not set(asked) <= set(requests):
-            await cluster.say("d1", FAULT, "False")
             answered.append(await cluster.answer(job))
+            await cluster.say("d1", FAULT, "False")

@@ -75,8 +75,8 @@ async def test_a_condition_becomes_a_job_and_the_job_a_healed_node(cluster: Clus
         await kube.delete(f"{paths.pod_disruption_budgets('default')}/cart")
         asked = await cluster.wait(lambda j: any(s.by == "Agent" for s in j.status.steps))
         assert await _pods(cluster, "w1") == []
-        await cluster.say("w1", FAULT, "False")
         assert await cluster.answer(asked) == "r0s2a1"
+        await cluster.say("w1", FAULT, "False")  # only what is reported after the act proves it
 
         done = await cluster.wait(lambda j: j.status.phase.closed and not j.metadata.finalizers)
         assert done.status.phase == "Succeeded"
@@ -111,8 +111,8 @@ async def test_f19_a_node_that_a_person_cordoned_ends_cordoned(cluster: Cluster)
     async with operating(cluster.operator(two_engines())):
         await cluster.say("w2", FAULT, "True")
         asked = await cluster.wait(lambda j: any(s.by == "Agent" for s in j.status.steps))
-        await cluster.say("w2", FAULT, "False")
         await cluster.answer(asked)
+        await cluster.say("w2", FAULT, "False")
         done = await cluster.wait(lambda j: j.status.phase.closed)
     assert done.status.phase == "Succeeded"
     node = await cluster.kube.get(paths.node("w2"))
