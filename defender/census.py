@@ -98,7 +98,7 @@ def _health(
 ) -> tuple[Health, datetime | None]:
     if node.metadata.deletion_timestamp is not None or _marked(node):
         return Health.LEAVING, None
-    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    ready = node.ready_condition
     if ready is not None and ready.status == "True":
         return (Health.UNHEALTHY if node.spec.unschedulable else Health.HEALTHY), None
     born = node.metadata.creation_timestamp

@@ -308,5 +308,5 @@ def _as_at(held: Held, start: datetime) -> Held:
 
 
 def not_ready_since(node: Node) -> datetime | None:
-    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    ready = node.ready_condition
     return None if ready is None or ready.status == "True" else ready.last_transition_time

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from defender.breaker.cause import causes_of
 from defender.breaker.control_path import SCOPE, ControlPath
-from defender.breaker.faults import Told, excused, fault_of, is_ready, not_ready_since, told_by
+from defender.breaker.faults import Told, excused, fault_of, not_ready_since, told_by
 from defender.breaker.group import View
 from defender.breaker.step import PACE, Pace
 from defender.breaker.watch import Watch
@@ -129,7 +129,7 @@ class Breakers:
         name, uid = member.name, member.uid
         if member.until is not None:
             self._due[name] = member.until
-        ready = is_ready(node)
+        ready = node.is_ready
         if ready:
             self._last_ready[name] = uid, now
         seen_uid, last_ready = self._last_ready.get(name, ("", None))
@@ -155,7 +155,8 @@ class Breakers:
             node is not None
             and view is not None
             and view.counted
-            and any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)
+            and (ready := node.ready_condition) is not None
+            and ready.status == "Unknown"
         )
         self.control_path.node(name, self._down.get(name) if silent else None)
 

@@ -74,19 +74,15 @@ def _came_to(rung: int, status: JobStatus) -> datetime | None:
     return min(began) if began else max((end for end in ends if end), default=None)
 
 
-def is_ready(node: Node) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
-
-
 def not_ready_since(
     node: Node, now: datetime, last_ready: datetime | None, before: datetime | None
 ) -> datetime | None:
     """last_ready  when this node was last seen ready, if it was
     before      what this said last time, if the node has not been ready since
     """
-    if is_ready(node):
+    if node.is_ready:
         return None
-    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    ready = node.ready_condition
     said = ready.last_transition_time if ready is not None else None
     since = min(max(said or now, last_ready or said or now), now)
     return since if before is None else min(before, since)

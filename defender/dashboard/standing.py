@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from defender.census import Health, Member
@@ -121,7 +120,7 @@ def _state(
         return State.LEAVING, "is being deleted"
     if health is Health.STARTING:
         return State.STARTING, "has never been ready"
-    if job is not None or (health is Health.UNHEALTHY and not ready(node)):
+    if job is not None or (health is Health.UNHEALTHY and not node.is_ready):
         return State.FAULTY, job_sentence(job) if job else not_ready(node)
     if node.spec.unschedulable:
         return State.CORDONED, f"cordoned by {cordoned_by(node)}"
@@ -146,17 +145,8 @@ def job_sentence(job: Job) -> str:
     return f"{job.spec.remedier.name or 'a job that a person started'}: {job.status.phase}"
 
 
-def ready(node: Node) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
-
-
 def not_ready(node: Node) -> str:
-    found = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    found = node.ready_condition
     if found is None:
         return "says nothing about being ready"
     return f"Ready is {found.status}" + (f": {found.reason}" if found.reason else "")
-
-
-def since_not_ready(node: Node) -> datetime | None:
-    found = next((c for c in node.status.conditions if c.type == "Ready"), None)
-    return found.last_transition_time if found and found.status != "True" else None

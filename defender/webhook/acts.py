@@ -122,7 +122,7 @@ def gone(node: Node) -> bool:
     Only what Kubernetes itself knows counts: a node that nobody hears from, and that a person or
     the cloud controller has marked as out of service or shut down.
     """
-    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    ready = node.ready_condition
     if ready is None or ready.status != "Unknown":
         return False
     return any(taint.key in (OUT_OF_SERVICE, SHUT_DOWN) for taint in node.spec.taints)

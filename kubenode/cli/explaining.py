@@ -86,7 +86,8 @@ def _state(permit: Permit) -> str:
 
 
 def _of_node(node: Node) -> list[str]:
-    ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "not reported")
+    said = node.ready_condition
+    ready = said.status if said is not None else "not reported"
     by = node.metadata.annotations.get("kubenode.io/cordoned-by")
     cordon = "schedulable"
     if node.spec.unschedulable:

@@ -44,8 +44,8 @@ def figures(count: Count) -> dict[str, int | float]:
 
 def is_ready(node: Node) -> bool | None:
     """None when there is no Ready condition or nobody heard from it: neither yes nor no."""
-    status = next((c.status for c in node.status.conditions if c.type == "Ready"), "")
-    return {"True": True, "False": False}.get(status)
+    ready = node.ready_condition
+    return {"True": True, "False": False}.get(ready.status) if ready is not None else None
 
 
 def groups_of(node: Node) -> Iterator[Group]:

@@ -27,7 +27,7 @@ class Kept:
     @classmethod
     def at_first_sight(cls, node: Node, now: datetime) -> "Kept":
         """A node that became Ready lately may have booted then: we were not there to see."""
-        ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+        ready = node.ready_condition
         booted = ready.last_transition_time if ready is not None and is_ready(node) else None
         return cls(
             uid=node.metadata.uid,

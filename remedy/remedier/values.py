@@ -94,7 +94,7 @@ def _since(at: datetime | None, now: datetime) -> float | None:
 
 def not_ready_for(node: Node, now: datetime) -> float | None:
     """0 while Ready is True; unknown without a Ready condition or its time."""
-    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    ready = node.ready_condition
     if ready is None:
         return None
     return 0.0 if ready.status == "True" else _since(ready.last_transition_time, now)

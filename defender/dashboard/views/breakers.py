@@ -11,6 +11,7 @@ from defender.census import CLUSTER
 from defender.dashboard.natural import natural
 from defender.dashboard.render import Shown
 from defender.dashboard.scene import Scene
+from defender.dashboard.views.summary import Summary
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState
 
@@ -71,14 +72,6 @@ class FrozenRow:
     since: datetime
     why: str
     key: str = "frozen"
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    template: ClassVar[str] = "parts/title.html"
-    sentence: str
-    calm: bool
-    key: str = "summary"
 
 
 def view(scene: Scene) -> dict[str, Sequence[Shown]]:

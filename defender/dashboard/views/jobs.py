@@ -8,6 +8,7 @@ from typing import ClassVar
 from defender.dashboard.render import Shown
 from defender.dashboard.scene import Scene
 from defender.dashboard.standing import FOR_PEOPLE, ZONE, State, of_job
+from defender.dashboard.views.summary import Summary
 from defender.jobs import Job
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
@@ -35,14 +36,6 @@ class JobRow:
     closed: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    template: ClassVar[str] = "parts/title.html"
-    sentence: str
-    calm: bool
-    key: str = "found"
-
-
 def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
     show = params.get("show", "open")
     rows = [row_of(scene, job) for job in scene.jobs.values() if _shows(job, show)]
@@ -53,7 +46,7 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
     sentence = f"{many or 'No'} {'job' if many == 1 else 'jobs'} {what}."
     if many > MOST:
         sentence += f" The first {MOST} are shown: narrow it down."
-    return {"found": [Found(sentence, not many)], "jobs": rows[:MOST]}
+    return {"found": [Summary(sentence, not many, "found")], "jobs": rows[:MOST]}
 
 
 def _shows(job: Job, show: str) -> bool:

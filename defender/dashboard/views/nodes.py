@@ -13,6 +13,7 @@ from defender.dashboard.scene import Scene
 from defender.dashboard.standing import POOL, Cell, State, born, leading
 from defender.dashboard.views.job import hold_of, moments
 from defender.dashboard.views.jobs import JobRow, row_of
+from defender.dashboard.views.summary import Summary
 from defender.ledger import Held
 from defender.policies import covering
 from defender.verdict import judge, refusals
@@ -51,14 +52,6 @@ class NodeRow:
         return self.cell.name
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHead:
-    template: ClassVar[str] = "parts/title.html"
-    sentence: str
-    calm: bool = True
-    key: str = "search"
-
-
 def rack(scene: Scene, zone: str, name: str, page: str = "") -> dict[str, Sequence[Shown]] | None:
     """The nodes of a rack, those in trouble first; None if there is no such rack."""
     title = f"Rack {name}" if name else "Nodes without a rack"
@@ -91,7 +84,10 @@ def search(scene: Scene, text: str) -> dict[str, Sequence[Shown]]:
     if many > PAGE:
         sentence += f" The first {PAGE} are shown."
     shown = _in_trouble_first(cells)[:PAGE]
-    return {"search": [SearchHead(sentence)], "nodes": [NodeRow(cell) for cell in shown]}
+    return {
+        "search": [Summary(sentence, True, "search")],
+        "nodes": [NodeRow(cell) for cell in shown],
+    }
 
 
 def _in_trouble_first(cells: Iterable[Cell]) -> list[Cell]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from defender.dashboard.render import Shown
 from defender.dashboard.scene import Scene
+from defender.dashboard.views.summary import Summary
 from defender.pauses import over, scope_of
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
@@ -35,14 +36,6 @@ class Act:
     who: str
     what: str
     result: str
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    template: ClassVar[str] = "parts/title.html"
-    sentence: str
-    calm: bool
-    key: str = "summary"
 
 
 def view(scene: Scene, acts: Iterable[Act] = ()) -> dict[str, Sequence[Shown]]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from defender.dashboard.render import Shown
 from defender.dashboard.rule import Rule
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.jobs import Found
+from defender.dashboard.views.summary import Summary
 
 SHOWS = {"active": "Matching, with jobs, in trouble", "all": "All"}
 TROUBLED = ("Rejected", "Quarantined")
@@ -55,7 +55,7 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
     trouble = sum(bool(row.trouble) for row in rows)
     sentence = f"{len(rows)} rules, {matching} of them {'matches' if matching == 1 else 'match'}"
     sentence += f" now, {trouble} in trouble." if trouble else " now."
-    return {"found": [Found(sentence, not trouble)], "rules": shown[:MOST]}
+    return {"found": [Summary(sentence, not trouble, "found")], "rules": shown[:MOST]}
 
 
 def _row(rule: Rule, jobs: list[bool]) -> RuleRow:

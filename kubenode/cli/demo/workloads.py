@@ -279,7 +279,7 @@ def _ready(pod: Pod) -> bool:
 def _takes_pods(node: Node) -> bool:
     if node.spec.unschedulable or node.spec.taints:
         return False
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    return node.is_ready
 
 
 def _replica_set(app: App) -> dict[str, Any]:

@@ -12,6 +12,9 @@ COLUMNS = 24
 SCHEMA = 39
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 GREEN, YELLOW, ORANGE, RED = "green", "yellow", "orange", "red"
+YES_NO = (("0", "no", RED), ("1", "yes", GREEN))
+NO_YES = (("0", "no", GREEN), ("1", "yes", RED))
+BAD = ((None, GREEN), (1, RED))
 Kind = Literal["stat", "timeseries", "state-timeline"]
 
 

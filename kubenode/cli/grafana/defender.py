@@ -5,10 +5,13 @@ and events are summed.
 """
 
 from kubenode.cli.grafana.board import (
+    BAD,
     GREEN,
+    NO_YES,
     ORANGE,
     RED,
     YELLOW,
+    YES_NO,
     Board,
     Panel,
     Query,
@@ -17,10 +20,7 @@ from kubenode.cli.grafana.board import (
     stat,
 )
 
-YES_NO = (("0", "no", RED), ("1", "yes", GREEN))
-NO_YES = (("0", "no", GREEN), ("1", "yes", RED))
 SOME = ((None, GREEN), (1, ORANGE))
-BAD = ((None, GREEN), (1, RED))
 D = "kubenode_defender"
 
 

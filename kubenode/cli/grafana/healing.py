@@ -1,10 +1,11 @@
 """What the remedy operator does: faults to jobs, jobs to ends, and whether it is well itself."""
 
 from kubenode.cli.grafana.board import (
+    BAD,
     GREEN,
     ORANGE,
-    RED,
     YELLOW,
+    YES_NO,
     Board,
     Panel,
     Query,
@@ -13,9 +14,7 @@ from kubenode.cli.grafana.board import (
     stat,
 )
 
-YES_NO = (("0", "no", RED), ("1", "yes", GREEN))
 SOME = ((None, GREEN), (1, YELLOW))
-BAD = ((None, GREEN), (1, RED))
 
 
 def _jobs(phase: str) -> str:

@@ -162,7 +162,5 @@ def _counts_differ(old: Node, new: Node) -> bool:
 
 
 def _ready(node: Node) -> tuple[str, datetime | None]:
-    for condition in node.status.conditions:
-        if condition.type == "Ready":
-            return condition.status, condition.last_transition_time
-    return "", None
+    ready = node.ready_condition
+    return (ready.status, ready.last_transition_time) if ready is not None else ("", None)

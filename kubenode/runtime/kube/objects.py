@@ -128,6 +128,17 @@ class Node(msgspec.Struct, rename="camel", gc=False):
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
+    @property
+    def ready_condition(self) -> NodeCondition | None:
+        """What the node last said of being ready; None: it never did."""
+        return next((c for c in self.status.conditions if c.type == "Ready"), None)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether Ready is True; Unknown and never said are not."""
+        ready = self.ready_condition
+        return ready is not None and ready.status == "True"
+
 
 class Toleration(msgspec.Struct, rename="camel", gc=False):
     key: str = ""

@@ -1,12 +1,11 @@
 """What the chart lets Kube Defender do, and who may ask it, asked of a real API server."""
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from support.control_plane import ControlPlane
 from support.guard_plane import ACCOUNT, REMEDY, SYSTEM, GuardPlane
+from support.rights import wrong
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -73,28 +72,9 @@ def plane(control_plane: ControlPlane) -> Iterator[GuardPlane]:
         yield found
 
 
-def may(plane: GuardPlane, user: str, asked: tuple[str, ...]) -> bool:
-    verb, group, resource, namespace, name = asked
-    plural, _, sub = resource.partition("/")
-    about = {"verb": verb, "group": group, "resource": plural, "subresource": sub}
-    spec = {"user": user, "resourceAttributes": {**about, "namespace": namespace, "name": name}}
-    body: dict[str, Any] = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": spec,
-    }
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    said = plane.cp.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
-    return bool(json.loads(said.stdout)["status"]["allowed"])
-
-
 def test_kube_defender_may_do_its_work_and_disrupts_nothing(plane: GuardPlane) -> None:
-    wrong = [asked for asked in MAY if not may(plane, ACCOUNT, asked)]
-    assert wrong == []
-    wrong = [asked for asked in MAY_NOT if may(plane, ACCOUNT, asked)]
-    assert wrong == []
+    assert wrong(plane.cp, ACCOUNT, MAY, MAY_NOT) == []
 
 
 def test_whoever_may_ask_cannot_write_a_permit(plane: GuardPlane) -> None:
-    assert [asked for asked in ASKER_MAY if not may(plane, REMEDY, asked)] == []
-    assert [asked for asked in ASKER_MAY_NOT if may(plane, REMEDY, asked)] == []
+    assert wrong(plane.cp, REMEDY, ASKER_MAY, ASKER_MAY_NOT) == []

@@ -1,10 +1,8 @@
 """What the chart lets the remedy operator do, asked of a real API server."""
 
-import json
-from typing import Any
-
 import pytest
 from support.registry_plane import ACCOUNT, RegistryPlane
+from support.rights import wrong
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -54,36 +52,5 @@ MAY_NOT = [
 ]
 
 
-def a_question(verb: str, group: str, resource: str, namespace: str, name: str) -> dict[str, Any]:
-    plural, _, sub = resource.partition("/")
-    about = {"verb": verb, "group": group, "resource": plural, "subresource": sub}
-    attributes = {**about, "namespace": namespace, "name": name}
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"user": ACCOUNT, "resourceAttributes": attributes},
-    }
-
-
 def test_the_operator_may_do_its_work_and_nothing_else(plane: RegistryPlane) -> None:
-    questions = [a_question(*asked) for asked in (*MAY, *MAY_NOT)]
-    listed = {"apiVersion": "v1", "kind": "List", "items": questions}
-    said = plane.cp.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(listed))
-    answers = [item["status"]["allowed"] for item in _objects(said.stdout)]
-    wrong = [
-        (asked, allowed)
-        for asked, allowed in zip((*MAY, *MAY_NOT), answers, strict=True)
-        if allowed is not (asked in MAY)
-    ]
-    assert wrong == []
-
-
-def _objects(text: str) -> list[dict[str, Any]]:
-    """kubectl prints one List, or one object after the other."""
-    found: list[dict[str, Any]] = []
-    decoder = json.JSONDecoder()
-    while text := text.lstrip():
-        one, end = decoder.raw_decode(text)
-        found += one["items"] if one["kind"] == "List" else [one]
-        text = text[end:]
-    return found
+    assert wrong(plane.cp, ACCOUNT, MAY, MAY_NOT) == []

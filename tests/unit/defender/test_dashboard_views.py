@@ -23,6 +23,7 @@ from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses
 from defender.dashboard.views.attention import Row, attention, headline
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.dashboard.views.summary import Summary
 from defender.eviction import preview
 from defender.jobs import Job
 from defender.policies import read_policy
@@ -270,7 +271,7 @@ def test_an_open_breaker_says_why_and_what_comes_next() -> None:
     scene.control.advance(NOW)
     found = breakers.view(scene)
     (summary,) = found["summary"]
-    assert isinstance(summary, breakers.Summary)
+    assert isinstance(summary, Summary)
     assert summary.sentence.startswith("Open: ")
     card = found["scopes default"][0]
     assert isinstance(card, breakers.ScopeCard)
