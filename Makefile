@@ -63,7 +63,7 @@ deflake: $(READY) ## unit tests in random order until one fails
 lock: $(READY) ## renew requirements.lock from pyproject.toml
 	$(PY) -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--no-annotate --quiet --upgrade pyproject.toml --group dev -o requirements.lock
+		--no-annotate --quiet --upgrade pyproject.toml --group dev --all-extras -o requirements.lock
 
 wheel: $(READY) ## build dist/*.whl
 	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.model import INCIDENT_ENDS, Act, Job, Seen
 from remedy.job.moves import LATE, LOOK_AGAIN, SOON
-from remedy.job.running import ANSWER_GRACE
 from remedy.job.step import ask_again_at, renew_at, verify_until, watched
+from remedy.job.steps.agent import ANSWER_GRACE
 
 
 def look_again_at(job: Job, seen: Seen) -> datetime | None:

@@ -91,9 +91,16 @@ class Approval(Model):
 
 
 class ApprovalDecision(Model):
-    """A person's word; `by` and `at` are set by admission from the caller."""
+    """A person's word; `by` and `at` are set by admission from the caller.
 
-    decision: Literal["Approve", "Deny"]
+    Approve, Deny  whether a job that waits for approval may go on
+    Next, Retry    a job that needs a person goes on: with the next rung, or the same one again
+    Close          a job that needs a person ends as Failed
+    """
+
+    decision: Literal["Approve", "Deny", "Next", "Retry", "Close"]
+    rung: StrictInt | None = Field(default=None, ge=0, le=7)
+    """For Next: another rung than the one that follows."""
     by: str = Field(default="", max_length=256)
     at: Time | None = None
     note: str = Field(default="", max_length=1024)
@@ -114,6 +121,10 @@ class RemedyOperationJobSpec(Model):
     fault_class: str = Field(default="unknown", max_length=63)
     deadline: Time | None = None
     """A planned event's time: queue by it."""
+    host_events: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
+        default_factory=list, max_length=16
+    )
+    """Names of the HostEvents that are its evidence."""
     previous: str = Field(default="", max_length=253)
     """The job that this one follows after a relapse."""
     start_rung: StrictInt = Field(default=0, ge=0, le=7)
@@ -214,6 +225,9 @@ class Owned(Model):
 
     cordon: StrictBool = False
     scale_down_disabled: StrictBool = False
+    """The autoscalers' marks that keep the node, as far as they were not there before."""
+    fenced: StrictBool = False
+    """The out-of-service taint."""
     boot_id: str = Field(default="", alias="bootID", max_length=64)
 
 
@@ -231,6 +245,8 @@ class Timeline(Model):
     acted: Time | None = None
     verified: Time | None = None
     closed: Time | None = None
+    held: Duration | None = None
+    """Sum of the times that the job was held."""
     pods_unavailable: Duration | None = None
     """Sum over the evicted pods of the time from eviction to a ready replacement."""
 
@@ -250,6 +266,8 @@ class RemedyOperationJobStatus(Model):
     hold: Hold | None = None
     owned: Owned = Field(default_factory=Owned)
     also_matched: list[AlsoMatched] = Field(default_factory=list, max_length=64)
+    words_heard: StrictInt = Field(default=0, ge=0)
+    """How many of `spec.approvals` have been acted on: each is heard once."""
     timeline: Timeline = Field(default_factory=Timeline)
     evidence_false_since: Time | None = None
     """Since when the evidence has been known false, while verifying."""

@@ -1,0 +1,77 @@
+"""How a step goes on and ends: its record in the status, what follows from a failure. Pure.
+
+A step's record is its intent. It is written before anything is done, and says what was asked, when,
+of which boot of the host, and until when. A step is done when its effect was seen, never because it
+was asked for.
+"""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1 import HoldReason, Step
+from kubenode.api.v1alpha1.ladder import OnFailure
+from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus, Timeline
+from remedy.job.model import Act, Job, Seen, irreversible
+from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands
+
+
+def put(job: Job, record: StepStatus) -> Job:
+    others = [r for r in job.status.steps if (r.rung, r.index) != (record.rung, record.index)]
+    return job.having(steps=sorted([*others, record], key=lambda r: (r.rung, r.index)))
+
+
+def ended(record: StepStatus, at: datetime, state: StepState, message: str) -> StepStatus:
+    return record.model_copy(
+        update={"state": state, "finished_at": at, "message": message[:MESSAGE]}
+    )
+
+
+def done(
+    job: Job,
+    seen: Seen,
+    record: StepStatus,
+    message: str,
+    *,
+    at: datetime | None = None,
+    timeline: Timeline | None = None,
+    **changes: object,
+) -> Move:
+    record = ended(record, at or seen.now, StepState.DONE, message)
+    timeline = timeline or job.status.timeline
+    after = put(job, record).having(
+        step=job.status.step + 1, hold=None, timeline=timeline, **changes
+    )
+    return after, Act.NONE
+
+
+def failed(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Move:
+    after = put(job, ended(record, seen.now, StepState.FAILED, why))
+    match step.body.on_failure:
+        case OnFailure.CONTINUE:
+            return after.having(step=job.status.step + 1, hold=None), Act.NONE
+        case OnFailure.STOP:
+            return give_up(after, seen.now, why)
+        case OnFailure.ESCALATE:
+            return climb(after, seen.now, why)
+
+
+def late(record: StepStatus, now: datetime) -> bool:
+    return record.expires_at is not None and now >= record.expires_at
+
+
+def begun(job: Job) -> bool:
+    """Whether this rung did, or asked for, something that cannot be undone."""
+    return any(
+        r.rung == job.status.rung
+        and r.state is not StepState.WAITING
+        and irreversible(job.rung.steps[r.index])
+        for r in job.status.steps
+    )
+
+
+def disrupt(job: Job, seen: Seen, act: Act) -> Move:
+    """The last look before an act that disrupts."""
+    if stop := may(job, seen, evidence=not begun(job)) or stands(job, seen):
+        return stop
+    if job.status.hold is not None and not held_for(job, HoldReason.PDB_BLOCKED):
+        return job.having(hold=None), Act.NONE
+    return job, act

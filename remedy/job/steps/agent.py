@@ -1,0 +1,45 @@
+"""Agent steps: the agent acts by itself once the request is written; its answer is copied. Pure."""
+
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import AgentRequest, RequestState, StepStatus
+from remedy.job.model import Job, NodeSeen, Seen
+from remedy.job.moves import MESSAGE, Move, wait
+from remedy.job.records import done, failed
+
+ANSWER_GRACE = timedelta(seconds=5)
+"""Past a request's expiry: an answer may still be on its way, and clocks differ."""
+
+
+def agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    now, answer = seen.now, job.answer
+    expires = record.expires_at or now
+    if answer is None:
+        if now < expires + ANSWER_GRACE:
+            return wait(job)
+        return failed(job, seen, step, record, f"agent {job.spec.agent} did not answer in time")
+    match answer.state:
+        case RequestState.RUNNING:
+            if now < expires + step.body.timeout + ANSWER_GRACE:
+                return wait(job)
+            return failed(job, seen, step, record, "the agent began but did not finish in time")
+        case RequestState.DONE:
+            told = record.model_copy(update={"output": _output(answer)})
+            at = _between(record.asked_at, answer.finished_at, now)
+            return done(job, seen, told, "", at=at)
+        case RequestState.FAILED | RequestState.REFUSED:
+            told = record.model_copy(update={"output": _output(answer)})
+            how = "refused" if answer.state is RequestState.REFUSED else "failed"
+            why = f"{step.agent.action if step.agent else step.name} {how}: {answer.output[:512]}"
+            return failed(job, seen, step, told, why)
+
+
+def _output(answer: AgentRequest) -> dict[str, str]:
+    code = {} if answer.code is None else {"code": str(answer.code)}
+    return {**code, "text": answer.output[:MESSAGE]}
+
+
+def _between(low: datetime | None, at: datetime | None, high: datetime) -> datetime:
+    """The host's clock where it is plausible, else ours."""
+    return at if at is not None and (low is None or low <= at) and at <= high else high

@@ -1,0 +1,24 @@
+"""Step `cordon`: unschedulable under our mark; what was cordoned before stays so after. Pure."""
+
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.moves import Move
+from remedy.job.records import disrupt, done, failed, late
+
+
+def cordon(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    timeline = job.status.timeline.model_copy(
+        update={"cordoned": job.status.timeline.cordoned or seen.now}
+    )
+    if node.unschedulable and node.cordoned_by == job.mark:
+        return done(job, seen, record, "cordoned", timeline=timeline)
+    if node.unschedulable:
+        owned = job.status.owned.model_copy(update={"cordon": False})
+        why = "was cordoned already, not by us; it stays cordoned afterwards"
+        return done(job, seen, record, why, timeline=timeline, owned=owned)
+    if late(record, seen.now):
+        return failed(job, seen, step, record, "the node could not be cordoned in time")
+    if not job.finalizer:
+        return job, Act.ADD_FINALIZER
+    return disrupt(job, seen, Act.CORDON)

@@ -1,0 +1,45 @@
+"""Small steps, each one act that shows at once: uncordon, notify, label, annotate, wait. Pure."""
+
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.moves import Move
+from remedy.job.moves import wait as waits
+from remedy.job.records import done, failed, late
+
+MINE = {
+    "uncordon": Act.UNCORDON,
+    "notify": Act.NOTIFY,
+    "label": Act.LABEL,
+    "annotate": Act.ANNOTATE,
+}
+
+
+def wait(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    assert step.wait is not None
+    if seen.now >= (record.started_at or seen.now) + step.wait.for_:
+        return done(job, seen, record, "")
+    return waits(job)
+
+
+def small(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    if _shown(job, seen, node, step):
+        owned = job.status.owned
+        if step.name == "uncordon":
+            owned = owned.model_copy(update={"cordon": False})
+        return done(job, seen, record, "", owned=owned)
+    if late(record, seen.now):
+        error = seen.heard.error if seen.heard is not None else ""
+        return failed(job, seen, step, record, error or f"step {step.name} took too long")
+    return job, MINE[step.name]
+
+
+def _shown(job: Job, seen: Seen, node: NodeSeen, step: Step) -> bool:
+    """Whether the effect of a small step is to be seen."""
+    if step.label is not None:
+        return node.labels.get(step.label.key) == step.label.value
+    if step.annotate is not None:
+        return node.annotations.get(step.annotate.key) == step.annotate.value
+    if step.uncordon is not None:
+        return node.cordoned_by != job.mark
+    return seen.heard is not None and seen.heard.act is Act.NOTIFY and not seen.heard.error
