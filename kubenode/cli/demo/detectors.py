@@ -8,6 +8,7 @@ Form and wording: node-problem-detector config/*.json and a recording of a runni
 condition also gives an Event; the heartbeat comes every 5 minutes.
 """
 
+import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, Host, Mark
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
+from kubenode.runtime.kube.errors import KubeError
 
 HEARTBEAT = 300.0
 BUSIEST = 100.0
@@ -95,6 +97,7 @@ class _Report:
 class _Told:
     boot_id: str
     reports: dict[str, _Report] = field(default_factory=dict)
+    sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Detectors:
@@ -155,7 +158,11 @@ class Detectors:
         if wrong == report.wrong or (latched and not wrong):
             return
         told.reports[check.type] = _Report(wrong, self._clock.now())
-        await self._post(host, [check])
+        try:
+            await self._post(host, [check])
+        except KubeError:
+            told.reports[check.type] = report  # nobody has heard it: the agenda looks again
+            raise
         (self._signalled if wrong else self._withdrawn)(host.name)
         reason, message = check.faulty if wrong else check.healthy
         status = "True" if wrong else "False"
@@ -180,18 +187,20 @@ class Detectors:
         await self._post(host, list(CHECKS))
 
     async def _post(self, host: Host, checks: list[Check]) -> None:
-        now = self._clock.now()
         told = self._told[host.name]
-        conditions = []
-        for check in checks:
-            report = told.reports[check.type]
-            reason, message = check.faulty if report.wrong else check.healthy
-            status = "True" if report.wrong else "False"
-            conditions.append(
-                condition(check.type, status, reason, message, heard=now, since=report.since)
-            )
-        body = {"status": {"conditions": conditions}}
-        await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
+        # A detector sends one report after the other: an older one never overtakes a newer.
+        async with told.sending:
+            now = self._clock.now()
+            conditions = []
+            for check in checks:
+                report = told.reports[check.type]
+                reason, message = check.faulty if report.wrong else check.healthy
+                status = "True" if report.wrong else "False"
+                conditions.append(
+                    condition(check.type, status, reason, message, heard=now, since=report.since)
+                )
+            body = {"status": {"conditions": conditions}}
+            await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
     async def event(
         self, host: Host, source: str, reason: str, message: str, type_: str = "Warning"

@@ -68,6 +68,8 @@ class Kubelets:
         self._renewed: dict[str, float] = {}
         self._unknown: set[str] = set()
         self._ready: dict[str, tuple[bool, str]] = {}
+        self._writing: dict[str, asyncio.Lock] = {}
+        """One status of a node is written after the other: an older one never overtakes a newer."""
         self._heard_since: dict[str, datetime] = {}
         """Since when the node controller has not called the conditions of a node Unknown."""
         pods.add_handler(self._pod_changed)
@@ -75,6 +77,7 @@ class Kubelets:
     async def register(self, host: Host) -> None:
         """Create the node's Lease; the Node itself is there already."""
         now = self._clock.now()
+        self._writing[host.name] = asyncio.Lock()
         self._renewed[host.name] = self._clock.monotonic()
         self._ready[host.name] = (True, format_time(now))
         self._heard_since[host.name] = now
@@ -128,8 +131,11 @@ class Kubelets:
 
     async def _report(self, host: Host) -> None:
         """The kubelet's own conditions and the boot ID."""
-        if KUBELET in host.ill:
-            return
+        async with self._writing[host.name]:
+            if KUBELET not in host.ill:
+                await self._write(host)
+
+    async def _write(self, host: Host) -> None:
         now = self._clock.now()
         ready = CONTAINERD not in host.ill
         known, since = self._ready[host.name]
@@ -156,8 +162,11 @@ class Kubelets:
         """What the node controller writes of all that a kubelet reports; it leaves
         lastHeartbeatTime as the kubelet wrote it.
         """
-        if host.name not in self._unknown:
-            return  # the kubelet has come back meanwhile
+        async with self._writing[host.name]:
+            if host.name in self._unknown:  # else the kubelet has come back meanwhile
+                await self._give_up(host)
+
+    async def _give_up(self, host: Host) -> None:
         now = self._clock.now()
         self._ready[host.name] = (False, format_time(now))
         told = [
