@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the real control plane for tests from pinned Go modules: kube-apiserver, kube-controller-manager,
-# kube-scheduler, kubectl, etcd and kwok. Nothing is built twice: the result is a folder outside the checkout, named by
-# a hash of everything that decides it. Prints that folder.
+# kube-scheduler, kubectl, kubelet, etcd and kwok. Nothing is built twice: the result is a folder outside the checkout,
+# named by a hash of everything that decides it. Prints that folder.
 #   build.sh          build what is missing, print the folder
 #   build.sh --where  print the folder only; exit 1 if it is not complete
 # KUBENODE_CACHE_DIR chooses the parent folder (default: $XDG_CACHE_HOME/kubenode or ~/.cache/kubenode).
@@ -27,7 +27,7 @@ build() { # MODULE_FOLDER OUTPUT PACKAGE LDFLAGS
   (cd "$here/$1" && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags "$4" -o "$out/$2.new" "$3" >&2)
   mv "$out/$2.new" "$out/$2"
 }
-for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+for name in kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet; do
   build kubernetes "$name" "k8s.io/kubernetes/cmd/$name" "$stamp"
 done
 build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
