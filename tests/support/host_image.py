@@ -25,7 +25,14 @@ from support.components import MissingComponent
 SUITE = "bookworm"
 SUITE_PYTHON = "3.11"
 """The image's python3; packages for it are of this minor version, whatever runs the tests."""
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "netbase", "python3")
+PACKAGES = (
+    *("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "netbase", "python3"),
+    # What makes a host a Node (support.kubelet_hosts); busybox is what its containers run.
+    *("containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "mount"),
+    "busybox-static",
+)
+NOT_STARTED = ("containerd.service",)
+"""Units that Debian starts at every boot, and only hosts that are Nodes need."""
 SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
 """Debian waits 90 s for a unit that does not stop; a test's reboot must not."""
 AGENT_NEEDS = ("aiohttp", "msgspec", "dbus-fast")
@@ -42,7 +49,7 @@ def base_image() -> Path:
 
     Raises MissingComponent when debootstrap fails.
     """
-    recipe = " ".join([SUITE, *PACKAGES, SYSTEM_CONF])
+    recipe = " ".join([SUITE, *PACKAGES, *NOT_STARTED, SYSTEM_CONF])
     return _once(f"hosts-{SUITE}-{_digest(recipe)}", _make_image)
 
 
@@ -109,6 +116,8 @@ def _make_image(root: Path) -> None:
     conf = root / "etc/systemd/system.conf.d/kubenode-tests.conf"
     conf.parent.mkdir(parents=True, exist_ok=True)
     conf.write_text(SYSTEM_CONF)
+    for unit in NOT_STARTED:
+        (root / "etc/systemd/system/multi-user.target.wants" / unit).unlink(missing_ok=True)
     (root / "var/log/journal").mkdir(parents=True, exist_ok=True)  # the journal outlives a boot
     # Each host draws its own machine id; systemd would otherwise take the copy that dbus left.
     (root / "var/lib/dbus/machine-id").unlink(missing_ok=True)
