@@ -47,6 +47,9 @@ def end_groups(groups: Sequence[Path], seconds: float = 5.0) -> None:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, SIGKILL)
+        for group in groups:  # what is frozen takes no signal
+            with suppress(OSError):
+                (group / "freezer.state").write_text("THAWED")
         time.sleep(0.05)
 
 

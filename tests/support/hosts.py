@@ -16,7 +16,9 @@ entered with nsenter. Root is needed.
 import ipaddress
 import os
 import shutil
+import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from support.cgroups import make_groups
+from support.cgroups import end_groups, make_groups
 from support.components import HOSTS, check
 from support.daemons import Daemon
 from support.host_claims import (
@@ -40,10 +42,11 @@ from support.host_claims import (
 )
 from support.host_image import base_image
 
-SUPERVISE = Path(__file__).parents[1] / "hosts" / "supervise.sh"
+BOARD = Path(__file__).parents[1] / "hosts" / "board.py"
 FIRST_HOST = 11
 UP_SECONDS = 90.0
 """Generous: a boot takes a second on an idle machine."""
+OFF_SECONDS = 60.0
 
 
 class Hosts:
@@ -105,6 +108,11 @@ class Hosts:
     def __getitem__(self, name: str) -> "Host":
         return self._hosts[name]
 
+    @property
+    def session(self) -> str:
+        """A name for this session's hosts that no other session on this machine has."""
+        return self.folder.name
+
 
 class Host:
     """One host. `root` is its disk as this machine sees it; `address` its IPv4 address."""
@@ -122,6 +130,7 @@ class Host:
         self._bridge, self._gateway, self._image = hosts.bridge, hosts.gateway, image
         self._link = f"{hosts.bridge}-{name}"
         self._folder = hosts.folder / name
+        self._socket = self._folder / "board"
         self.root = self._folder / "root"
         self._args, self._boot_delay = list(args), boot_delay
         self._groups: list[Path] = []
@@ -136,20 +145,38 @@ class Host:
             self._make_network()
             self._groups = make_groups(self._link)
             (self._folder / "groups").write_text("".join(f"{group}\n" for group in self._groups))
-        command("ip", "link", "set", self._link, "up")
+        if self._daemon is None:
+            self._start_board()
+        self.board("on")
+        self._wait_up("")
+
+    def _start_board(self) -> None:
         nspawn = ["--quiet", "--boot", f"--directory={self.root}", f"--machine={self.name}"]
         nspawn += ["--register=no", "--keep-unit", "--console=pipe", "--timezone=off"]
         nspawn += ["--resolv-conf=off", f"--network-namespace-path=/run/netns/{self._link}"]
         self._daemon = Daemon(
             f"host {self.name}",
             [
-                *(str(SUPERVISE), self._link, str(self._folder / "groups"), str(self._boot_delay)),
+                *(sys.executable, str(BOARD), str(self._socket), self._link),
+                *(str(self._folder / "groups"), str(self._boot_delay)),
                 *(*nspawn, *self._args),
             ],
             self._folder / "console.log",
         )
         self._daemon.start()
-        self._wait_up("")
+        self._daemon.wait_until(lambda: self._socket.exists() and self.board("state") != "", 30)
+
+    def board(self, word: str) -> str:
+        """What the host's board answers (tests/hosts/board.py); "" when it is not there."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(30)
+            try:
+                line.connect(str(self._socket))
+                line.sendall(f"{word}\n".encode())
+                with line.makefile() as answer:
+                    return answer.readline().strip()
+            except OSError:
+                return ""
 
     def _make_disk(self) -> None:
         upper, work = self._folder / "upper", self._folder / "work"
@@ -184,9 +211,9 @@ class Host:
                 state = self.run("systemctl", "is-system-running", check=False).stdout.strip()
                 if state in ("running", "degraded"):
                     return
-            if self._daemon is None or self._daemon.process is None:
+            if self._daemon is None:
                 raise HostError(f"{self.name} is not started")
-            if self._daemon.process.poll() is not None or time.monotonic() > end:
+            if self.board("state") != "on" or time.monotonic() > end:
                 raise HostError(f"{self.name} does not come up:\n{self._daemon.tail()}")
             time.sleep(0.05)
 
@@ -211,19 +238,28 @@ class Host:
         self._wait_off()
 
     def _wait_off(self) -> None:
-        if self._daemon is not None and self._daemon.process is not None:
-            try:
-                self._daemon.process.wait(30)
-            except subprocess.TimeoutExpired as error:
-                raise HostError(f"{self.name} does not go down:\n{self._daemon.tail()}") from error
-            self._daemon.process = None
+        end = time.monotonic() + OFF_SECONDS
+        while self.board("state") not in ("off", ""):
+            if self._daemon is None or time.monotonic() > end:
+                raise HostError(f"{self.name} does not go down:\n{self.console()}")
+            time.sleep(0.05)
+
+    def hang(self) -> None:
+        """Every process of the host stops at once and for good; only `thaw` or its board help."""
+        (self.group("freezer") / "freezer.state").write_text("FROZEN")
+
+    def thaw(self) -> None:
+        (self.group("freezer") / "freezer.state").write_text("THAWED")
+
+    def console(self) -> str:
+        return self._daemon.tail() if self._daemon is not None else ""
 
     def destroy(self) -> None:
         """Power cut, then nothing is left of it. Safe at any time."""
         if self._daemon is not None:
-            with suppress(HostError):
-                self.power_cut()
+            self.board("off")
             self._daemon.kill()
+        end_groups(self._groups)
         remove_host(self._link, self.root, self._groups)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -232,9 +268,9 @@ class Host:
     @property
     def pid(self) -> int:
         """PID 1 of the host as this machine numbers it. Raises HostError when it is down."""
-        supervisor = self._daemon.process if self._daemon is not None else None
-        if supervisor is not None and supervisor.poll() is None:
-            for nspawn in _children(supervisor.pid, "systemd-nspawn"):
+        board = self._daemon.process if self._daemon is not None else None
+        if board is not None and board.poll() is None:
+            for nspawn in _children(board.pid, "systemd-nspawn"):
                 for systemd in _children(nspawn, "systemd"):
                     return systemd
         raise HostError(f"{self.name} is not running")
