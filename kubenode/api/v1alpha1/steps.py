@@ -124,15 +124,26 @@ class PodPolicyMode(StrEnum):
     GANG = "Gang"
 
 
+class PodVolume(StrEnum):
+    """Where a pod keeps data that stay on the node when it leaves."""
+
+    EMPTY_DIR = "EmptyDir"
+    HOST_PATH = "HostPath"
+    LOCAL = "Local"
+
+
 class PodPolicy(Model):
     """How the pods that fit are moved; the first policy that fits a pod rules."""
 
     namespaces: list[Namespace] = Field(default_factory=list, max_length=64)
-    """Empty: every namespace."""
+    """Empty: every namespace but the protected ones, which have to be named."""
     selector: LabelSelector | None = None
     """Absent: every pod."""
     owner_kinds: list[Name] = Field(default_factory=list, max_length=16)
-    """Kinds of the pods' controllers, such as `StatefulSet`. Empty: every owner."""
+    """Kinds of the pods' controllers, such as `StatefulSet`; `None` for pods without a controller.
+    Empty: every owner."""
+    volumes: list[PodVolume] = Field(default_factory=list, max_length=3)
+    """Pods that keep data on the node in one of these ways. Empty: whatever they keep."""
     mode: PodPolicyMode
     after: Duration | None = None
     """For DeleteAfter: how long to wait for completion first."""

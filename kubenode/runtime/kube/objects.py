@@ -149,10 +149,14 @@ class Toleration(msgspec.Struct, rename="camel", gc=False):
 
 
 class Volume(msgspec.Struct, rename="camel", gc=False):
-    """`empty_dir` is a dict, possibly empty, if the volume dies with the pod; else None."""
+    """`empty_dir` is a dict, possibly empty, if the volume dies with the pod; else None. The others
+    likewise: `host_path` is a folder of the node, `claim` what a PersistentVolumeClaim says.
+    """
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None
+    host_path: dict[str, Any] | None = None
+    claim: dict[str, Any] | None = msgspec.field(default=None, name="persistentVolumeClaim")
 
 
 class PodSpec(msgspec.Struct, rename="camel", gc=False):
