@@ -75,6 +75,7 @@ class CloseReason(StrEnum):
     PERSON_UNCORDONED = "PersonUncordoned"
     DENIED = "Denied"
     APPROVAL_EXPIRED = "ApprovalExpired"
+    PERSON_CLOSED = "PersonClosed"
     JOB_DELETED = "JobDeleted"
 
     @property
@@ -82,7 +83,7 @@ class CloseReason(StrEnum):
         match self:
             case CloseReason.PROVEN:
                 return JobPhase.SUCCEEDED
-            case CloseReason.GAVE_UP:
+            case CloseReason.GAVE_UP | CloseReason.PERSON_CLOSED:
                 return JobPhase.FAILED
             case _:
                 return JobPhase.CANCELLED
@@ -183,14 +184,39 @@ class Job:
 
     @property
     def in_flight(self) -> bool:
-        """Whether an agent was asked for something and we do not know what became of it."""
+        """Whether an agent or a provider is asked for something and we do not know what became of
+        it. From the write that asks until the result or the deadline nothing interrupts a job.
+        """
         record = self.record
         return (
             self.phase is JobPhase.RUNNING
             and record is not None
-            and record.by is StepBy.AGENT
+            and record.by is not StepBy.OPERATOR
+            and record.asked_at is not None
             and record.state is StepState.RUNNING
         )
+
+    @property
+    def asked_agent(self) -> bool:
+        """In flight, and nothing is left for us to do but to wait for the agent."""
+        return self.in_flight and self.record is not None and self.record.by is StepBy.AGENT
+
+    @property
+    def gone_by_us(self) -> bool:
+        """Whether a node that is gone is our own doing: this rung asked for its replacement."""
+        return self.phase in _REPLACES and any(
+            r.asked_at is not None and r.state is not StepState.WAITING for r in self._replacements
+        )
+
+    @property
+    def replaced(self) -> bool:
+        """Whether this rung replaced the node, which was seen by the new one being Ready."""
+        return any(r.state is StepState.DONE for r in self._replacements)
+
+    @property
+    def _replacements(self) -> list[StepStatus]:
+        steps = self.status.steps
+        return [r for r in steps if r.rung == self.status.rung and r.name == "replace"]
 
     @property
     def close_reason(self) -> CloseReason | None:
@@ -205,6 +231,9 @@ class Job:
 
     def condition(self, type_: str) -> Condition | None:
         return next((c for c in self.status.conditions if c.type == type_), None)
+
+
+_REPLACES = frozenset({JobPhase.RUNNING, JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN})
 
 
 def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:

@@ -12,12 +12,12 @@ from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Reason, Step
 from kubenode.api.v1alpha1.noderemedier import OnGiveUp
 from kubenode.api.v1alpha1.remedyoperationjob import (
     Hold,
-    Owned,
     PermitStatus,
     StepState,
     StepStatus,
 )
 from remedy.job.model import CLOSING, Act, CloseReason, Job, Seen
+from remedy.job.undo import owns
 from rules.truth import Truth
 
 Move = tuple[Job, Act]
@@ -158,7 +158,7 @@ def close(job: Job, now: datetime, reason: CloseReason, why: str) -> Move:
         steps=_nothing_goes_on(job.status.steps, now),
         evidence_false_since=None,
     )
-    if job.status.owned.cordon or job.status.permit is not None:
+    if owns(job) or job.status.permit is not None:
         return ended, Act.NONE
     return closed(ended, now, reason)
 
@@ -177,10 +177,6 @@ def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepSta
         else r
         for r in steps
     ]
-
-
-def disown(job: Job) -> Owned:
-    return job.status.owned.model_copy(update={"cordon": False})
 
 
 def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:

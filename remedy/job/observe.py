@@ -60,7 +60,7 @@ async def observe(
 
 def _acting(job: Job) -> bool:
     """Whether the next thing may be an act on the node: then the cache is not good enough."""
-    return job.close_reason is not None or (job.phase is JobPhase.RUNNING and not job.in_flight)
+    return job.close_reason is not None or (job.phase is JobPhase.RUNNING and not job.asked_agent)
 
 
 def _asks_for_the_fault(job: Job) -> bool:
@@ -80,7 +80,7 @@ def _disrupting(job: Job) -> bool:
     return (
         job.phase is JobPhase.RUNNING
         and job.close_reason is None
-        and not job.in_flight
+        and not job.asked_agent
         and step is not None
         and step.disruption is not Disruption.NONE
     )

@@ -9,14 +9,37 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import OnFailure
-from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus, Timeline
-from remedy.job.model import Act, Job, Seen, irreversible
+from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus, Timeline
+from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible
 from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands
 
 
 def put(job: Job, record: StepStatus) -> Job:
     others = [r for r in job.status.steps if (r.rung, r.index) != (record.rung, record.index)]
     return job.having(steps=sorted([*others, record], key=lambda r: (r.rung, r.index)))
+
+
+def ask(
+    job: Job, now: datetime, node: NodeSeen, record: StepStatus, by: StepBy, expires_at: datetime
+) -> Job:
+    """The job with a request in its step's record. Writing it asks an agent, which acts by itself;
+    a provider is asked after that write. Each request of a step has an ID of its own.
+
+    expires_at  from then on the executor refuses it, and the asker gives it up
+    """
+    attempts = record.attempts + bool(record.request_id)
+    asked = record.model_copy(
+        update={
+            "by": by,
+            "attempts": attempts,
+            "request_id": f"r{record.rung}s{record.index}a{attempts}",
+            "asked_at": now,
+            "boot_id": node.boot_id,
+            "expires_at": expires_at,
+        }
+    )
+    owned = job.status.owned.model_copy(update={"boot_id": node.boot_id})
+    return put(job, asked).having(owned=owned, hold=None)
 
 
 def ended(record: StepStatus, at: datetime, state: StepState, message: str) -> StepStatus:
@@ -50,6 +73,8 @@ def failed(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Mo
             return after.having(step=job.status.step + 1, hold=None), Act.NONE
         case OnFailure.STOP:
             return give_up(after, seen.now, why)
+        case OnFailure.ESCALATE if seen.node is None:
+            return give_up(after, seen.now, f"{why}; the node is gone, so no rung can follow")
         case OnFailure.ESCALATE:
             return climb(after, seen.now, why)
 

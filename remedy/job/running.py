@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible, unsupported_step
 from remedy.job.moves import Move, enter, may, set_condition, stands
-from remedy.job.records import begun, failed, put
+from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
 from remedy.job.steps.cordon import cordon
 from remedy.job.steps.migrate import migrate
@@ -30,8 +30,12 @@ STEPS: dict[str, Going] = {
 }
 
 
-def running(job: Job, seen: Seen, node: NodeSeen) -> Move:
-    step, record = job.step, job.record
+GONE = NodeSeen()
+"""Given to steps of a job that replaced its node: `seen.node` is None then."""
+
+
+def running(job: Job, seen: Seen) -> Move:
+    step, record, node = job.step, job.record, seen.node or GONE
     if step is None:
         return _steps_done(job, seen)
     if record is None or record.state is not StepState.RUNNING:
@@ -79,6 +83,9 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
     )
     if why := unsupported_step(step):
         return failed(job, seen, step, record, why)
+    if seen.node is None:
+        skipped = ended(record, seen.now, StepState.SKIPPED, "the node is gone")
+        return put(job, skipped).having(step=job.status.step + 1), Act.NONE
     disrupts = step.disruption is not Disruption.NONE
     if disrupts and (stop := may(job, seen, evidence=not begun(job)) or stands(job, seen)):
         return stop
@@ -86,13 +93,6 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
     if step.name == "cordon":
         owned = owned.model_copy(update={"cordon": True})
     if step.agent is not None:
-        record = record.model_copy(
-            update={
-                "by": StepBy.AGENT,
-                "request_id": f"r{record.rung}s{record.index}a{attempts}",
-                "asked_at": seen.now,
-                "boot_id": node.boot_id,
-            }
-        )
-        owned = owned.model_copy(update={"boot_id": node.boot_id})
+        until = seen.now + step.body.timeout
+        return ask(job, seen.now, node, record, StepBy.AGENT, until), Act.NONE
     return put(job, record).having(owned=owned, hold=None), Act.NONE

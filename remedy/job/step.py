@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode, Verdict
-from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
 from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, NodeSeen, Seen
 from remedy.job.moves import (
     LATE,
@@ -19,9 +19,9 @@ from remedy.job.moves import (
     climb,
     close,
     closed,
-    disown,
     due,
     enter,
+    give_up,
     granted,
     held_for,
     hold,
@@ -31,6 +31,8 @@ from remedy.job.moves import (
     wait,
 )
 from remedy.job.running import running
+from remedy.job.undo import forget, next_undo
+from remedy.job.words import answered, heard, next_rung, speaker, word
 from rules.truth import Truth
 
 Phase = JobPhase
@@ -59,7 +61,7 @@ EDGES: dict[Phase, set[Phase]] = {
         Phase.FAILED,
         Phase.CANCELLED,
     },
-    Phase.NEEDS_HUMAN: {Phase.SUCCEEDED, Phase.CANCELLED},
+    Phase.NEEDS_HUMAN: {Phase.PENDING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED},
     Phase.SUCCEEDED: set(),
     Phase.FAILED: set(),
     Phase.CANCELLED: set(),
@@ -75,9 +77,8 @@ def step(job: Job, seen: Seen) -> Move:
         return _afterwards(job, seen)
     if (ending := job.close_reason) is not None:
         return _undo(job, seen, ending)
-    if (stop := _interrupted(job, seen)) is not None:
+    if (stop := _interrupted(job, seen) or answered(job, seen)) is not None:
         return stop
-    assert seen.node is not None  # or it was interrupted
     match job.phase:
         case Phase.PENDING:
             return _pending(job, seen)
@@ -86,7 +87,7 @@ def step(job: Job, seen: Seen) -> Move:
         case Phase.AWAITING_PERMIT:
             return _awaiting_permit(job, seen)
         case Phase.RUNNING:
-            return _renewed(job, seen) or running(job, seen, seen.node)
+            return _renewed(job, seen) or running(job, seen)
         case Phase.VERIFYING:
             return _renewed(job, seen) or _verifying(job, seen)
         case Phase.NEEDS_HUMAN:
@@ -98,7 +99,7 @@ def step(job: Job, seen: Seen) -> Move:
 def _interrupted(job: Job, seen: Seen) -> Move | None:
     """What ends any open job, whatever it was about to do."""
     now = seen.now
-    if seen.node is None:
+    if seen.node is None and not job.gone_by_us:
         return close(job, now, CloseReason.NODE_GONE, "the node is gone, or another one by now")
     if job.in_flight:
         return None
@@ -106,7 +107,7 @@ def _interrupted(job: Job, seen: Seen) -> Move | None:
         return close(job, now, CloseReason.JOB_DELETED, "the job was deleted")
     if job.spec.cancel:
         return close(job, now, CloseReason.PERSON_CANCELLED, "a person cancelled the job")
-    if _uncordoned(job, seen.node):
+    if seen.node is not None and _uncordoned(job, seen.node):
         return close(job, now, CloseReason.PERSON_UNCORDONED, "a person uncordoned the node")
     return None
 
@@ -124,6 +125,8 @@ def _uncordoned(job: Job, node: NodeSeen) -> bool:
 
 
 def _pending(job: Job, seen: Seen) -> Move:
+    if job.status.timeline.job_created is not None:
+        return _led_on(job)
     timeline = job.status.timeline.model_copy(
         update={"fault_seen": job.spec.trigger.first_true, "job_created": job.created}
     )
@@ -144,6 +147,13 @@ def _pending(job: Job, seen: Seen) -> Move:
             return enter(job, Phase.RUNNING, "", **start)
         case Mode.ENFORCE:
             return enter(job, Phase.AWAITING_PERMIT, "", **start)
+
+
+def _led_on(job: Job) -> Move:
+    """A person chose a rung: their word is the approval too."""
+    if job.disruption is Disruption.NONE:
+        return enter(job, Phase.RUNNING, job.status.message)
+    return enter(job, Phase.AWAITING_PERMIT, job.status.message)
 
 
 def _shadow(job: Job, seen: Seen, first: Disruption) -> Move:
@@ -173,23 +183,18 @@ def _awaiting_approval(job: Job, seen: Seen) -> Move:
     now = seen.now
     if seen.fault.evidence is Truth.FALSE:
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
-    if (denied := _denied(job, now)) is not None:
-        return denied
-    if job.spec.approvals:
-        who = job.spec.approvals[-1].by or "a person"
-        return enter(job, Phase.AWAITING_PERMIT, f"approved by {who}")
+    if (said := word(job)) is not None:
+        if said.decision == "Deny":
+            return _denied(job, now, said)
+        return enter(heard(job), Phase.AWAITING_PERMIT, f"approved by {speaker(said)}")
     if now >= job.created + job.spec.approval.expires_after:
         return close(job, now, CloseReason.APPROVAL_EXPIRED, "nobody approved in time")
     return wait(job)
 
 
-def _denied(job: Job, now: datetime) -> Move | None:
-    """A person's last word counts whenever the job waits."""
-    last = job.spec.approvals[-1] if job.spec.approvals else None
-    if last is None or last.decision != "Deny":
-        return None
-    who = last.by or "a person"
-    return close(job, now, CloseReason.DENIED, f"denied by {who}: {last.note}".rstrip(": "))
+def _denied(job: Job, now: datetime, said: ApprovalDecision) -> Move:
+    why = f"denied by {speaker(said)}: {said.note}".rstrip(": ")
+    return close(heard(job), now, CloseReason.DENIED, why)
 
 
 def _awaiting_permit(job: Job, seen: Seen) -> Move:
@@ -199,8 +204,8 @@ def _awaiting_permit(job: Job, seen: Seen) -> Move:
         job = granted(job, now, heard.verdict)  # written even if we stop below: it must be released
     if seen.fault.evidence is Truth.FALSE:
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
-    if (denied := _denied(job, now)) is not None:
-        return denied
+    if (said := word(job)) is not None:
+        return _denied(job, now, said)
     if held_for(job, HoldReason.PDB_BLOCKED) and job.status.permit is not None and not told:
         return _released(job, seen)
     if job.disruption is Disruption.NONE:
@@ -294,14 +299,18 @@ def renew_at(job: Job) -> datetime:
 
 def _verifying(job: Job, seen: Seen) -> Move:
     now, since = seen.now, job.status.evidence_false_since
+    if seen.node is None and job.replaced:
+        return _proven(job, seen, "the node was replaced, and the new one is Ready")
     gone = seen.fault.gone is Truth.TRUE and seen.fresh
     if gone and since is None:
         return job.having(evidence_false_since=now), Act.NONE
     if gone and since is not None and now >= since + job.rung.verify.for_:
         return _proven(job, seen)
     if now >= verify_until(job):
-        within = format_duration(job.rung.verify.timeout)
-        return climb(job, now, f"not proven healthy within {within}")
+        why = f"not proven healthy within {format_duration(job.rung.verify.timeout)}"
+        if seen.node is None:
+            return give_up(job, now, f"{why}; the node is gone, so no rung can follow")
+        return climb(job, now, why)
     if not gone and since is not None:
         return job.having(evidence_false_since=None), Act.NONE
     return wait(job)
@@ -314,19 +323,21 @@ def verify_until(job: Job) -> datetime:
     ) + job.rung.verify.timeout
 
 
-def _proven(job: Job, seen: Seen) -> Move:
+def _proven(job: Job, seen: Seen, why: str = "the fault is gone, proven by fresh reports") -> Move:
     timeline = job.status.timeline.model_copy(
         update={"verified": seen.now, "pods_unavailable": seen.unavailable}
     )
     conditions = set_condition(job, seen.now, "Verified", "FaultGone")
     proven = job.having(timeline=timeline, conditions=conditions)
-    return close(proven, seen.now, CloseReason.PROVEN, "the fault is gone, proven by fresh reports")
+    return close(proven, seen.now, CloseReason.PROVEN, why)
 
 
 def _needs_human(job: Job, seen: Seen) -> Move:
     """Our cordon stays, the permit does not. If the fault ends after all, so does the job."""
     if job.status.permit is not None:
         return _released(job, seen)
+    if (said := word(job)) is not None:
+        return _led(job, seen.now, said)
     now, since = seen.now, job.status.evidence_false_since
     gone = seen.fault.gone is Truth.TRUE and seen.fresh
     if gone and since is None:
@@ -338,15 +349,37 @@ def _needs_human(job: Job, seen: Seen) -> Move:
     return wait(job)
 
 
+def _led(job: Job, now: datetime, said: ApprovalDecision) -> Move:
+    """A person leads a job out of NeedsHuman: with a rung that they choose, or to its end."""
+    who, note = speaker(said), f": {said.note}" if said.note else ""
+    if said.decision == "Close":
+        return close(heard(job), now, CloseReason.PERSON_CLOSED, f"closed by {who}{note}")
+    rung = job.status.rung if said.decision == "Retry" else next_rung(job, said)
+    again = [
+        r.model_copy(update={"state": StepState.WAITING}) if r.rung == rung else r
+        for r in job.status.steps
+    ]
+    return enter(
+        heard(job),
+        Phase.PENDING,
+        f"rung {job.spec.ladder[rung].name} chosen by {who}{note}",
+        rung=rung,
+        step=0,
+        steps=again,
+        conditions=[c for c in job.status.conditions if c.type != "Acted"],
+        evidence_false_since=None,
+    )
+
+
 def _undo(job: Job, seen: Seen, ending: CloseReason) -> Move:
     """Take off what is ours, in the order of its weight for the workloads, then close."""
-    if job.status.owned.cordon:
-        ours = seen.node is not None and seen.node.cordoned_by == job.mark
-        return (job, Act.UNCORDON) if ours else (job.having(owned=disown(job)), Act.NONE)
+    if (act := next_undo(job, seen.node)) is not None:
+        return job, act
     if job.status.permit is not None:
-        released, act = _released(job, seen)
-        return (released, act) if act is not Act.NONE else closed(released, seen.now, ending)
-    return closed(job, seen.now, ending)
+        job, act = _released(job, seen)
+        if act is not Act.NONE:
+            return job, act
+    return closed(forget(job), seen.now, ending)
 
 
 def _afterwards(job: Job, seen: Seen) -> Move:

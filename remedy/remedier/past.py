@@ -86,6 +86,11 @@ def _acted(job: Job) -> tuple[bool, datetime | None]:
 
 
 PERSONS = frozenset(
-    {CloseReason.PERSON_CANCELLED, CloseReason.PERSON_UNCORDONED, CloseReason.DENIED}
+    {
+        CloseReason.PERSON_CANCELLED,
+        CloseReason.PERSON_UNCORDONED,
+        CloseReason.PERSON_CLOSED,
+        CloseReason.DENIED,
+    }
 )
 """Ends that a person chose: they speak for the node, not only for one rule."""

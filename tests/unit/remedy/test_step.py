@@ -109,6 +109,9 @@ def remembered() -> Iterator[Job]:
     yield a_job(TELL, cancel=True, status=verifying(permit=None, owned={}, steps=[], step=1))
     yield a_job(status=verifying(phase="NeedsHuman"))
     yield a_job(cancel=True, status=verifying(phase="NeedsHuman", permit=None, owned={}))
+    for said in ("Next", "Retry", "Close", "Approve"):
+        needs = verifying(phase="NeedsHuman", permit=None)
+        yield a_job(DRAIN, RESTART, approvals=[{"decision": said}], status=needs)
     for reason in ("Proven", "GaveUp", "FaultGone", "PersonCancelled", "nonsense"):
         for owned, permit in product((True, False), (PERMIT, None)):
             for phase in ("Running", "Verifying", "NeedsHuman", "AwaitingPermit"):
@@ -239,6 +242,8 @@ def proof_seen(job: Job, seen: Seen) -> bool:
 
 def gave_up(job: Job, seen: Seen) -> bool:
     """The last rung failed, or a step said Stop, or the proof did not come in time."""
+    if any(said.decision == "Close" for said in job.spec.approvals):
+        return True
     if job.close_reason is not None:
         return job.close_reason.phase is JobPhase.FAILED
     step_over = late(job, seen.now) or (job.answer is not None and job.answer.state != "Running")
@@ -247,6 +252,7 @@ def gave_up(job: Job, seen: Seen) -> bool:
 
 
 PROOF: dict[JobPhase, Callable[[Job, Seen], bool]] = {
+    JobPhase.PENDING: lambda job, seen: job.spec.approvals[-1].decision in ("Next", "Retry"),
     JobPhase.AWAITING_APPROVAL: lambda job, seen: job.spec.mode is Mode.APPROVE,
     JobPhase.AWAITING_PERMIT: lambda job, seen: (
         job.phase is JobPhase.PENDING or bool(job.spec.approvals) or gave_up(job, seen)

@@ -79,7 +79,7 @@ def test_a_hold_says_what_kube_defender_said() -> None:
 
 def test_a_denial_counts_while_the_job_waits_for_its_permit() -> None:
     approvals = [{"decision": "Approve", "by": "ann"}, {"decision": "Deny", "by": "bob"}]
-    job = a_job(status=WAITS, approvals=approvals, mode="Approve")
+    job = a_job(status=WAITS | {"wordsHeard": 1}, approvals=approvals, mode="Approve")
     after, _ = step(job, seen())
     assert after.phase is JobPhase.CANCELLED
     assert "bob" in after.status.message

@@ -1,0 +1,86 @@
+"""What persons say to a job, each word once and in its order (`spec.approvals`). Pure.
+
+`status.words_heard` counts the words that were acted on or answered. One that makes no sense in the
+phase is answered at once and never stored up: what a person said of another situation must not
+decide a later one.
+"""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
+from remedy.job.model import Act, Job, Seen
+
+STEPS_HEAR: dict[str, frozenset[str]] = {
+    "waitForApproval": frozenset({"Approve", "Deny"}),
+}
+"""Words that mean something to a step under way; the step itself hears them (`heard`)."""
+
+_PHASES_HEAR: dict[JobPhase, frozenset[str]] = {
+    JobPhase.AWAITING_APPROVAL: frozenset({"Approve", "Deny"}),
+    JobPhase.AWAITING_PERMIT: frozenset({"Deny"}),
+    JobPhase.NEEDS_HUMAN: frozenset({"Next", "Retry", "Close"}),
+}
+
+
+def word(job: Job) -> ApprovalDecision | None:
+    """The next word that nobody has heard yet."""
+    heard = job.status.words_heard
+    return job.spec.approvals[heard] if heard < len(job.spec.approvals) else None
+
+
+def heard(job: Job) -> Job:
+    """The job that has heard `word`."""
+    return job.having(words_heard=job.status.words_heard + 1)
+
+
+def speaker(said: ApprovalDecision) -> str:
+    return said.by or "a person"
+
+
+def approved(job: Job, since: datetime | None = None) -> bool:
+    """Whether the last Approve or Deny that was heard is an Approve, given at or after `since`."""
+    told = job.spec.approvals[: job.status.words_heard]
+    told = [said for said in told if said.decision in ("Approve", "Deny")]
+    if not told or told[-1].decision != "Approve":
+        return False
+    return since is None or (told[-1].at is not None and told[-1].at >= since)
+
+
+def answered(job: Job, seen: Seen) -> tuple[Job, Act] | None:
+    """Hear a word that makes no sense now, and say why; None: there is none."""
+    said = word(job)
+    if said is None or job.phase is JobPhase.PENDING or (why := _unfit(job, seen, said)) == "":
+        return None
+    about = f"{said.decision} of {speaker(said)} changes nothing: {why}"
+    return heard(job).having(message=about), Act.NONE
+
+
+def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
+    """Why the word makes no sense now, "" if it does."""
+    if said.decision not in _fitting(job):
+        return f"the job is {job.phase}"
+    if seen.node is None and said.decision in ("Next", "Retry"):
+        return "the node is gone"
+    if said.decision != "Next":
+        return ""
+    rungs, chosen = len(job.spec.ladder), next_rung(job, said)
+    if chosen < rungs:
+        return ""
+    if said.rung is None:
+        return "no rung follows; name one with --rung, or close the job"
+    return f"there is no rung {chosen}, the last is {rungs - 1}"
+
+
+def _fitting(job: Job) -> frozenset[str]:
+    if job.phase is JobPhase.RUNNING:
+        step, record = job.step, job.record
+        if step is None or record is None or record.state is not StepState.RUNNING:
+            return frozenset()
+        return STEPS_HEAR.get(step.name, frozenset())
+    return _PHASES_HEAR.get(job.phase, frozenset())
+
+
+def next_rung(job: Job, said: ApprovalDecision) -> int:
+    """The rung that `Next` means; it may be beyond the ladder."""
+    return said.rung if said.rung is not None else job.status.rung + 1
