@@ -313,6 +313,7 @@ class Objects:
             causes += kinds.check(resource, obj, old)
         if causes:
             raise invalid(resource, name, causes)
+        obj = self._admission.mutate(resource, obj, old)
         self._admission.review(resource, obj, old)
         return obj
 

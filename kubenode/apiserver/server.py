@@ -17,7 +17,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from kubenode.apiserver import calls, discovery, openapi
-from kubenode.apiserver.admission import Admission, Hook
+from kubenode.apiserver.admission import Admission, Hook, Mutator
 from kubenode.apiserver.api import Answer, Api
 from kubenode.apiserver.crd import CustomResources
 from kubenode.apiserver.errors import ApiError, Obj, no_such_path, unsupported
@@ -56,6 +56,7 @@ class EmbeddedApiServer:
     port       0 takes a free one
     crds       CustomResourceDefinition objects to install
     admission  hooks by qualified resource name ("noderemediers.kubenode.io"), see admission.Hook
+    mutators   alike, see admission.Mutator
     now        its clock; the first resourceVersion is its milliseconds
     history    past events kept for each resource; older watches and list pages get 410
 
@@ -71,6 +72,7 @@ class EmbeddedApiServer:
         *,
         crds: Sequence[Mapping[str, Any]] = (),
         admission: Mapping[str, Hook | Sequence[Hook]] | None = None,
+        mutators: Mapping[str, Mutator] | None = None,
         now: Callable[[], datetime] = utc_now,
         history: int = HISTORY,
         bookmark_seconds: float = BOOKMARK_SECONDS,
@@ -86,7 +88,7 @@ class EmbeddedApiServer:
         self.faults: list[Fault] = []
         self.registry = Registry()
         self.store = Store(int(now().timestamp() * 1000), history)
-        self.admission = Admission(admission)
+        self.admission = Admission(admission, mutators)
         custom = CustomResources(self.registry, self.store)
         self.objects = Objects(
             self.registry,

@@ -30,3 +30,23 @@ class Metrics:
         refused = REFUSED if verdict.code == 422 else UNKNOWN
         allowed = ACCEPTED if verdict.accepted else ALLOWED
         self.answers.labels(allowed if verdict.allowed else refused).inc()
+
+
+class SigningMetrics:
+    """What people write into jobs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._words = Counter(
+            "kubenode_remedy_words",
+            "What people wrote into jobs: signed with their names; refused; or nothing to sign.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in ("signed", REFUSED, "nothing"):
+            self._words.labels(outcome)
+
+    def signed(self, anything: bool) -> None:
+        self._words.labels("signed" if anything else "nothing").inc()
+
+    def refused(self) -> None:
+        self._words.labels(REFUSED).inc()

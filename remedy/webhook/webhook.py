@@ -1,6 +1,6 @@
-"""The admission webhook of a running remedy operator: caches in, two parts out.
+"""The admission webhooks of a running remedy operator: caches in, two parts out.
 
-It runs on every replica, leader or not: the caches that it reads are current on all of them.
+They run on every replica, leader or not: the caches that they read are current on all of them.
 """
 
 from collections.abc import Collection
@@ -12,17 +12,20 @@ from prometheus_client import CollectorRegistry
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.admission.app import app
+from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.keeper import CertificateKeeper
+from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.rotation import Lives
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
 from remedy.registry.radius import MOST_MATCHING
+from remedy.webhook import signing
 from remedy.webhook.examine import Examiner
-from remedy.webhook.metrics import Metrics
+from remedy.webhook.metrics import Metrics, SigningMetrics
+from remedy.webhook.signing import Signer
 from remedy.webhook.validator import PATH, Validator
 from rules.facts import FactSet
 
@@ -35,8 +38,9 @@ class WebhookSettings:
     """port    0 takes a free one
     service  of the chart, in `namespace`; `hosts` are further names or addresses that lead here
     secret   where all replicas keep the certificate
-    hook     name of the ValidatingWebhookConfiguration
+    hook     name of the webhook configurations, the validating and the mutating one
     most     nodes that a destructive rule in Enforce may match when it is written
+    spokesmen  users that may say for whom they speak when they write into a job
     """
 
     port: int
@@ -47,6 +51,7 @@ class WebhookSettings:
     secret: str = "kubenode-remedy-webhook"
     hook: str = "kubenode-remedy"
     most: int | str = MOST_MATCHING
+    spokesmen: tuple[str, ...] = ()
     lives: Lives = field(default_factory=Lives)
 
     @property
@@ -65,6 +70,7 @@ class Webhook:
         clock: Clock,
         registry: CollectorRegistry,
         settings: WebhookSettings,
+        audit: Audit = SILENT,
     ) -> None:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="webhook")
 
@@ -79,9 +85,10 @@ class Webhook:
             Metrics(registry),
             settings.most,
         )
+        signer = Signer(clock, audit, SigningMetrics(registry), settings.spokesmen)
         self.context = LiveContext()
         self.server = HttpsServer(
-            app({PATH: validator.answer}),
+            app({PATH: validator.answer, signing.PATH: signer.answer}),
             self.context,
             address=settings.address,
             port=settings.port,
@@ -96,6 +103,7 @@ class Webhook:
             hook=settings.hook,
             names=settings.names,
             lives=settings.lives,
+            kinds=(VALIDATING, MUTATING),
         )
 
     @property

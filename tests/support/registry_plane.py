@@ -25,6 +25,7 @@ from support.daemons import free_port
 CHART = Path(__file__).parents[2] / "charts" / "kubenode" / "remedy"
 ACCOUNT = "system:serviceaccount:kubenode-system:kubenode-remedy"
 HOOK = "validatingwebhookconfiguration/kubenode-remedy"
+SIGNS = "mutatingwebhookconfiguration/kubenode-remedy"
 PATH = "/validate/noderemediers"
 
 
@@ -69,17 +70,19 @@ class RegistryPlane:
     # ---- the webhook
 
     def hook(self, policy: str = "Ignore", port: int | None = None) -> None:
-        """Apply webhook.yaml, called by URL, with this failurePolicy."""
+        """Apply webhook.yaml, called by URL; `policy` is the failurePolicy for rules."""
         documents = list(YAML(typ="safe").load_all((CHART / "webhook.yaml").read_text()))
         for document in documents:
             for hook in document.get("webhooks", ()):
-                hook["failurePolicy"] = policy
-                hook["clientConfig"] = {"url": f"https://127.0.0.1:{port or self.port}{PATH}"}
+                if document["kind"].startswith("Validating"):
+                    hook["failurePolicy"] = policy
+                path = hook["clientConfig"]["service"]["path"]
+                hook["clientConfig"] = {"url": f"https://127.0.0.1:{port or self.port}{path}"}
         items = {"apiVersion": "v1", "kind": "List", "items": documents}
         self.cp.kubectl("apply", "-f", "-", stdin=json.dumps(items))
 
     def unhook(self) -> None:
-        self.cp.kubectl("delete", HOOK, "--ignore-not-found")
+        self.cp.kubectl("delete", HOOK, SIGNS, "--ignore-not-found")
         self.cp.kubectl("delete", "secret", "kubenode-remedy-webhook", "-n", "kubenode-system",
                         "--ignore-not-found")  # fmt: skip
 

@@ -1,23 +1,25 @@
 """The demo's API server and its clients.
 
 The pydantic models stand in as admission hooks for the CEL rules of the CRDs, which the embedded
-server does not run: what a real server would refuse is refused here too.
+server does not run: what a real server would refuse is refused here too. People's words are signed
+here as the remedy operator's webhook signs them in a cluster.
 """
 
 import resource
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from kubenode.api.base import Resource
-from kubenode.api.v1alpha1 import GROUP, KINDS
-from kubenode.apiserver.admission import Hook
+from kubenode.api.v1alpha1 import GROUP, KINDS, RemedyOperationJob
+from kubenode.apiserver.admission import Hook, Mutator
 from kubenode.apiserver.server import EmbeddedApiServer, ListenError
 from kubenode.cli.cluster import crds
 from kubenode.cli.exits import Refusal
-from kubenode.runtime.clock import Clock
+from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
+from remedy.webhook.approvals import Caller, signed
 
 UNHURRIED = 100_000.0
 """Requests per second: the simulated kubelets of a whole fleet share one client."""
@@ -28,7 +30,7 @@ async def api_server(port: int) -> AsyncIterator[EmbeddedApiServer]:
     """The server with our kinds installed. Raises Refusal if `port` cannot be had."""
     enough_files()
     hooks = {f"{kind.resource.plural}.{GROUP}": hook(kind) for kind in KINDS}
-    server = EmbeddedApiServer(port, crds=crds(), admission=hooks)
+    server = EmbeddedApiServer(port, crds=crds(), admission=hooks, mutators=signing(SystemClock()))
     try:
         await server.start()
     except ListenError as error:
@@ -54,6 +56,17 @@ def hook(kind: type[Resource]) -> Hook:
             raise ValueError(f"spec.{fixed[0]} is immutable")
 
     return review
+
+
+def signing(clock: Clock) -> Mapping[str, Mutator]:
+    """What the webhook of a cluster does with people's words. This server knows no users: whose
+    word it is is what its writer says.
+    """
+
+    def sign(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+        return signed(new, old, Caller("", speaks=True), clock.now()).patch
+
+    return {f"{RemedyOperationJob.resource.plural}.{GROUP}": sign}
 
 
 def client(url: str, clock: Clock) -> Kube:

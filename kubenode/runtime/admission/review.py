@@ -3,6 +3,7 @@
 Source of the form: kubernetes `staging/src/k8s.io/api/admission/v1/types.go`.
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,6 +84,7 @@ class Verdict:
     code      HTTP code of a refusal
     warnings  shown to whoever applies, allowed or not
     audit     annotations of the audit log; keys are prefixed by the webhook's name there
+    patch     operations of a JSON patch (RFC 6902) on the object; only a mutating webhook has any
     """
 
     allowed: bool
@@ -90,6 +92,7 @@ class Verdict:
     code: int = 422
     warnings: Sequence[str] = ()
     audit: Mapping[str, str] = field(default_factory=dict)
+    patch: Sequence[Mapping[str, Any]] = ()
 
 
 def read(raw: bytes) -> Review:
@@ -136,6 +139,9 @@ def answer(uid: str, verdict: Verdict, where_all: str = "") -> dict[str, Any]:
         }
     if verdict.warnings:
         response["warnings"] = _bounded(verdict.warnings, where_all)
+    if verdict.allowed and verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
     if verdict.audit:
         response["auditAnnotations"] = dict(verdict.audit)
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}

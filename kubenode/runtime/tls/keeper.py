@@ -1,5 +1,5 @@
-"""Keeps the serving certificate of a webhook: in a Secret that all replicas share, and its
-authority in the webhook's configuration.
+"""Keeps the serving certificate of webhooks: in a Secret that all replicas share, and its
+authority in the webhooks' configurations.
 
 Every replica runs this; none has to lead. Who writes the Secret writes what it read (by
 resourceVersion), so of two that see a rotation due one wins, and the other reads what it made. The
@@ -26,14 +26,16 @@ POLL_SECONDS = 60.0
 """How late a replica may notice what another one wrote."""
 RETRY_SECONDS = 5.0
 SECRET_API, HOOK_API = "/api/v1", "/apis/admissionregistration.k8s.io/v1"
-HOOK_PLURAL = "validatingwebhookconfigurations"
+VALIDATING, MUTATING = "validatingwebhookconfigurations", "mutatingwebhookconfigurations"
+_KINDS = {VALIDATING: "ValidatingWebhookConfiguration", MUTATING: "MutatingWebhookConfiguration"}
 
 
 class CertificateKeeper:
     """A Part, on every replica.
 
     secret   name of the Secret in `namespace`
-    hook     name of the ValidatingWebhookConfiguration whose webhooks trust us
+    hook     name of the webhook configurations whose webhooks trust us
+    kinds    the plurals of the configurations that there are of that name
     chart    the file that makes it, for whoever has not applied it; "" where there need be none
     names    what the server is called by: host names and addresses
     """
@@ -52,11 +54,13 @@ class CertificateKeeper:
         names: Sequence[str],
         chart: str = "charts/kubenode/remedy/webhook.yaml",
         lives: Lives | None = None,
+        kinds: Sequence[str] = (VALIDATING,),
     ) -> None:
         self._kube, self._clock, self._context = kube, clock, context
         self._namespace, self._secret, self._hook = namespace, secret, hook
         self._names, self._lives, self._chart = tuple(names), lives or Lives(), chart
-        self._hooks: list[dict[str, Any]] = []
+        self._kinds = tuple(kinds)
+        self._hooks: dict[str, list[dict[str, Any]]] = {}
         self._trouble = ""
 
     async def run(self) -> None:
@@ -79,7 +83,7 @@ class CertificateKeeper:
         if published is not None and _different(wanted, published):
             await self._publish(wanted)
         waiting = self._adopt(keys.serving, published)
-        if published is not None:
+        if len(self._hooks) == len(self._kinds):
             self._note("")
         pause = min((next_at(keys, self._lives) - self._clock.now()).total_seconds(), POLL_SECONDS)
         return max(min(pause, RETRY_SECONDS) if waiting else pause, 0.1)
@@ -124,32 +128,40 @@ class CertificateKeeper:
 
     async def _published(self) -> bytes | None:
         """The bundle that callers trust, b"" for none; None: there is no such configuration."""
-        try:
-            found = await self._kube.get(paths.resource(HOOK_API, HOOK_PLURAL, name=self._hook))
-        except NotFound:
+        found = {kind: await self._hooks_of(kind) for kind in self._kinds}
+        self._hooks = {kind: hooks for kind, hooks in found.items() if hooks is not None}
+        if missing := [kind for kind in self._kinds if kind not in self._hooks]:
             self._note(
-                f"there is no ValidatingWebhookConfiguration {self._hook}, so nobody asks us:"
-                f" apply {self._chart}"
+                f"there is no {_KINDS[missing[0]]} {self._hook}, so nobody asks us: apply"
+                f" {self._chart}"
                 if self._chart
                 else ""
             )
-            self._hooks = []
+        if not self._hooks:
             return None
-        self._hooks = found.get("webhooks") or []
-        texts = {hook.get("clientConfig", {}).get("caBundle", "") for hook in self._hooks}
+        each = [hook for hooks in self._hooks.values() for hook in hooks]
+        texts = {hook.get("clientConfig", {}).get("caBundle", "") for hook in each}
         # Where the webhooks differ none is right: an empty bundle is written over them all.
         return base64.b64decode(texts.pop()) if len(texts) == 1 else b""
 
+    async def _hooks_of(self, kind: str) -> list[dict[str, Any]] | None:
+        try:
+            found = await self._kube.get(paths.resource(HOOK_API, kind, name=self._hook))
+        except NotFound:
+            return None
+        return found.get("webhooks") or []
+
     async def _publish(self, wanted: bytes) -> None:
         text = base64.b64encode(wanted).decode()
-        patch: list[dict[str, str]] = []
-        for n, hook in enumerate(self._hooks):
-            patch.append({"op": "test", "path": f"/webhooks/{n}/name", "value": hook["name"]})
-            path = f"/webhooks/{n}/clientConfig/caBundle"
-            patch.append({"op": "add", "path": path, "value": text})
-        await self._kube.patch(
-            paths.resource(HOOK_API, HOOK_PLURAL, name=self._hook), patch, JSON_PATCH
-        )
+        for kind, hooks in self._hooks.items():
+            patch: list[dict[str, str]] = []
+            for n, hook in enumerate(hooks):
+                patch.append({"op": "test", "path": f"/webhooks/{n}/name", "value": hook["name"]})
+                path = f"/webhooks/{n}/clientConfig/caBundle"
+                patch.append({"op": "add", "path": path, "value": text})
+            await self._kube.patch(
+                paths.resource(HOOK_API, kind, name=self._hook), patch, JSON_PATCH
+            )
         log.info("authorities published", extra={"hook": self._hook})
 
     def _note(self, trouble: str) -> None:

@@ -1,0 +1,71 @@
+"""Which of a person's words a job can hear now. Pure.
+
+The dashboard, the command line and admission ask the same function, so that what a person may say
+is the same everywhere. A job is looked at as the API server has it: a mapping.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+
+Decision = Literal["Approve", "Deny", "Next", "Retry", "Close"]
+DECISIONS: tuple[Decision, ...] = ("Approve", "Deny", "Next", "Retry", "Close")
+LEADING_OUT: tuple[Decision, ...] = ("Next", "Retry", "Close")
+"""What leads a job out of NeedsHuman."""
+MOST_DECISIONS = 16
+STARTED_BY = "kubenode.io/started-by"
+"""Annotation on a job: who started it, for one that no rule did; set by admission."""
+CANCELLED_BY = "kubenode.io/cancelled-by"
+"""Annotation on a job: who set `spec.cancel`; set by admission."""
+
+_HEARD: Mapping[JobPhase, tuple[Decision, ...]] = {
+    JobPhase.AWAITING_APPROVAL: ("Approve", "Deny"),
+    JobPhase.AWAITING_PERMIT: ("Deny",),
+    JobPhase.NEEDS_HUMAN: LEADING_OUT,
+}
+WAITS_FOR: Mapping[Decision, str] = {
+    "Approve": "waits for approval",
+    "Deny": "waits for approval or a permit",
+    "Next": "is NeedsHuman",
+    "Retry": "is NeedsHuman",
+    "Close": "is NeedsHuman",
+}
+
+
+def phase_of(job: Mapping[str, Any]) -> JobPhase:
+    """Pending for a job that has no status yet, and for a phase that we do not know."""
+    try:
+        return JobPhase((job.get("status") or {}).get("phase") or JobPhase.PENDING)
+    except ValueError:
+        return JobPhase.PENDING
+
+
+def hears(job: Mapping[str, Any]) -> tuple[Decision, ...]:
+    """The words that mean something to it now, in the order in which they are offered."""
+    phase = phase_of(job)
+    if phase is JobPhase.RUNNING and _step_asks(job):
+        return ("Approve", "Deny")
+    return _HEARD.get(phase, ())
+
+
+def unheard(job: Mapping[str, Any], decision: Decision, rung: int | None = None) -> str:
+    """Why the job cannot hear `decision`, "" if it can. `rung` goes with Next alone."""
+    if decision not in hears(job):
+        return f"{decision} is for a job that {WAITS_FOR[decision]}; it is {phase_of(job)}"
+    if rung is None:
+        return ""
+    if decision != "Next":
+        return f"rung {rung}: only Next names a rung; {decision} takes none"
+    last = len(job["spec"]["ladder"]) - 1
+    return "" if 0 <= rung <= last else f"rung {rung}: the ladder has the rungs 0 to {last}"
+
+
+def _step_asks(job: Mapping[str, Any]) -> bool:
+    """Whether the step under way is one that a person's word lets go on."""
+    status = job.get("status") or {}
+    try:
+        step = job["spec"]["ladder"][status.get("rung", 0)]["steps"][status.get("step", 0)]
+    except (KeyError, IndexError):
+        return False
+    return "waitForApproval" in step or (step.get("migrate") or {}).get("onTimeout") == "Delete"

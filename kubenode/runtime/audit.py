@@ -1,0 +1,270 @@
+"""What was done and what was refused, one JSON object per line, beside the log.
+
+Writing a line never blocks an act and never fails it: lines wait in a bounded queue for a thread of
+their own. A disk that is slow or full costs lines, which are counted, told in the log once, and
+told in the file itself when it takes lines again. The form of a line is docs/jobs.md's.
+"""
+
+import io
+import logging
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter
+
+log = logging.getLogger(__name__)
+
+VERSION = "kubenode.io/audit/v1"
+STANDARD_OUTPUT = "-"
+WAITING = 10_000
+"""Lines that wait for the disk at most; further ones are lost."""
+ROTATE_BYTES = 64 * 2**20
+KEPT = 4
+"""Full files beside the one that is written: FILE.1 is the newest."""
+LONGEST = 1024
+"""Characters of a text in a line."""
+RETRY_SECONDS = 1.0
+CLOSE_SECONDS = 2.0
+WRITTEN, LOST = "written", "lost"
+
+
+class Line(msgspec.Struct, omit_defaults=True, rename={"request_id": "requestID"}):
+    """One act, one change or one refusal.
+
+    by         the part of KubeNode that says so: remedy, defender, webhook
+    who        who did it: a person's or program's name at the API server, or our own part
+    what       the act: an Act of the job controller, Phase, Hold, a person's word, or Verdict
+    outcome    Done, Failed, Refused, Granted or Unknown (no answer came: it may have happened)
+    why        a sentence
+    before     what it was, and `after` what it is now; texts alone, never an object's content
+    """
+
+    at: datetime
+    by: str
+    who: str
+    what: str
+    outcome: str
+    why: str = ""
+    job: str = ""
+    node: str = ""
+    request_id: str = ""
+    before: str = ""
+    after: str = ""
+    audit: str = ""
+
+    def encoded(self) -> bytes:
+        cut = {name: value[: LONGEST - 1] + "…" for name, value in _long(self)}
+        line = msgspec.structs.replace(self, audit=VERSION, **cut)
+        return msgspec.json.encode(line) + b"\n"
+
+
+def _long(line: Line) -> list[tuple[str, str]]:
+    texts = ((name, getattr(line, name)) for name in line.__struct_fields__)
+    return [(name, text) for name, text in texts if isinstance(text, str) and len(text) > LONGEST]
+
+
+class Audit(Protocol):
+    def write(self, line: Line) -> None:
+        """Take a line; never raises, never waits."""
+        ...
+
+
+class Silent:
+    """Nobody wants to know."""
+
+    def write(self, line: Line) -> None: ...
+
+
+SILENT = Silent()
+
+
+class Sink(Protocol):
+    """Where lines go. Both raise OSError."""
+
+    def put(self, raw: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+class StandardOutput:
+    def __init__(self) -> None:
+        self._out: BinaryIO = sys.stdout.buffer
+
+    def put(self, raw: bytes) -> None:
+        self._out.write(raw)
+        self._out.flush()
+
+    def close(self) -> None: ...
+
+
+class RotatedFile:
+    """`path` until it has `rotate` bytes; then it becomes `path`.1, and so on up to `kept`.
+
+    It is opened at the first line, and again after an error: a file that somebody has moved away
+    is made anew at the next rotation at the latest.
+    """
+
+    def __init__(self, path: Path, rotate: int = ROTATE_BYTES, kept: int = KEPT) -> None:
+        self._path, self._rotate, self._kept = path, rotate, kept
+        self._file: io.FileIO | None = None
+        self._size = 0
+
+    def put(self, raw: bytes) -> None:
+        try:
+            if self._file is None:
+                self._open()
+            elif self._size + len(raw) > self._rotate:
+                self._turn()
+            self._append(raw)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.close()
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = io.FileIO(self._path, "a", opener=_private)
+        self._size = self._file.seek(0, os.SEEK_END)
+
+    def _turn(self) -> None:
+        self.close()
+        for n in range(self._kept, 0, -1):
+            older = self._numbered(n - 1)
+            if older.exists():
+                older.replace(self._numbered(n))
+        self._open()
+
+    def _numbered(self, n: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{n}") if n else self._path
+
+    def _append(self, raw: bytes) -> None:
+        assert self._file is not None
+        done = self._file.write(raw)
+        self._size += done
+        if done < len(raw):
+            # Half a line would make the next one unreadable too.
+            self._file.truncate(self._size - done)
+            self._size -= done
+            raise OSError(28, "no space left for a whole line")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o640)
+
+
+class AuditLog:
+    """Lines into a sink, by a thread that ends with the process.
+
+    now      the time of the line that tells of lost ones
+    waiting  lines that wait at most
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        registry: CollectorRegistry,
+        now: Callable[[], datetime],
+        waiting: int = WAITING,
+    ) -> None:
+        self._sink, self._now, self._most = sink, now, waiting
+        self._lines: deque[Line] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._lost = 0
+        self._trouble = ""
+        self._count = Counter(
+            "kubenode_audit_lines",
+            "Lines of the audit log; lost: the disk did not take them in time.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in (WRITTEN, LOST):
+            self._count.labels(outcome)
+        # A daemon: a disk that hangs must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+        self._thread.start()
+
+    def write(self, line: Line) -> None:
+        with self._wake:
+            if self._closing or len(self._lines) >= self._most:
+                self._lost += 1
+                self._count.labels(LOST).inc()
+                return
+            self._lines.append(line)
+            self._wake.notify()
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Write what waits, within `seconds`; what is left then is lost."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join(seconds)
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (line := self._next()) is not None:
+            try:
+                self._tell_of_lost()
+                self._sink.put(line.encoded())
+            except (OSError, ValueError) as error:  # ValueError: standard output is closed
+                self._failed(line, str(error))
+            else:
+                self._count.labels(WRITTEN).inc()
+                self._trouble = ""
+        self._sink.close()
+
+    def _next(self) -> Line | None:
+        """The next line; None when all are written and no more come."""
+        with self._wake:
+            while not self._lines:
+                if self._closing:
+                    return None
+                self._wake.wait()
+            return self._lines.popleft()
+
+    def _tell_of_lost(self) -> None:
+        with self._wake:
+            lost, self._lost = self._lost, 0
+        if not lost:
+            return
+        text = f"{lost} lines before this one are lost: {self._trouble or 'too many at once'}"
+        line = Line(self._now(), "audit", "kubenode", "Lost", "Failed", text)
+        try:
+            self._sink.put(line.encoded())
+        except (OSError, ValueError):
+            with self._wake:
+                self._lost += lost
+            raise
+
+    def _failed(self, line: Line, why: str) -> None:
+        """Keep the line for the next try, as the first; lose it where there is no room."""
+        with self._wake:
+            if self._closing or len(self._lines) >= self._most:
+                self._lost += 1
+                self._count.labels(LOST).inc()
+            else:
+                self._lines.appendleft(line)
+            closing = self._closing
+        if why != self._trouble:
+            log.warning("audit lines cannot be written", extra={"why": why})
+            self._trouble = why
+        if not closing:
+            with self._wake:
+                self._wake.wait_for(lambda: self._closing, RETRY_SECONDS)
+
+
+def opened(target: str, registry: CollectorRegistry, now: Callable[[], datetime]) -> AuditLog:
+    """`target` is a file, or `-` for standard output."""
+    sink: Sink = StandardOutput() if target == STANDARD_OUTPUT else RotatedFile(Path(target))
+    return AuditLog(sink, registry, now)

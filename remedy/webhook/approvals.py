@@ -1,0 +1,160 @@
+"""What people write into a job, signed: who said it and when is set here, whatever they wrote.
+
+    spec.approvals      new entries get `by` and `at`; those that are there stay as they are
+    kubenode.io/started-by    annotation: who made a job that no rule did
+    kubenode.io/cancelled-by  annotation: who set spec.cancel
+
+Pure. The webhook of a cluster and the API server of the demo call the same function.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, unheard
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
+
+LONGEST_NAME = 256
+ANONYMOUS = "anonymous"
+Obj = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """name    as the API server knows them; "" only where it knows nobody, as the demo's does
+    speaks  whether they may say for whom they speak, as a chat bot may
+    """
+
+    name: str
+    speaks: bool = False
+
+    def signature(self, claimed: str) -> str:
+        if not self.speaks or not claimed:
+            return self.name[:LONGEST_NAME] or ANONYMOUS
+        through = f" through {self.name}" if self.name else ""
+        return claimed[: LONGEST_NAME - len(through)] + through
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """patch      operations of a JSON patch that make the object what it shall be
+    words      the new entries of spec.approvals
+    started    who has just made it by hand, "" if nobody has; `cancelled` alike
+    """
+
+    patch: tuple[Mapping[str, Any], ...] = ()
+    words: tuple[ApprovalDecision, ...] = ()
+    started: str = ""
+    cancelled: str = ""
+
+
+def signed(new: Obj, old: Obj | None, caller: Caller, now: datetime) -> Signed:
+    """`old` is None when the job is created. Raises ValueError naming field, value and remedy."""
+    if not caller.name and not caller.speaks:
+        raise ValueError("request.userInfo.username: empty: what is written must have an author")
+    entries, words = _entries(new, old, caller, now)
+    marks = _marks(new, old, caller)
+    patch: list[Mapping[str, Any]] = []
+    if entries is not None:
+        patch.append({"op": "add", "path": "/spec/approvals", "value": entries})
+    patch += _annotated(new, marks)
+    given, before = _annotations(new), _annotations(old or {})
+
+    def fresh(key: str) -> str:
+        mark = marks.get(key, given.get(key, ""))
+        return mark if mark and mark != before.get(key) else ""
+
+    return Signed(tuple(patch), words, fresh(STARTED_BY), fresh(CANCELLED_BY))
+
+
+# -- spec.approvals ------------------------------------------------------------------------------
+
+
+def _entries(
+    new: Obj, old: Obj | None, caller: Caller, now: datetime
+) -> tuple[list[Any] | None, tuple[ApprovalDecision, ...]]:
+    """The list as it shall be, None where it is that already, and its new entries."""
+    before, after = _list(old or {}), _list(new)
+    _unchanged(before, after)
+    words: list[ApprovalDecision] = []
+    for n in range(len(before), len(after)):
+        word = ApprovalDecision.model_validate(after[n])
+        if why := _unheard(new if old is None else old, word, created=old is None):
+            raise ValueError(f"spec.approvals[{n}].decision: {word.decision}: {why}")
+        by, at = caller.signature(word.by), now.replace(microsecond=0)
+        words.append(word.model_copy(update={"by": by, "at": at}))
+    if not words:
+        return None, ()
+    return [*before, *(_dumped(word) for word in words)], tuple(words)
+
+
+def _unheard(job: Obj, word: ApprovalDecision, *, created: bool) -> str:
+    if created:
+        return "" if word.decision == "Approve" else "a new job can only be approved with its birth"
+    return unheard(job, word.decision, word.rung)
+
+
+def _unchanged(before: list[Any], after: list[Any]) -> None:
+    for n, entry in enumerate(before):
+        was = ApprovalDecision.model_validate(entry)
+        now = ApprovalDecision.model_validate(after[n]) if n < len(after) else None
+        if now != was:
+            said = f"{was.decision} by {was.by or 'nobody'}"
+            did = "gone" if now is None else "another"
+            raise ValueError(
+                f"spec.approvals[{n}]: {said} was written and is {did} now: what was said stays;"
+                f" add a new entry after the {len(before)} that there are"
+            )
+
+
+def _dumped(word: ApprovalDecision) -> dict[str, Any]:
+    assert word.at is not None
+    rung = {} if word.rung is None else {"rung": word.rung}
+    said = {"decision": word.decision, "by": word.by, "at": format_time(word.at)}
+    return {**said, **rung, "note": word.note}
+
+
+def _list(job: Obj) -> list[Any]:
+    """What is no list is refused by the schema, which the API server asks after us."""
+    found = _spec(job).get("approvals")
+    return found if isinstance(found, list) else []
+
+
+def _spec(job: Obj) -> Obj:
+    found = job.get("spec")
+    return found if isinstance(found, Mapping) else {}
+
+
+# -- annotations ---------------------------------------------------------------------------------
+
+
+def _marks(new: Obj, old: Obj | None, caller: Caller) -> dict[str, str]:
+    """Our two annotations as they shall be; "" for none."""
+    given, before = _annotations(new), _annotations(old or {})
+    marks = {key: before.get(key, "") for key in (STARTED_BY, CANCELLED_BY)}
+    spec = _spec(new)
+    if old is None and not spec.get("remedier"):
+        marks[STARTED_BY] = caller.signature(given.get(STARTED_BY, ""))
+    if spec.get("cancel") and not _spec(old or {}).get("cancel"):
+        marks[CANCELLED_BY] = caller.signature(given.get(CANCELLED_BY, ""))
+    return {key: mark for key, mark in marks.items() if mark != given.get(key, "")}
+
+
+def _annotated(new: Obj, marks: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    there = _annotations(new)
+    ops: list[Mapping[str, Any]] = []
+    if marks and not there:
+        ops.append({"op": "add", "path": "/metadata/annotations", "value": {}})
+    for key, mark in marks.items():
+        path = f"/metadata/annotations/{key.replace('/', '~1')}"
+        if mark:
+            ops.append({"op": "add", "path": path, "value": mark})
+        elif key in there:
+            ops.append({"op": "remove", "path": path})
+    return ops
+
+
+def _annotations(job: Obj) -> Mapping[str, str]:
+    return (job.get("metadata") or {}).get("annotations") or {}
