@@ -97,7 +97,7 @@ class TestWords:
         assert len(by) == 256 and by.endswith(" through bot")
 
     def test_a_caller_without_a_name_says_nothing(self) -> None:
-        with pytest.raises(ValueError, match="userInfo.username"):
+        with pytest.raises(ValueError, match=r"userInfo\.username"):
             signed(a_job({"decision": "Approve"}), a_job(), Caller(""), T0)
 
     @pytest.mark.parametrize(
