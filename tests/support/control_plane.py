@@ -113,7 +113,9 @@ class ControlPlane:
         # kube-apiserver before etcd: without its store it holds on to requests for a minute.
         order = [*(name for name in reversed(self._parts) if name != "etcd"), "etcd"]
         for name in order:
-            if name in self._parts:
+            if name == "kube-apiserver" and name in self._parts:
+                self._parts.pop(name).kill()  # its data is thrown away; it would wait for watches
+            elif name in self._parts:
                 self._parts.pop(name).stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

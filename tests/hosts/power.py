@@ -1,0 +1,40 @@
+"""What the provider `local` runs to reach the boards of this session's hosts (board.py).
+
+    power.py FOLDER state|off|on|reset SESSION/HOST REQUEST
+
+FOLDER  of the session: its name is SESSION, and HOST has its board in a folder of its own below.
+Exit codes as kubenode.providers.local tells: 68 for a machine that does not exist, 69 when its
+board does not answer.
+"""
+
+import socket
+import sys
+from pathlib import Path
+
+NO_SUCH_MACHINE, UNREACHABLE = 68, 69
+
+
+def main(folder: Path, verb: str, machine: str) -> int:
+    session, _, host = machine.rpartition("/")
+    board = folder / host / "board"
+    if session != folder.name or not (folder / host).is_dir():
+        print(f"no host {machine}", file=sys.stderr)
+        return NO_SUCH_MACHINE
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(board))
+            line.sendall(f"{verb}\n".encode())
+            with line.makefile() as reader:
+                answer = reader.readline().strip()
+    except OSError as error:
+        print(f"board of {machine}: {error}", file=sys.stderr)
+        return UNREACHABLE
+    if verb == "state":
+        print(answer)
+        return 0
+    print(answer, file=sys.stderr)
+    return 0 if answer == "ok" else UNREACHABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))

@@ -1,0 +1,175 @@
+"""Disposable hosts as real Nodes: containerd and kubelet, joined to the real kube-apiserver.
+
+    with (
+        Hosts() as hosts,
+        ControlPlane(address=hosts.gateway, controller_args=QUICK) as cp,
+        KubeletHosts(hosts, cp) as nodes,
+    ):
+        nodes.boot("n1", zone="a")
+        nodes.wait_ready()
+
+The Node's `spec.providerID` leads to the host's board (`board_command`), so that the provider
+`local` can look at its power and cut it. Pods of different hosts cannot reach each other: nothing
+here needs them to.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from support.components import control_plane_folder
+from support.control_plane import ControlPlane
+from support.hosts import Host, Hosts
+from support.node_files import cni_config, kubelet_config, write_image
+
+QUICK = ("--node-monitor-grace-period=8s", "--node-monitor-period=1s")
+"""For kube-controller-manager: a silent node is Ready=Unknown after 8 s, not after 50."""
+PREFIX = "kubenode-local://"
+FILES = Path(__file__).parents[1] / "hosts" / "node"
+POWER = Path(__file__).parents[1] / "hosts" / "power.py"
+ARGS = (
+    "--capability=all",
+    "--system-call-filter=add_key keyctl bpf perf_event_open",
+)
+READY_SECONDS = 120.0
+"""Generous: a new host is Ready within three seconds when nothing else runs."""
+
+
+class KubeletHosts:
+    """The hosts of `hosts` that are Nodes of `cp`, by name."""
+
+    def __init__(self, hosts: Hosts, cp: ControlPlane) -> None:
+        self._hosts, self._cp = hosts, cp
+        self._archive = hosts.folder / "image.tar"
+        self._nodes: dict[str, Host] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Before the API server ends: it would wait for the kubelets' watches."""
+        for host in self._nodes.values():
+            host.destroy()
+
+    def provider_id(self, name: str) -> str:
+        return f"{PREFIX}{self._hosts.session}/{name}"
+
+    @property
+    def board_command(self) -> list[str]:
+        """For the settings of the provider `local`."""
+        return [sys.executable, str(POWER), str(self._hosts.folder)]
+
+    def boot(
+        self, name: str, *, zone: str, bind: Mapping[Path, str] | None = None, delay: float = 0.0
+    ) -> Host:
+        """A new host whose kubelet has been started; `wait_ready` waits for the Node.
+
+        delay  seconds between down and up of every reboot
+        """
+        binds = {
+            **(bind or {}),
+            FILES: "/opt/kubenode/node",
+            control_plane_folder(): "/opt/kubenode/bin",
+        }
+        host = self._hosts.boot(
+            name, bind=binds, args=[*ARGS, *self._disks(name)], boot_delay=delay
+        )
+        if not self._archive.exists():
+            write_image(host.root / "bin/busybox", self._archive)
+        self._install(host, zone, f"10.244.{len(self._nodes)}.0/24")
+        self._nodes[name] = host
+        return host
+
+    def _disks(self, name: str) -> list[str]:
+        """Real folders: containers' overlays cannot lie on the overlay that a host's disk is."""
+        binds = []
+        for short, there in (("c", "/var/lib/containerd"), ("k", "/var/lib/kubelet")):
+            here = self._hosts.folder / f"{name}-disks" / short
+            here.mkdir(parents=True)
+            binds.append(f"--bind={here}:{there}")
+        return binds
+
+    def _install(self, host: Host, zone: str, pods: str) -> None:
+        config = kubelet_config(self.provider_id(host.name), "/etc/kubernetes/ca.crt")
+        host.write("/etc/kubernetes/ca.crt", self._cp.ca_file.read_text())
+        host.write("/etc/kubernetes/kubelet.json", json.dumps(config))
+        host.write("/etc/kubernetes/kubelet.kubeconfig", self._kubeconfig(host), 0o600)
+        labels = f"topology.kubernetes.io/zone={zone}"
+        host.write("/etc/kubernetes/node.env", f"ADDRESS={host.address}\nLABELS={labels}\n")
+        host.write("/etc/cni/net.d/10-pods.conflist", json.dumps(cni_config(pods)))
+        host.write("/etc/containerd/config.toml", (FILES / "containerd.toml").read_text())
+        for unit in ("node-prepare.service", "kubelet.service"):
+            host.write(f"/etc/systemd/system/{unit}", (FILES / unit).read_text())
+        shutil.copy(self._archive, host.root / "var/tmp/image.tar")
+        host.run("systemctl", "daemon-reload")
+        host.run("systemctl", "enable", "kubelet.service")
+        host.run("systemctl", "start", "node-prepare.service", "containerd.service")
+        host.run("ctr", "-n", "k8s.io", "images", "import", "/var/tmp/image.tar")
+        host.run("systemctl", "start", "--no-block", "kubelet.service")
+
+    def _kubeconfig(self, host: Host) -> str:
+        """The certificate that the API server knows a kubelet by, as if it had been signed."""
+        user = self._cp.issue_client_cert(f"system:node:{host.name}", ["system:nodes"])
+        host.write("/etc/kubernetes/kubelet.crt", user.cert_file.read_text())
+        host.write("/etc/kubernetes/kubelet.key", user.key_file.read_text(), 0o600)
+        folder = "/etc/kubernetes"
+        return json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "node",
+                "contexts": [{"name": "node", "context": {"cluster": "node", "user": "node"}}],
+                "clusters": [
+                    {
+                        "name": "node",
+                        "cluster": {
+                            "server": self._cp.server,
+                            "certificate-authority": f"{folder}/ca.crt",
+                        },
+                    }
+                ],
+                "users": [
+                    {
+                        "name": "node",
+                        "user": {
+                            "client-certificate": f"{folder}/kubelet.crt",
+                            "client-key": f"{folder}/kubelet.key",
+                        },
+                    }
+                ],
+            }
+        )
+
+    def __getitem__(self, name: str) -> Host:
+        return self._nodes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def ready(self, name: str) -> bool:
+        """Whether the Node is Ready under the boot that its host runs now."""
+        node = next((n for n in self._listed() if n["metadata"]["name"] == name), None)
+        if node is None:
+            return False
+        boot = node["status"].get("nodeInfo", {}).get("bootID")
+        conditions = node["status"].get("conditions", [])
+        return boot == self[name].boot_id() and any(
+            c["type"] == "Ready" and c["status"] == "True" for c in conditions
+        )
+
+    def _listed(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self._cp.get("/api/v1/nodes")["items"]
+        return items
+
+    def wait_ready(self) -> None:
+        """Until every Node is Ready. AssertionError with kubelet's last words."""
+        end = time.monotonic() + READY_SECONDS
+        while waiting := [name for name in self._nodes if not self.ready(name)]:
+            if time.monotonic() > end:
+                said = self[waiting[0]].journal("kubelet.service")
+                raise AssertionError(f"not Ready within {READY_SECONDS:g} s: {waiting}\n{said}")
+            time.sleep(0.1)
