@@ -22,6 +22,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from defender.asking import Asking
+from defender.auditing import Auditing
 from defender.blind import Sight
 from defender.breaker.step import PACE, Pace
 from defender.calendar import Calendar
@@ -51,6 +52,7 @@ from kubenode.api.v1alpha1 import (
     Verdict,
 )
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence, LeaseLost
 from kubenode.runtime.kube import paths
@@ -89,6 +91,7 @@ class Defender:
     runtime   where the informers show themselves, if anywhere
     charge    decides who answers; default: the holder of the lease
     fleet     shares limits with other clusters; default: policies with such limits refuse
+    audit     where what it grants and refuses is written down
     """
 
     name = "defender"
@@ -104,6 +107,7 @@ class Defender:
         informer: type[Informer[Any]] = Informer,
         charge: MakeCharge | None = None,
         fleet: MakeFleet | None = None,
+        audit: Audit = SILENT,
     ) -> None:
         self.settings = settings or DefenderSettings()
         self._kube, self._fence, self._clock = kube, fence, clock
@@ -153,6 +157,7 @@ class Defender:
         )
         self.metrics.stores.update(self.charge.stores())
         self.requests = Requests(clock.now())
+        self.auditing = Auditing(audit)
         self.control.breakers.loaded = False
         self.recorder = EventRecorder(kube, "kubenode-defender", clock)
         self.reporter = Reporter(kube, clock, fence, self.policies, self.control, self.recorder)
@@ -297,6 +302,7 @@ class Defender:
             self.reporter.granted += verdict.allowed
             self.reporter.refused += not verdict.allowed
         self.requests.answered(ask, verdict, self._clock.now())
+        self.auditing.answered(ask, verdict, self._clock.now())
         return self._said("ask", verdict)
 
     async def check(self, permit: str, seconds_needed: float) -> Verdict:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from defender.client import Permits
 from kubenode.api.base import Resource
 from kubenode.api.v1alpha1 import HostEvent, HostProbe, NodeRemedier, RemedyOperationJob
+from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
@@ -28,6 +29,7 @@ from remedy import noticing
 from remedy.hostprobes.asking import NOBODY_ANSWERS
 from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.metrics import Metrics as ProbeMetrics
+from remedy.job.audit import JobAudit
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
 from remedy.job.drain import Protection
@@ -74,6 +76,7 @@ class RemedyOperator:
     fence      the lease: checked before every write
     runtime    where informers and queues show themselves, if anywhere
     informer   what follows the API server
+    audit      where acts and refusals are written down
     """
 
     def __init__(
@@ -87,9 +90,11 @@ class RemedyOperator:
         settings: RemedySettings | None = None,
         runtime: RuntimeMetrics | None = None,
         informer: type[Informer[Any]] = Informer,
+        audit: Audit = SILENT,
     ) -> None:
         self.settings = settings or RemedySettings()
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
+        self._audit = audit
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
         self.events: Informer[Event] = informer(
             kube,
@@ -241,6 +246,7 @@ class RemedyOperator:
             fence=self._fence,
             busy=lambda: len(self.remedier.queue) > MANY,
             woken=self._woken,
+            audit=JobAudit(self._audit, self._clock),
         )
         controller = self._controller("job", job.reconcile, self.settings.actors)
         controller.watch(self.jobs)

@@ -16,6 +16,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
 from remedy.job.act import Effects, Leave, act
+from remedy.job.audit import JobAudit
 from remedy.job.events import Event, told
 from remedy.job.metrics import Metrics
 from remedy.job.model import Act, Heard, Job, Seen
@@ -70,6 +71,7 @@ class JobController:
     fence: Fence
     busy: Callable[[], bool] = never_busy
     woken: set[str] = field(default_factory=set)
+    audit: JobAudit = field(default_factory=JobAudit)
 
     async def reconcile(self, key: str) -> Result:
         woken = key in self.woken
@@ -95,7 +97,8 @@ class JobController:
             return AGAIN
         if what is Act.DELETE:
             self.fence.check()
-            await self.effects.delete(job)
+            with self.audit.acting(job, what):
+                await self.effects.delete(job)
             return DONE
         if job is not first:
             await self.jobs.settled(job)
@@ -106,6 +109,7 @@ class JobController:
         self.fence.check()
         saved = await self.jobs.save(before, after)
         self.metrics.changed(before, after)
+        self.audit.saved(before, after)
         if (event := told(before, after)) is not None:
             await self.recorder.emit(after, event)
         if after.phase is not before.phase:
@@ -124,4 +128,6 @@ class JobController:
     async def do(self, job: Job, what: Act, seen: Seen) -> tuple[Job, Heard]:
         self.fence.check()
         self.metrics.acts.labels(what).inc()
-        return await act(job, what, seen, self.effects, self.leave)
+        with self.audit.acting(job, what) as acting:
+            job, acting.heard = await act(job, what, seen, self.effects, self.leave)
+        return job, acting.heard

@@ -1,0 +1,54 @@
+"""The audit lines of Kube Defender: what it granted and what it refused, to whom and why.
+
+Who is refused asks again and again; a refusal is told when it begins and when its reason or scope
+changes, so a thousand holders that wait for an hour are a thousand lines.
+"""
+
+from collections import OrderedDict
+from datetime import datetime
+
+from defender.ledger import JOB
+from kubenode.api.v1alpha1 import Ask, Verdict
+from kubenode.runtime.audit import SILENT, Audit, Line
+
+PART = "defender"
+MOST = 20_000
+Key = tuple[str, str, str]
+
+
+class Auditing:
+    """Told of every answer."""
+
+    def __init__(self, audit: Audit = SILENT, most: int = MOST) -> None:
+        self._audit, self._most = audit, most
+        self._last: OrderedDict[Key, tuple[str, str]] = OrderedDict()
+
+    def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
+        """A dry run takes nothing: no line."""
+        if self._audit is SILENT or ask.dry_run:
+            return
+        key = (ask.holder.uid, ask.node, str(ask.class_))
+        # The same permit is answered again to who asks twice.
+        said = (str(verdict.reason), verdict.permit if verdict.allowed else verdict.scope)
+        before = self._last.get(key, ("", ""))
+        self._last[key] = said
+        self._last.move_to_end(key)
+        if len(self._last) > self._most:
+            self._last.popitem(last=False)
+        if before == said:
+            return
+        holder = ask.holder
+        self._audit.write(
+            Line(
+                at=now,
+                by=PART,
+                who=holder.name,
+                what=f"{ask.operation} {ask.class_}",
+                outcome="Granted" if verdict.allowed else "Refused",
+                why=verdict.message,
+                job=holder.name if holder.kind == JOB else "",
+                node=ask.node,
+                before=before[0],
+                after=" ".join(said).strip(),
+            )
+        )

@@ -1,0 +1,152 @@
+"""The audit lines of jobs: every act, every refusal, every change of phase, each once.
+
+A refusal that is repeated is told when it begins and when its reason changes: as the job's hold. A
+line holds names and sentences of ours, never what a host printed or an object contains.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
+from kubenode.runtime.audit import SILENT, Audit, Line
+from kubenode.runtime.clock import Clock, SystemClock
+from kubenode.runtime.kube.errors import KubeError, Unreachable
+from remedy.job.model import CLOSING, Act, Heard, Job
+
+PART, WHO = "remedy", "kubenode-remedy"
+DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
+BEGUN, UNKNOWN = "Begun", "Unknown"
+PODS_NAMED = 20
+_OF_STATE = {
+    StepState.RUNNING: BEGUN,
+    StepState.DONE: DONE,
+    StepState.FAILED: FAILED,
+    StepState.SKIPPED: DONE,
+    StepState.CANCELLED: DONE,
+    StepState.WAITING: BEGUN,
+}
+
+
+@dataclass(slots=True)
+class Acting:
+    """What came of an act; `heard` is set by whoever did it."""
+
+    heard: Heard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobAudit:
+    audit: Audit = SILENT
+    clock: Clock = field(default_factory=SystemClock)
+
+    def saved(self, before: Job, after: Job) -> None:
+        """`after` is written."""
+        if self.audit is SILENT:
+            return
+        for line in self._changes(before, after):
+            self.audit.write(line)
+
+    @contextmanager
+    def acting(self, job: Job, what: Act) -> Iterator[Acting]:
+        """Around one act. What it raises is told and goes on."""
+        acting = Acting()
+        try:
+            yield acting
+        except KubeError as error:
+            outcome = UNKNOWN if isinstance(error, Unreachable) else FAILED
+            self._write(job, what, outcome, str(error))
+            raise
+        except BaseException as error:
+            self._write(job, what, UNKNOWN, f"{type(error).__name__}: it may have happened")
+            raise
+        outcome, why, after = _came_of(acting.heard)
+        if outcome != REFUSED:
+            self._write(job, what, outcome, why, after=after)
+
+    # -- lines ---------------------------------------------------------------------------------
+
+    def _changes(self, before: Job, after: Job) -> Iterator[Line]:
+        for n in range(before.status.words_heard, after.status.words_heard):
+            word = after.spec.approvals[n] if n < len(after.spec.approvals) else None
+            if word is not None:
+                yield self._line(after, word.decision, DONE, word.note, who=word.by)
+        yield from self._steps(before, after)
+        old, new = before.status.hold, after.status.hold
+        if new is not None and (old is None or (old.reason, old.scope) != (new.reason, new.scope)):
+            was = old.reason if old is not None else ""
+            yield self._line(after, "Hold", REFUSED, new.message, was, new.reason)
+        if before.close_reason is None and after.close_reason is not None:
+            ending = after.condition(CLOSING)
+            why = ending.message if ending is not None else ""
+            yield self._line(after, "Close", DONE, why, after=after.close_reason)
+        if before.phase is not after.phase:
+            why = after.status.message
+            yield self._line(after, "Phase", DONE, why, str(before.phase), str(after.phase))
+
+    def _steps(self, before: Job, after: Job) -> Iterator[Line]:
+        if before.status.steps is after.status.steps:
+            return
+        old = {(r.rung, r.index): r for r in before.status.steps}
+        for record in after.status.steps:
+            was = old.get((record.rung, record.index))
+            if was is None or (was.state, was.attempts) != (record.state, record.attempts):
+                yield self._step(after, record, was)
+
+    def _step(self, job: Job, record: StepStatus, was: StepStatus | None) -> Line:
+        before = str(was.state) if was is not None else ""
+        what = f"Step {record.rung}.{record.index} {record.name}"
+        outcome = _OF_STATE[record.state]
+        return self._line(
+            job, what, outcome, record.message, before, str(record.state), record.request_id
+        )
+
+    def _write(self, job: Job, what: Act, outcome: str, why: str, *, after: str = "") -> None:
+        if self.audit is SILENT:
+            return
+        request = job.record.request_id if job.record is not None else ""
+        self.audit.write(self._line(job, what, outcome, why, "", after, request))
+
+    def _line(
+        self,
+        job: Job,
+        what: str,
+        outcome: str,
+        why: str = "",
+        before: str = "",
+        after: str = "",
+        request_id: str = "",
+        who: str = WHO,
+    ) -> Line:
+        return Line(
+            at=self.clock.now(),
+            by=PART,
+            who=who,
+            what=str(what),
+            outcome=outcome,
+            why=why,
+            job=job.name,
+            node=job.spec.node_name,
+            request_id=request_id,
+            before=before,
+            after=str(after),
+        )
+
+
+def _came_of(heard: Heard | None) -> tuple[str, str, str]:
+    """Outcome, why and what it is now."""
+    if heard is None:
+        return DONE, "", ""
+    if heard.error:
+        return FAILED, heard.error, ""
+    if heard.verdict is not None:
+        if heard.verdict.allowed:
+            return GRANTED, "", heard.verdict.permit
+        return REFUSED, heard.verdict.message, str(heard.verdict.reason)
+    if heard.evicted:
+        more = len(heard.evicted) - PODS_NAMED
+        names = ", ".join(heard.evicted[:PODS_NAMED])
+        return DONE, "", names + (f" and {more} more" if more > 0 else "")
+    if heard.blocked is not None:
+        return REFUSED, heard.blocked.message, heard.blocked.pod
+    return DONE, "", ""
