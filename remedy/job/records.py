@@ -13,6 +13,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStat
 from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible
 from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands
 
+FIRST_CHECK = 16
+"""Index of the record of a rung's first check: a rung has no more steps than that."""
+
 
 def put(job: Job, record: StepStatus) -> Job:
     others = [r for r in job.status.steps if (r.rung, r.index) != (record.rung, record.index)]

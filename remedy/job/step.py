@@ -31,8 +31,8 @@ from remedy.job.moves import (
     wait,
 )
 from remedy.job.running import running
-from remedy.job.undo import forget, next_undo
-from remedy.job.words import answered, heard, next_rung, speaker, word
+from remedy.job.undo import forget, undo
+from remedy.job.words import answered, heard, next_rung, word
 from rules.truth import Truth
 
 Phase = JobPhase
@@ -186,14 +186,14 @@ def _awaiting_approval(job: Job, seen: Seen) -> Move:
     if (said := word(job)) is not None:
         if said.decision == "Deny":
             return _denied(job, now, said)
-        return enter(heard(job), Phase.AWAITING_PERMIT, f"approved by {speaker(said)}")
+        return enter(heard(job), Phase.AWAITING_PERMIT, f"approved by {said.by}")
     if now >= job.created + job.spec.approval.expires_after:
         return close(job, now, CloseReason.APPROVAL_EXPIRED, "nobody approved in time")
     return wait(job)
 
 
 def _denied(job: Job, now: datetime, said: ApprovalDecision) -> Move:
-    why = f"denied by {speaker(said)}: {said.note}".rstrip(": ")
+    why = f"denied by {said.by}: {said.note}".rstrip(": ")
     return close(heard(job), now, CloseReason.DENIED, why)
 
 
@@ -351,7 +351,7 @@ def _needs_human(job: Job, seen: Seen) -> Move:
 
 def _led(job: Job, now: datetime, said: ApprovalDecision) -> Move:
     """A person leads a job out of NeedsHuman: with a rung that they choose, or to its end."""
-    who, note = speaker(said), f": {said.note}" if said.note else ""
+    who, note = said.by, f": {said.note}" if said.note else ""
     if said.decision == "Close":
         return close(heard(job), now, CloseReason.PERSON_CLOSED, f"closed by {who}{note}")
     rung = job.status.rung if said.decision == "Retry" else next_rung(job, said)
@@ -373,8 +373,8 @@ def _led(job: Job, now: datetime, said: ApprovalDecision) -> Move:
 
 def _undo(job: Job, seen: Seen, ending: CloseReason) -> Move:
     """Take off what is ours, in the order of its weight for the workloads, then close."""
-    if (act := next_undo(job, seen.node)) is not None:
-        return job, act
+    if (left := undo(job, seen)) is not None:
+        return left
     if job.status.permit is not None:
         job, act = _released(job, seen)
         if act is not Act.NONE:

@@ -8,21 +8,22 @@ more (a person took it, the node is gone) is merely forgotten.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from remedy.job.model import Act, Job, NodeSeen
+from remedy.job.model import Act, Job, NodeSeen, Seen
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
     """act    takes it off; idempotent
     owned  whether the status says that it may be there
-    there  whether it is there, and ours; the node is None once it is gone
     off    the job that owns it no more
+    there  whether the live node, None once it is gone, shows it as ours; left out for what no node
+           shows: that is off when its act was heard without an error
     """
 
     act: Act
     owned: Callable[[Job], bool]
-    there: Callable[[Job, NodeSeen | None], bool]
     off: Callable[[Job], Job]
+    there: Callable[[Job, NodeSeen | None], bool] | None = None
 
 
 def disowned(job: Job, *names: str) -> Job:
@@ -34,21 +35,30 @@ THINGS: tuple[Thing, ...] = (
     Thing(
         act=Act.UNCORDON,
         owned=lambda job: job.status.owned.cordon,
-        there=lambda job, node: node is not None and node.cordoned_by == job.mark,
         off=lambda job: disowned(job, "cordon"),
+        there=lambda job, node: node is not None and node.cordoned_by == job.mark,
     ),
 )
-"""In the order in which they are taken off: marks, fence, cordon."""
+"""In the order in which they are taken off: surge, objects, marks, fence, cordon."""
 
 
 def owns(job: Job) -> bool:
     return any(thing.owned(job) for thing in THINGS)
 
 
-def next_undo(job: Job, node: NodeSeen | None) -> Act | None:
-    """The act that takes off the first thing that is there; None: nothing of ours is left."""
-    left = (thing.act for thing in THINGS if thing.owned(job) and thing.there(job, node))
-    return next(left, None)
+def undo(job: Job, seen: Seen) -> tuple[Job, Act] | None:
+    """Take off the first thing that is there; None: nothing of ours is left."""
+    for thing in THINGS:
+        if not thing.owned(job):
+            continue
+        if thing.there is not None:
+            if thing.there(job, seen.node):
+                return job, thing.act
+        elif seen.heard is None or seen.heard.act is not thing.act:
+            return job, thing.act
+        else:  # after an error it is tried again when the job is looked at again
+            return job if seen.heard.error else thing.off(job), Act.NONE
+    return None
 
 
 def forget(job: Job) -> Job:

@@ -13,6 +13,7 @@ from remedy.job.model import Act, Job, Seen
 
 STEPS_HEAR: dict[str, frozenset[str]] = {
     "waitForApproval": frozenset({"Approve", "Deny"}),
+    "migrate": frozenset({"Approve", "Deny"}),
 }
 """Words that mean something to a step under way; the step itself hears them (`heard`)."""
 
@@ -34,10 +35,6 @@ def heard(job: Job) -> Job:
     return job.having(words_heard=job.status.words_heard + 1)
 
 
-def speaker(said: ApprovalDecision) -> str:
-    return said.by or "a person"
-
-
 def approved(job: Job, since: datetime | None = None) -> bool:
     """Whether the last Approve or Deny that was heard is an Approve, given at or after `since`."""
     told = job.spec.approvals[: job.status.words_heard]
@@ -52,12 +49,14 @@ def answered(job: Job, seen: Seen) -> tuple[Job, Act] | None:
     said = word(job)
     if said is None or job.phase is JobPhase.PENDING or (why := _unfit(job, seen, said)) == "":
         return None
-    about = f"{said.decision} of {speaker(said)} changes nothing: {why}"
+    about = f"{said.decision} of {said.by or 'nobody'} changes nothing: {why}"
     return heard(job).having(message=about), Act.NONE
 
 
 def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
     """Why the word makes no sense now, "" if it does."""
+    if not said.by:
+        return "it does not say who speaks"
     if said.decision not in _fitting(job):
         return f"the job is {job.phase}"
     if seen.node is None and said.decision in ("Next", "Retry"):

@@ -111,7 +111,7 @@ def remembered() -> Iterator[Job]:
     yield a_job(cancel=True, status=verifying(phase="NeedsHuman", permit=None, owned={}))
     for said in ("Next", "Retry", "Close", "Approve"):
         needs = verifying(phase="NeedsHuman", permit=None)
-        yield a_job(DRAIN, RESTART, approvals=[{"decision": said}], status=needs)
+        yield a_job(DRAIN, RESTART, approvals=[{"decision": said, "by": "ann"}], status=needs)
     for reason in ("Proven", "GaveUp", "FaultGone", "PersonCancelled", "nonsense"):
         for owned, permit in product((True, False), (PERMIT, None)):
             for phase in ("Running", "Verifying", "NeedsHuman", "AwaitingPermit"):
