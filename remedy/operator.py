@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from defender.client import Permits
 from kubenode.api.base import Resource
 from kubenode.api.v1alpha1 import HostEvent, HostProbe, NodeRemedier, RemedyOperationJob
+from kubenode.providers.registry import Providers
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
@@ -26,9 +27,11 @@ from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from remedy import noticing
-from remedy.hostprobes.asking import NOBODY_ANSWERS
+from remedy.hostprobes.asking import unanswered
 from remedy.hostprobes.controller import NODE_INDEX, Asker
+from remedy.hostprobes.desk import WITNESS_INDEX, Desk
 from remedy.hostprobes.metrics import Metrics as ProbeMetrics
+from remedy.hostprobes.witnesses import part_of
 from remedy.job.audit import JobAudit
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
@@ -39,6 +42,9 @@ from remedy.job.notices import COMPONENT, Notices
 from remedy.job.pods import PodAccess
 from remedy.job.store import JobStore
 from remedy.job.wakes import Wakes
+from remedy.power.access import PowerAccess
+from remedy.power.fencing import Fencing
+from remedy.power.replacing import Replacing
 from remedy.registry.engine import Engine
 from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import Registry
@@ -49,6 +55,14 @@ from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.keeper import Keeper
+from remedy.remedier.leases import (
+    AGENT_LEASES,
+    NODE_LEASES,
+    WATCH_SECONDS,
+    LeaseAges,
+    Renewal,
+    decode_renewal,
+)
 from remedy.remedier.metrics import FactCollector
 from remedy.remedier.metrics import Metrics as RemedierMetrics
 from rules.diagnose import Diagnoser
@@ -77,6 +91,7 @@ class RemedyOperator:
     runtime    where informers and queues show themselves, if anywhere
     informer   what follows the API server
     audit      where acts and refusals are written down
+    providers  who runs the machines; without one only agents act on hosts. Not closed here.
     """
 
     def __init__(
@@ -91,8 +106,10 @@ class RemedyOperator:
         runtime: RuntimeMetrics | None = None,
         informer: type[Informer[Any]] = Informer,
         audit: Audit = SILENT,
+        providers: Providers | None = None,
     ) -> None:
         self.settings = settings or RemedySettings()
+        self._providers = providers or Providers()
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
         self._audit = audit
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
@@ -113,6 +130,14 @@ class RemedyOperator:
         self.host_events: Informer[HostEvent] = of(HostEvent)
         self.probes: Informer[HostProbe] = of(HostProbe)
         self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
+        self.probes.add_index(WITNESS_INDEX, part_of)
+        self.node_leases = self._leases(informer, NODE_LEASES)
+        self.agent_leases = self._leases(informer, AGENT_LEASES)
+        self.lease_ages = LeaseAges(self.node_leases, clock, self._look_again)
+        self.agent_ages = LeaseAges(self.agent_leases, clock)
+        self.node_leases.add_handler(self.lease_ages.changed)
+        self.agent_leases.add_handler(self.agent_ages.changed)
+        nobody = unanswered(providers=providers is not None)
         noticing.index(self.jobs)
         self._concerns = noticing.Jobs(self.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
@@ -122,7 +147,8 @@ class RemedyOperator:
             clock,
             (self.events, self.host_events),
             self.settings.one_engine_is_enough,
-            NOBODY_ANSWERS,
+            nobody,
+            self.lease_ages,
         )
         self.engine = Engine(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)
@@ -136,11 +162,12 @@ class RemedyOperator:
             self.recorder,
             one_engine_is_enough=self.settings.one_engine_is_enough,
         )
-        self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry))
+        desk = Desk(kube, self.nodes, self.probes, self.agent_ages, self._providers, clock, fence)
+        self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk, nobody)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
         self.decider.wake = self._look_again
-        self.questions = self._controller("host-probe", self.asker.reconcile, 2)
+        self.questions = self._controller("host-probe", self.asker.reconcile, 8)
         self.questions.watch(self.probes, self.asker.noticed)
         self.keeper = self._keeper()
         self._woken: set[str] = set()
@@ -152,7 +179,7 @@ class RemedyOperator:
         registry.register(EngineCollector(diagnoser))
         registry.register(FactCollector(self.facts))
         if runtime is not None:
-            for each in self._informers:
+            for each in (*self._informers, self.node_leases, self.agent_leases):
                 runtime.informer(each)
             runtime.recorder(self.recorder)
 
@@ -168,9 +195,14 @@ class RemedyOperator:
         )
 
     @property
+    def _witnesses(self) -> tuple[Part, ...]:
+        """What tells of silent hosts. Without it their ages are unknown, and all else goes on."""
+        return (self.node_leases, self.agent_leases, self.lease_ages, self.agent_ages)
+
+    @property
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last: whoever decides still gets answers."""
-        return [*self._informers, self.recorder, self.evaluator]
+        return [*self._informers, *self._witnesses, self.recorder, self.evaluator]
 
     @property
     def parts(self) -> list[Part]:
@@ -191,6 +223,17 @@ class RemedyOperator:
 
     def close(self) -> None:
         self.engine.close()
+
+    def _leases(self, informer: type[Informer[Any]], namespace: str) -> Informer[Renewal]:
+        return informer(
+            self._kube,
+            paths.leases(namespace),
+            decode_renewal,
+            clock=self._clock,
+            name=f"leases of {namespace}",
+            watch_seconds=WATCH_SECONDS,
+            resync=None,
+        )
 
     def _controller(self, name: str, reconcile: Reconcile, workers: int) -> Controller:
         queue: WorkQueue[str] = WorkQueue(self._clock, rate=2000.0, burst=20_000.0)
@@ -235,10 +278,13 @@ class RemedyOperator:
         nodes = NodeAccess(self._kube, self.nodes)
         pods = PodAccess(self._kube, self.settings.protection, self._clock)
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
+        power = PowerAccess(self._providers, self._clock)
+        replacing = Replacing(self._kube, self.nodes, self._providers)
+        fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock)
         job = JobController(
             jobs=store,
-            world=ClusterWorld(self.facts, nodes, pods, judge, permits),
-            effects=ClusterEffects(store, nodes, pods, Notices(self._kube, self._clock)),
+            world=ClusterWorld(self.facts, nodes, pods, judge, permits, power, replacing),
+            effects=ClusterEffects(store, nodes, pods, notices, power, fencing, replacing),
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),
             metrics=metrics,

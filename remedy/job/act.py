@@ -5,7 +5,7 @@ from typing import Protocol, assert_never
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
-from remedy.job.model import Act, Heard, Job, Seen
+from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
 from remedy.job.moves import needed
 
 
@@ -23,6 +23,14 @@ class Effects(Protocol):
 
     async def label(self, job: Job) -> None: ...
     async def annotate(self, job: Job) -> None: ...
+
+    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
+        """POWER_OFF, POWER_ON or RESET of the machine that the step's record names."""
+        ...
+
+    async def fence(self, job: Job) -> None: ...
+    async def unfence(self, job: Job) -> None: ...
+    async def replace(self, job: Job, node: NodeSeen | None) -> Heard: ...
 
 
 class Leave(Protocol):
@@ -70,6 +78,14 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
             await effects.annotate(job)
         case Act.DELETE:
             await effects.delete(job)
+        case Act.POWER_OFF | Act.POWER_ON | Act.RESET:
+            return job, await effects.switch(job, what, seen.node)
+        case Act.FENCE:
+            await effects.fence(job)
+        case Act.UNFENCE:
+            await effects.unfence(job)
+        case Act.REPLACE:
+            return job, await effects.replace(job, seen.node)
         case _:
             assert_never(what)
     return job, heard

@@ -7,11 +7,15 @@ from defender.client import DefenderUnreachable, Permits
 from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
 from kubenode.runtime.recorder import EventRecorder
 from remedy.job.events import Event
-from remedy.job.model import Fault, Heard, Job, NodeSeen, Pods
+from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
 from remedy.job.pods import PodAccess
 from remedy.job.store import JobStore
+from remedy.power.access import PowerAccess
+from remedy.power.fencing import Fencing
+from remedy.power.replacing import Replacing
+from remedy.power.seen import PowerSeen, ReplaceSeen
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 
@@ -25,6 +29,8 @@ class ClusterWorld:
     pod_access: PodAccess
     judge: Judge
     permits: Permits
+    power_access: PowerAccess
+    replacing_access: Replacing
 
     def fresh(self) -> bool:
         return self.facts.fresh()
@@ -47,6 +53,12 @@ class ClusterWorld:
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         return await self.pod_access.unavailable(job, now)
 
+    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+        return await self.power_access.power(job, node)
+
+    async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
+        return await self.replacing_access.seen(job, node)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterEffects:
@@ -56,6 +68,9 @@ class ClusterEffects:
     nodes: NodeAccess
     pod_access: PodAccess
     notices: Notices
+    power_access: PowerAccess
+    fencing: Fencing
+    replacing_access: Replacing
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -84,6 +99,18 @@ class ClusterEffects:
         step = job.step.annotate if job.step is not None else None
         if step is not None:
             await self.nodes.set(job, "annotations", step.key, step.value)
+
+    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
+        return await self.power_access.switch(job, what, node)
+
+    async def fence(self, job: Job) -> None:
+        await self.fencing.fence(job)
+
+    async def unfence(self, job: Job) -> None:
+        await self.fencing.unfence(job)
+
+    async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
+        return await self.replacing_access.ask(job, node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from remedy.job.metrics import Metrics
 from remedy.job.model import Act, Heard, Job, Seen
 from remedy.job.observe import World, observe
 from remedy.job.step import step
+from remedy.job.unasked import Unasked
 from remedy.job.wake import look_again_at
 
 log = logging.getLogger(__name__)
@@ -72,19 +73,23 @@ class JobController:
     busy: Callable[[], bool] = never_busy
     woken: set[str] = field(default_factory=set)
     audit: JobAudit = field(default_factory=JobAudit)
+    unasked: Unasked = field(default_factory=Unasked)
 
     async def reconcile(self, key: str) -> Result:
         woken = key in self.woken
         self.woken.discard(key)
         job = self.jobs.get(key)
         if job is None:
+            self.unasked.forget(key)
             return DONE
         new = job.phase is JobPhase.PENDING and self.clock.now() - job.created < LONGEST_WAY
         if new and self.busy():
             return GIVE_WAY
         first, heard = job, None
         for _ in range(ROUNDS):
-            seen = await observe(job, self.world, self.clock.now(), heard, woken=woken)
+            unasked = self.unasked.holds(job)
+            now = self.clock.now()
+            seen = await observe(job, self.world, now, heard, woken=woken, unasked=unasked)
             after, what = step(job, seen)
             if after != job:
                 job, heard = await self.save(job, after), None
@@ -107,6 +112,7 @@ class JobController:
 
     async def save(self, before: Job, after: Job) -> Job:
         self.fence.check()
+        self.unasked.written(before, after)
         saved = await self.jobs.save(before, after)
         self.metrics.changed(before, after)
         self.audit.saved(before, after)
@@ -128,6 +134,7 @@ class JobController:
     async def do(self, job: Job, what: Act, seen: Seen) -> tuple[Job, Heard]:
         self.fence.check()
         self.metrics.acts.labels(what).inc()
+        self.unasked.acting(job, what)
         with self.audit.acting(job, what) as acting:
             job, acting.heard = await act(job, what, seen, self.effects, self.leave)
         return job, acting.heard

@@ -31,11 +31,16 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
+from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
 FINALIZER = "kubenode.io/remedy"
 CORDONED_BY = "kubenode.io/cordoned-by"
 """Annotation on a Node: the name of the job whose cordon it is."""
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Taint by which Kubernetes frees pods and volumes of a node: it is taken to be dark."""
+FENCED_BY = "kubenode.io/fenced-by"
+"""Annotation on a Node: the name of the job whose out-of-service taint it is."""
 ALSO_MATCHED = "kubenode.io/also-matched"
 """Annotation on a job: the rules that lost the choice, `name: why` per line."""
 CLOSING = "Closing"
@@ -58,6 +63,12 @@ class Act(StrEnum):
     LABEL = "Label"
     ANNOTATE = "Annotate"
     DELETE = "Delete"
+    POWER_OFF = "PowerOff"
+    POWER_ON = "PowerOn"
+    RESET = "Reset"
+    FENCE = "Fence"
+    UNFENCE = "Unfence"
+    REPLACE = "Replace"
 
 
 HARMFUL = frozenset({Act.CORDON, Act.EVICT})
@@ -243,11 +254,16 @@ def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The job's node. `cordoned_by` is our annotation, "" for none; `boot_id` "" is unknown."""
+    """The job's node. `cordoned_by`, `fenced_by` are our annotations, "" for none; `boot_id` "" is
+    unknown; `out_of_service` is the taint of that name, whoever set it.
+    """
 
     unschedulable: bool = False
     cordoned_by: str = ""
     boot_id: str = ""
+    provider_id: str = ""
+    out_of_service: bool = False
+    fenced_by: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -298,6 +314,10 @@ class Heard:
     moved: str = ""
     """Notes on the evicted pods, by which their replacements are found again."""
     blocked: Blocked | None = None
+    outcome: Outcome | None = None
+    """Of what a provider, or whoever makes the nodes, was asked for; `error` says why not."""
+    after: timedelta | None = None
+    """When to ask again, if they say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +330,10 @@ class Seen:
     pods         None: not looked at
     unavailable  sum of the time that evicted pods had no ready replacement; None: not looked at
     woken        Kube Defender keeps a slot for this job: ask now, whatever the hold says
+    power        the provider's word on the machine; None: not asked for
+    replacing    who can replace the machine, or how far that is; None: not asked for
+    unasked      this process wrote the request that stands in the status and has not acted on it:
+                 without it nobody knows whether it was asked
     """
 
     now: datetime
@@ -321,6 +345,9 @@ class Seen:
     unavailable: timedelta | None = None
     heard: Heard | None = None
     woken: bool = False
+    power: PowerSeen | None = None
+    replacing: ReplaceSeen | None = None
+    unasked: bool = False
 
 
 def irreversible(step: Step) -> bool:

@@ -11,7 +11,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
-from remedy.job.model import CORDONED_BY, Job, NodeSeen
+from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeSeen
 
 _node = structs(Node)
 
@@ -21,6 +21,9 @@ def seen(node: Node) -> NodeSeen:
         unschedulable=node.spec.unschedulable,
         cordoned_by=node.metadata.annotations.get(CORDONED_BY, ""),
         boot_id=node.status.node_info.boot_id,
+        provider_id=node.spec.provider_id,
+        out_of_service=any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints),
+        fenced_by=node.metadata.annotations.get(FENCED_BY, ""),
         labels=node.metadata.labels,
         annotations=node.metadata.annotations,
     )

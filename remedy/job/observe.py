@@ -8,6 +8,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.model import Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
 from remedy.job.step import watched
+from remedy.job.steps.asking import asks_power, asks_replacing
+from remedy.power.seen import PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
 
@@ -34,6 +36,12 @@ class World(Protocol):
         """How long pods that this job evicted had no ready replacement, summed."""
         ...
 
+    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+        """The provider's word on the node's machine, or why there is none."""
+        ...
+
+    async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen: ...
+
 
 async def observe(
     job: Job,
@@ -42,6 +50,7 @@ async def observe(
     heard: Heard | None = None,
     *,
     woken: bool = False,
+    unasked: bool = False,
 ) -> Seen:
     node = await world.node(job, live=_acting(job)) if not job.phase.closed else None
     fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
@@ -55,6 +64,9 @@ async def observe(
         unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
         heard=heard,
         woken=woken,
+        power=await world.power(job, node) if asks_power(job, node) else None,
+        replacing=await world.replacing(job, node) if asks_replacing(job) else None,
+        unasked=unasked,
     )
 
 

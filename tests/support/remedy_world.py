@@ -13,6 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
+from support.power_world import FakeHost
 from support.remedy_builders import granted, refused
 
 from kubenode.api.v1alpha1 import Ask, JobPhase, Reason, RemedyOperationJob, Verdict
@@ -22,8 +23,20 @@ from kubenode.runtime.kube.errors import Conflict
 from remedy.job.controller import JobController, never_busy
 from remedy.job.events import Event
 from remedy.job.metrics import Metrics
-from remedy.job.model import CORDONED_BY, FINALIZER, Act, Blocked, Fault, Heard, Job, NodeSeen, Pods
+from remedy.job.model import (
+    CORDONED_BY,
+    FENCED_BY,
+    FINALIZER,
+    Act,
+    Blocked,
+    Fault,
+    Heard,
+    Job,
+    NodeSeen,
+    Pods,
+)
 from remedy.job.store import status_patch
+from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
 
@@ -60,6 +73,11 @@ class FakeWorld:
     deleted: bool = False
     disagree: bool = False
     report_at: datetime | None = None
+    host: FakeHost = field(default_factory=FakeHost)
+    hung: bool = False
+    """Nothing on the host answers; the next boot cures it."""
+    agent_reboots: bool = True
+    out_of_service: bool = False
 
     def _write(self, name: str, apply: Callable[[], None]) -> None:
         self.writes.append(name)
@@ -122,7 +140,14 @@ class FakeWorld:
             return None
         mark = self.annotations.get(CORDONED_BY, "")
         return NodeSeen(
-            self.unschedulable, mark, self.boot, dict(self.labels), dict(self.annotations)
+            unschedulable=self.unschedulable,
+            cordoned_by=mark,
+            boot_id=self.boot,
+            provider_id="fake:///n1",
+            out_of_service=self.out_of_service,
+            fenced_by=self.annotations.get(FENCED_BY, ""),
+            labels=dict(self.labels),
+            annotations=dict(self.annotations),
         )
 
     @property
@@ -205,6 +230,52 @@ class FakeWorld:
         assert step is not None
         self._write("annotate", lambda: self.annotations.update({step.key: step.value}))
 
+    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+        return self.host.power(self.clock.now())
+
+    async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
+        return self.host.replacing()
+
+    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
+        word = {Act.POWER_OFF: "off", Act.POWER_ON: "on", Act.RESET: "reset"}[what]
+        if word == "on":
+            assert not self.annotations.get(FENCED_BY), "a boot behind our own fence"
+        else:
+            self._may_disrupt(job)
+        return self._ask_host(job, what, word)
+
+    async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
+        self._may_disrupt(job)
+        return self._ask_host(job, Act.REPLACE, "replace")
+
+    def _ask_host(self, job: Job, what: Act, word: str) -> Heard:
+        record, said = self.job.record, [(Outcome.TAKEN, "")]
+        request = record.request_id if record is not None else "undo"
+
+        def apply() -> None:
+            said[0] = self.host.ask(word, request, self.clock.now())
+
+        self._write(word, apply)
+        return Heard(what, outcome=said[0][0], error=said[0][1])
+
+    async def fence(self, job: Job) -> None:
+        self._may_disrupt(job)
+        assert self.host.state.dark, "a fence around a machine that may run"
+        assert FINALIZER in self.obj.metadata.finalizers, "a fence that nobody would take off"
+
+        def apply() -> None:
+            if not self.out_of_service:
+                self.out_of_service, self.annotations[FENCED_BY] = True, job.mark
+
+        self._write("fence", apply)
+
+    async def unfence(self, job: Job) -> None:
+        def apply() -> None:
+            assert self.annotations.pop(FENCED_BY, None) == job.mark, "not our fence"
+            self.out_of_service = False
+
+        self._write("unfence", apply)
+
     async def ask(self, ask: Ask) -> Verdict | str:
         if not self.allowed or ask.dry_run:
             return refused()
@@ -232,7 +303,13 @@ class FakeWorld:
     # -- the world goes on -----------------------------------------------------------------------
 
     def others(self) -> None:
-        """The kubelet ends what is terminating, the agent answers what it was asked, once each."""
+        """The kubelet ends what is terminating, the agent answers what it was asked, once each; the
+        host goes dark, boots, is replaced.
+        """
+        if self.host.passes(self.clock.now()):
+            self.boots()
+        if self.host.new:
+            self.node_uid = "node-uid-2"
         self.pods = [p for p in self.pods if p not in self.terminating]
         self.terminating = []
         job = self.job
@@ -245,6 +322,9 @@ class FakeWorld:
         at = self.clock.now().isoformat()
         answer = {"state": "Done", "code": 0, "finishedAt": at, "output": "restarted"}
         self.write_status({"agent": {"requests": {job.record.request_id: answer}}})
+
+    def boots(self) -> None:
+        self.boot, self.hung = f"boot-{int(self.boot.removeprefix('boot-')) + 1}", False
 
     def controller(self, busy: Callable[[], bool] = never_busy) -> JobController:
         return JobController(
@@ -283,6 +363,7 @@ class _Reads:
         self._world = world
         self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
         self.check, self.unavailable = world.check, world.unavailable
+        self.power, self.replacing = world.power, world.replacing
 
     async def pods(self, job: Job) -> Pods:
         return await self._world.pods_left(job)

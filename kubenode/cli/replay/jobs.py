@@ -26,6 +26,7 @@ from remedy.job.events import Event
 from remedy.job.metrics import Metrics
 from remedy.job.model import CORDONED_BY, Act, Fault, Heard, Job, NodeSeen, Pods
 from remedy.job.nodes import same, seen
+from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
 from rules.truth import Truth
@@ -55,7 +56,7 @@ class Kept:
     leaving: tuple[datetime, ...] = ()
 
 
-class Jobs:
+class Jobs(NoPower):
     """later    does something at a time to come
     moved    hears the node of a job that opened, moved or went
     heals    whether a step of a rung ends the fault
@@ -336,7 +337,7 @@ def _past(kept: Kept) -> Past:
     return kept.past
 
 
-class _Reads:
+class _Reads(NoPower):
     """The controller's World under its protocol's names."""
 
     def __init__(self, jobs: Jobs, budget: Budget) -> None:

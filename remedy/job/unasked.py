@@ -1,0 +1,45 @@
+"""Which requests to providers this process wrote down and has not acted on yet.
+
+What cannot be repeated is asked for right after the write that says so. If that run ends in between
+(an API server that did not answer), only the process that wrote it knows that nobody was asked yet;
+after its death nobody does, and the request counts as asked.
+"""
+
+from kubenode.api.v1alpha1.remedyoperationjob import StepBy
+from remedy.job.model import Act, Job
+
+ASKING = frozenset({Act.POWER_OFF, Act.POWER_ON, Act.RESET, Act.REPLACE})
+
+
+class Unasked:
+    """At most one request for each job: what it holds is bounded by the jobs there are."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, tuple[str, str]] = {}
+
+    def written(self, before: Job, after: Job) -> None:
+        """`after` is about to be written, whether or not the write is heard to succeed."""
+        new = _request(after)
+        if new is None:
+            self.forget(after.name)
+        elif new != _request(before):
+            self._requests[after.name] = new
+
+    def holds(self, job: Job) -> bool:
+        return job.name in self._requests and self._requests[job.name] == _request(job)
+
+    def acting(self, job: Job, what: Act) -> None:
+        """`what` is about to be done."""
+        if what in ASKING:
+            self.forget(job.name)
+
+    def forget(self, name: str) -> None:
+        self._requests.pop(name, None)
+
+
+def _request(job: Job) -> tuple[str, str] | None:
+    """Uid of the job and ID of the request to a provider that its status shows."""
+    record = job.record
+    if record is None or record.by is not StepBy.PROVIDER or not job.in_flight:
+        return None
+    return job.uid, record.request_id

@@ -1,0 +1,117 @@
+"""The machine of a job's node through its provider: read its power, switch it.
+
+A provider's error becomes an outcome with a sentence for people; nothing of it travels inwards.
+"""
+
+import logging
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import timedelta
+
+from kubenode.providers.errors import (
+    Busy,
+    Denied,
+    NoSuchMachine,
+    ProviderError,
+    Throttled,
+    Unreachable,
+    Unsupported,
+)
+from kubenode.providers.port import Machine, Provider
+from kubenode.providers.registry import Providers
+from kubenode.runtime.clock import Clock
+from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.power.seen import Outcome, PowerSeen
+
+log = logging.getLogger(__name__)
+
+MACHINE = "machine"
+"""Key of a step's output: the providerID that was asked, for when the Node is gone."""
+NOBODY = "no provider has this machine (spec.providerID {id!r}): configure the one that runs it"
+
+
+class PowerAccess:
+    """clock    for the time of a reading that a provider does not give"""
+
+    def __init__(self, providers: Providers, clock: Clock) -> None:
+        self._providers = providers
+        self._clock = clock
+
+    def of(self, job: Job, node: NodeSeen | None) -> tuple[Machine, Provider | None]:
+        machine = machine_of(job, node)
+        return machine, self._providers.of(machine)
+
+    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+        machine, provider = self.of(job, node)
+        if provider is None:
+            why = NOBODY.format(id=machine.provider_id)
+            return PowerSeen(outcome=Outcome.REFUSED, why=why)
+        read = PowerSeen(provider=provider.name, can=provider.can)
+        try:
+            return replace(read, power=await provider.power(machine))
+        except ProviderError as error:
+            outcome, after = outcome_of(error)
+            return replace(read, outcome=outcome, why=sentence(error), after=after)
+
+    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
+        machine, provider = self.of(job, node)
+        if provider is None:
+            why = NOBODY.format(id=machine.provider_id)
+            return Heard(what, outcome=Outcome.REFUSED, error=why)
+        ask = {Act.POWER_OFF: provider.off, Act.POWER_ON: provider.on, Act.RESET: provider.reset}
+        return await heard(what, ask[what](machine, request_of(job)))
+
+
+def machine_of(job: Job, node: NodeSeen | None) -> Machine:
+    """As the Node says now, or as the record says that was written before anything was asked."""
+    record = job.record
+    noted = record.output.get(MACHINE, "") if record is not None else ""
+    seen = node.provider_id if node is not None else ""
+    annotations = node.annotations if node is not None else {}
+    return Machine(seen or noted, job.spec.node_name, annotations)
+
+
+def request_of(job: Job) -> str:
+    """The same for the same request of the same job, in every process; no other has it."""
+    record = job.record
+    return f"{job.uid}.{record.request_id if record is not None else 'undo'}"
+
+
+async def heard(what: Act, asking: Awaitable[None]) -> Heard:
+    try:
+        await asking
+    except ProviderError as error:
+        outcome, after = outcome_of(error)
+        log.warning(
+            "a provider did not do what it was asked for",
+            extra={"act": str(what), "outcome": str(outcome), "error": str(error)},
+        )
+        return Heard(what, outcome=outcome, error=sentence(error), after=after)
+    return Heard(what, outcome=Outcome.TAKEN)
+
+
+def outcome_of(error: ProviderError) -> tuple[Outcome, timedelta | None]:
+    match error:
+        case Unreachable():
+            return Outcome.UNCLEAR, None
+        case Throttled():
+            return Outcome.LATER, error.after
+        case Busy():
+            return Outcome.LATER, None
+        case NoSuchMachine():
+            return Outcome.GONE, None
+        case _:
+            return Outcome.REFUSED, None
+
+
+def sentence(error: ProviderError) -> str:
+    """What it said, and what a person can do about it."""
+    match error:
+        case Denied():
+            return f"{error}; give its credentials the right, or renew them"
+        case NoSuchMachine():
+            return f"{error}; the provider does not know this machine"
+        case Unsupported():
+            return f"{error}; this provider cannot do it: name another way in `via`"
+        case _:
+            return str(error)

@@ -1,0 +1,99 @@
+"""Replace through Cluster API: the Machine that stands for the Node is given up.
+
+A Machine of a MachineSet is deleted, and the set makes another. One that another controller made
+(a control plane) is marked for remediation, which that controller does in its own order; a
+MachineHealthCheck must cover it. A Machine that nobody made is left alone: nobody would make
+another. Facts: cluster-api.sigs.k8s.io, Node annotations of the Machine controller, health checks.
+"""
+
+from typing import Any
+
+from kubenode.api.v1alpha1.ladder import ReplacePath
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.kube.paths import resource
+from remedy.job.model import Heard
+from remedy.power.seen import ReplaceSeen
+from remedy.power.ways import Asked, Found, Made, controller_of, heard, taken, young
+
+MACHINE, NAMESPACE = "cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-namespace"
+"""Annotations of a Node: which Machine stands for it."""
+DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
+"""Label of a Machine: its MachineDeployment, whose sets come and go."""
+REMEDIATE = "cluster.x-k8s.io/remediate-machine"
+SET = "MachineSet"
+
+
+class ClusterApi(Made):
+    name = ReplacePath.CLUSTER_API
+    group, plural = "cluster.x-k8s.io", "machines"
+
+    async def find(self, node: Node) -> Found | str:
+        annotations = node.metadata.annotations
+        name, namespace = annotations.get(MACHINE), annotations.get(NAMESPACE)
+        if not name or not namespace:
+            return f"the Node has no annotations {MACHINE} and {NAMESPACE}"
+        machine = await self._machine(namespace, name)
+        if machine is None:
+            return f"Machine {namespace}/{name} is not in this cluster"
+        if _node_of(machine) != node.metadata.name:
+            return f"Machine {namespace}/{name} says that it is another node's"
+        if controller_of(machine) is None:
+            return f"Machine {namespace}/{name} has no controller that would make another"
+        uid = machine["metadata"]["uid"]
+        return Found(f"{namespace}/{name}/{uid}", _group_of(machine))
+
+    async def ask(self, asked: Asked) -> Heard:
+        namespace, name, uid = asked.target.split("/")
+        path = await self._path(namespace, name)
+        if path is None or asked.group.startswith((SET, "MachineDeployment")):
+            return taken() if path is None else await self.delete(path, uid)
+        body = {"metadata": {"uid": uid, "annotations": {REMEDIATE: asked.request}}}
+        try:
+            await self._kube.patch(path, body)
+        except KubeError as error:
+            return heard(error)
+        return taken()
+
+    async def far(self, asked: Asked) -> ReplaceSeen:
+        namespace, name, uid = asked.target.split("/")
+        machine = await self._machine(namespace, name)
+        gone = machine is None or machine["metadata"]["uid"] != uid
+        others = [m for m in await self._all(namespace) if m["metadata"]["uid"] != uid]
+        new = [m for m in others if _group_of(m) == asked.group and young(m, asked)]
+        ready = next((n for n in map(_node_of, new) if n and self.ready(n)), "")
+        why = f"Machine {namespace}/{name} is not gone yet"
+        if gone:
+            why = (
+                f"{asked.group} has no new Machine yet" if not new else "the new node is not Ready"
+            )
+        return ReplaceSeen(self.name, asked.target, asked.group, gone=gone, new=ready, why=why)
+
+    async def _machine(self, namespace: str, name: str) -> dict[str, Any] | None:
+        path = await self._path(namespace, name)
+        return None if path is None else await self.read(path)
+
+    async def _path(self, namespace: str, name: str) -> str | None:
+        base = await self.base()
+        if base is None:
+            return None
+        return resource(base, self.plural, namespace=namespace, name=name)
+
+    async def _all(self, namespace: str) -> list[dict[str, Any]]:
+        base = await self.base()
+        if base is None:
+            return []
+        found = await self._kube.get(resource(base, self.plural, namespace=namespace))
+        return list(found["items"])
+
+
+def _node_of(machine: dict[str, Any]) -> str:
+    return str(((machine.get("status") or {}).get("nodeRef") or {}).get("name") or "")
+
+
+def _group_of(machine: dict[str, Any]) -> str:
+    deployment = (machine["metadata"].get("labels") or {}).get(DEPLOYMENT)
+    if deployment:
+        return f"MachineDeployment {deployment}"
+    owner = controller_of(machine)
+    return f"{owner['kind']} {owner['name']}" if owner else ""

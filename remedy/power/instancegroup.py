@@ -1,0 +1,92 @@
+"""Replace through the provider: the machine is given back to its instance group, which makes
+another.
+"""
+
+from kubenode.api.v1alpha1.ladder import ReplacePath
+from kubenode.providers.errors import NoSuchMachine, ProviderError
+from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.registry import Providers
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+from remedy.job.model import Act, Heard
+from remedy.power.access import NOBODY, heard, outcome_of, sentence
+from remedy.power.seen import Outcome, ReplaceSeen
+from remedy.power.ways import CLOCKS, Asked, Found
+
+GROUPS = (
+    "kubenode.io/pool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "cloud.google.com/gke-nodepool",
+    "alibabacloud.com/nodepool-id",
+)
+"""Labels of a Node that name its group, the first one there counts."""
+SCHEME = "scheme"
+"""Stands for a group without a label: nodes of the same provider."""
+
+
+class InstanceGroup:
+    name = ReplacePath.INSTANCE_GROUP
+
+    def __init__(self, providers: Providers, nodes: Informer[Node]) -> None:
+        self._providers, self._nodes = providers, nodes
+
+    async def find(self, node: Node) -> Found | str:
+        machine = Machine(node.spec.provider_id, node.metadata.name, node.metadata.annotations)
+        provider = self._providers.of(machine)
+        if provider is None:
+            return NOBODY.format(id=machine.provider_id)
+        if not provider.can.replace:
+            return f"provider {provider.name} has no groups that replace a machine"
+        return Found(machine.provider_id, group_of(node))
+
+    async def ask(self, asked: Asked) -> Heard:
+        machine = Machine(asked.target, asked.node)
+        provider = self._providers.of(machine)
+        if provider is None:
+            why = NOBODY.format(id=asked.target)
+            return Heard(Act.REPLACE, outcome=Outcome.REFUSED, error=why)
+        return await heard(Act.REPLACE, provider.replace(machine, asked.request))
+
+    async def far(self, asked: Asked) -> ReplaceSeen:
+        seen = ReplaceSeen(self.name, asked.target, asked.group, new=self._new(asked))
+        machine = Machine(asked.target, asked.node)
+        provider = self._providers.of(machine)
+        if provider is None:
+            why = NOBODY.format(id=asked.target)
+            return _but(seen, gone=False, outcome=Outcome.REFUSED, why=why)
+        try:
+            power = await provider.power(machine)
+        except NoSuchMachine:
+            return _but(seen, gone=True, why="the new node is not Ready")
+        except ProviderError as error:
+            return _but(seen, gone=False, outcome=outcome_of(error)[0], why=sentence(error))
+        gone = power.state is PowerState.GONE
+        why = "the new node is not Ready" if gone else f"the old machine is {power.state} still"
+        return _but(seen, gone=gone, why=why)
+
+    def _new(self, asked: Asked) -> str:
+        """A Node of the group that was made since, or another one under the old name, and Ready."""
+        for name, node in self._nodes.cache.items():
+            made = node.metadata.creation_timestamp
+            if node.metadata.uid == asked.node_uid or made is None or not node.is_ready:
+                continue
+            if made >= asked.at - CLOCKS and (name == asked.node or group_of(node) == asked.group):
+                return name
+        return ""
+
+
+def group_of(node: Node) -> str:
+    labels = node.metadata.labels
+    label = next((name for name in GROUPS if labels.get(name)), None)
+    if label is not None:
+        return f"{label}={labels[label]}"
+    return f"{SCHEME}={node.spec.provider_id.partition(':')[0]}"
+
+
+def _but(
+    seen: ReplaceSeen, *, gone: bool, why: str, outcome: Outcome = Outcome.TAKEN
+) -> ReplaceSeen:
+    return ReplaceSeen(
+        seen.path, seen.target, seen.group, gone=gone, new=seen.new, outcome=outcome, why=why
+    )

@@ -1,0 +1,69 @@
+"""Replace through Karpenter: the NodeClaim that owns the Node is deleted.
+
+Karpenter drains what is left, ends the instance and takes the Node away; it makes another machine
+only if pods want one. So the replacement is a younger NodeClaim of the same NodePool whose Node is
+Ready, or none at all. Facts: karpenter.sh, concepts/disruption and concepts/nodeclaims.
+"""
+
+from typing import Any
+
+from kubenode.api.v1alpha1.ladder import ReplacePath
+from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.kube.paths import resource
+from remedy.job.model import Heard
+from remedy.power.seen import ReplaceSeen
+from remedy.power.ways import Asked, Found, Made, taken, young
+
+POOL = "karpenter.sh/nodepool"
+
+
+class Karpenter(Made):
+    name = ReplacePath.KARPENTER
+    group, plural = "karpenter.sh", "nodeclaims"
+
+    async def find(self, node: Node) -> Found | str:
+        owners = node.metadata.owner_references
+        owner = next((o for o in owners if o.kind == "NodeClaim"), None)
+        if owner is None:
+            return "no NodeClaim owns the Node"
+        claim = await self._claim(owner.name)
+        if claim is None or claim["metadata"]["uid"] != owner.uid:
+            return f"NodeClaim {owner.name} is not in this cluster"
+        if (claim.get("status") or {}).get("nodeName") != node.metadata.name:
+            return f"NodeClaim {owner.name} says that it is another node's"
+        return Found(f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}")
+
+    async def ask(self, asked: Asked) -> Heard:
+        name, uid = asked.target.split("/")
+        base = await self.base()
+        return (
+            taken()
+            if base is None
+            else await self.delete(resource(base, self.plural, name=name), uid)
+        )
+
+    async def far(self, asked: Asked) -> ReplaceSeen:
+        name, uid = asked.target.split("/")
+        claims = await self._all()
+        gone = all(c["metadata"]["uid"] != uid for c in claims)
+        new = [c for c in claims if f"NodePool {_pool(c)}" == asked.group and young(c, asked)]
+        names = [str((c.get("status") or {}).get("nodeName") or "") for c in new]
+        ready = next((n for n in names if n and self.ready(n)), "")
+        why = "the new node is not Ready" if gone else f"NodeClaim {name} is not gone yet"
+        return ReplaceSeen(
+            self.name, asked.target, asked.group, gone=gone, new=ready, enough=not new, why=why
+        )
+
+    async def _claim(self, name: str) -> dict[str, Any] | None:
+        base = await self.base()
+        return None if base is None else await self.read(resource(base, self.plural, name=name))
+
+    async def _all(self) -> list[dict[str, Any]]:
+        base = await self.base()
+        if base is None:
+            return []
+        return list((await self._kube.get(resource(base, self.plural)))["items"])
+
+
+def _pool(claim: dict[str, Any]) -> str:
+    return str((claim["metadata"].get("labels") or {}).get(POOL) or "")

@@ -1,0 +1,29 @@
+"""For whoever runs jobs whose steps ask for no machine: a simulation that plays them otherwise."""
+
+from typing import NoReturn
+
+from remedy.job.model import Act, Job, NodeSeen
+
+WHY = "no step asks for a machine here"
+
+
+class NoPower:
+    """These parts of remedy.job's World and Effects; none is ever called."""
+
+    async def power(self, job: Job, node: NodeSeen | None) -> NoReturn:
+        raise AssertionError(WHY)
+
+    async def replacing(self, job: Job, node: NodeSeen | None) -> NoReturn:
+        raise AssertionError(WHY)
+
+    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> NoReturn:
+        raise AssertionError(WHY)
+
+    async def fence(self, job: Job) -> None:
+        raise AssertionError(WHY)
+
+    async def unfence(self, job: Job) -> None:
+        raise AssertionError(WHY)
+
+    async def replace(self, job: Job, node: NodeSeen | None) -> NoReturn:
+        raise AssertionError(WHY)

@@ -1,0 +1,102 @@
+"""Who can replace the machine of a job's node: the first way of the step's `via` that applies."""
+
+from kubenode.api.v1alpha1.ladder import ReplacePath
+from kubenode.providers.registry import Providers
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, KubeError
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+from remedy.job.model import Heard, Job, NodeSeen
+from remedy.power.access import request_of
+from remedy.power.clusterapi import ClusterApi
+from remedy.power.instancegroup import InstanceGroup
+from remedy.power.karpenter import Karpenter
+from remedy.power.seen import Outcome, ReplaceSeen
+from remedy.power.ways import Asked, Found, Way, heard, outcome_of
+
+PATH, TARGET, GROUP = "path", "target", "group"
+"""Keys of the step's output: what is asked of whom, for when the Node is gone."""
+
+
+class OwnMachine:
+    """By our own Machine of the node, once there are any."""
+
+    name = ReplacePath.MACHINE
+
+    async def find(self, node: Node) -> Found | str:
+        return "no Machine of kubenode.io stands for the node"
+
+    async def ask(self, asked: Asked) -> Heard:
+        raise AssertionError("it applies to no node")
+
+    async def far(self, asked: Asked) -> ReplaceSeen:
+        raise AssertionError("it applies to no node")
+
+
+class Replacing:
+    def __init__(self, kube: Kube, nodes: Informer[Node], providers: Providers) -> None:
+        self._nodes = nodes
+        ways: tuple[Way, ...] = (
+            OwnMachine(),
+            ClusterApi(kube, nodes),
+            Karpenter(kube, nodes),
+            InstanceGroup(providers, nodes),
+        )
+        self._ways = {way.name: way for way in ways}
+
+    async def seen(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
+        asked = _asked(job)
+        try:
+            if asked is not None:
+                return await self._way(job).far(asked)
+            return await self._first(job)
+        except KubeError as error:
+            outcome, after = outcome_of(error)
+            return ReplaceSeen(outcome=outcome, why=str(error), after=after)
+
+    async def ask(self, job: Job, node: NodeSeen | None) -> Heard:
+        asked = _asked(job)
+        assert asked is not None, "asked before it was written down"
+        try:
+            return await self._way(job).ask(asked)
+        except KubeError as error:
+            return heard(error)
+
+    def _way(self, job: Job) -> Way:
+        record = job.record
+        assert record is not None
+        return self._ways[ReplacePath(record.output[PATH])]
+
+    async def _first(self, job: Job) -> ReplaceSeen:
+        step = job.step.replace if job.step is not None else None
+        node = self._nodes.get(job.spec.node_name)
+        if step is None or node is None or job.spec.node_uid not in ("", node.metadata.uid):
+            return ReplaceSeen(outcome=Outcome.GONE, why="the node is gone, or another one by now")
+        reasons = []
+        for path in step.via:
+            found = await _find(self._ways[path], node)
+            if isinstance(found, Found):
+                return ReplaceSeen(path, found.target, found.group)
+            reasons.append(f"{path}: {found}")
+        return ReplaceSeen(outcome=Outcome.REFUSED, why="; ".join(reasons))
+
+
+async def _find(way: Way, node: Node) -> Found | str:
+    try:
+        return await way.find(node)
+    except Forbidden as error:
+        return f"may not be read: {error}"
+
+
+def _asked(job: Job) -> Asked | None:
+    record = job.record
+    if record is None or record.asked_at is None or TARGET not in record.output:
+        return None
+    return Asked(
+        node=job.spec.node_name,
+        node_uid=job.spec.node_uid,
+        target=record.output[TARGET],
+        group=record.output.get(GROUP, ""),
+        at=record.asked_at,
+        request=request_of(job),
+    )

@@ -1,0 +1,80 @@
+"""What is seen of a node's machine and of its replacement, and what came of asking. Pure."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from kubenode.providers.port import Can, Power
+
+
+class Outcome(StrEnum):
+    """What came of asking a provider, or whoever makes the nodes, for something.
+
+    TAKEN    it will be done; that it was done is another matter
+    UNCLEAR  no answer: it may have been taken
+    LATER    not taken now, and it can be asked again later
+    REFUSED  not taken, and asking again does not help: a person has to act
+    GONE     there is no such machine
+    """
+
+    TAKEN = "Taken"
+    UNCLEAR = "Unclear"
+    LATER = "Later"
+    REFUSED = "Refused"
+    GONE = "Gone"
+
+
+NOTHING = Can()
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSeen:
+    """The provider's word on the machine.
+
+    provider  its name, "" if no provider has this machine
+    power     None: there is no reading, and `why` says so
+    outcome   what came of asking for it
+    after     when to ask again, if the provider says
+    """
+
+    provider: str = ""
+    can: Can = NOTHING
+    power: Power | None = None
+    outcome: Outcome = Outcome.TAKEN
+    why: str = ""
+    after: timedelta | None = None
+
+    @property
+    def dark(self) -> bool:
+        """Proof that nothing of the machine runs: what fencing and force need."""
+        return self.power is not None and self.power.state.dark
+
+    @property
+    def told(self) -> str:
+        """The reading for people: our word and the provider's."""
+        if self.power is None:
+            return self.why
+        return f"{self.power.state} ({self.power.raw})" if self.power.raw else self.power.state
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSeen:
+    """Who can replace the node's machine, and, once it was asked, how far that is.
+
+    path, target  the first way that applies and the object or machine that is given up; "" for none
+    group         what the machine is one of: its replacement is one of it too
+    gone          the old machine is gone, as whoever made it says
+    new           name of the Node that came in its place and is Ready
+    enough        nobody will make another: the group does not want one now
+    why           why no way applies, or what is waited for
+    """
+
+    path: str = ""
+    target: str = ""
+    group: str = ""
+    gone: bool = False
+    new: str = ""
+    enough: bool = False
+    outcome: Outcome = Outcome.TAKEN
+    why: str = ""
+    after: timedelta | None = None
