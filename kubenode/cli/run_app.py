@@ -31,6 +31,12 @@ NoLease = Annotated[
     typer.Option("--no-lease", help="Elect no leader: only where nobody else runs the same."),
 ]
 
+AuditFile = Annotated[
+    str | None,
+    typer.Option("--audit-file", metavar="FILE",
+                 help="Acts and refusals as JSON lines; default -, standard output; '' for none."),
+]  # fmt: skip
+
 # -- those that check rules
 
 WebhookPort = Annotated[
@@ -49,6 +55,12 @@ WebhookMaxMatching = Annotated[
     str | None,
     typer.Option("--webhook-max-matching", metavar="SHARE",
                  help="Nodes that a new rule in Enforce may match at once; default 10%."),
+]  # fmt: skip
+
+WebhookSpokesmen = Annotated[
+    str | None,
+    typer.Option("--webhook-spokesmen", metavar="USER,...",
+                 help="Users, as of a chat bot, whose words about jobs may be another's."),
 ]  # fmt: skip
 
 # -- those that run Kube Defender
@@ -170,11 +182,13 @@ def run_all(
     health_address: HealthAddress = None,
     health_port: HealthPort = None,
     no_lease: NoLease = None,
+    audit_file: AuditFile = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
+    webhook_spokesmen: WebhookSpokesmen = None,
     listen_address: ListenAddress = None,
     listen_port: ListenPort = None,
     token_file: TokenFile = None,
@@ -237,11 +251,13 @@ def run_remedy(
     health_address: HealthAddress = None,
     health_port: HealthPort = None,
     no_lease: NoLease = None,
+    audit_file: AuditFile = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
+    webhook_spokesmen: WebhookSpokesmen = None,
 ) -> None:
     """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
     from kubenode.cli.running import remedy
@@ -288,6 +304,7 @@ def run_defender(
     health_address: HealthAddress = None,
     health_port: HealthPort = None,
     no_lease: NoLease = None,
+    audit_file: AuditFile = None,
 ) -> None:
     """Kube Defender: says yes or no to every disruptive act."""
     from kubenode.cli.running import defender

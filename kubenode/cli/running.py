@@ -28,6 +28,7 @@ from kubenode.cli.settings import (
     RemedyFlags,
 )
 from kubenode.cli.sharing import sharing
+from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.queue import WorkQueue
@@ -64,6 +65,7 @@ class Ground:
     metrics: Metrics
     health: HealthServer
     lease_kube: Kube
+    audit: Audit
 
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
         """`parts` under the lease, `ground` always, until a signal."""
@@ -112,6 +114,7 @@ async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
     clock = SystemClock()
     registry = CollectorRegistry()
     metrics = Metrics(registry)
+    audit = _audit(settings, registry, clock)
     outage = Outage()
     kube = Kube(
         connect(settings.kubeconfig, settings.context),
@@ -139,10 +142,16 @@ async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
             metrics.lease(program, election)
         health = HealthServer(settings.health_address, settings.health_port, registry)
         fence: Fence = AlwaysLeader() if election is None else election
-        yield Ground(settings, kube, fence, election, clock, metrics, health, lease_kube)
+        yield Ground(settings, kube, fence, election, clock, metrics, health, lease_kube, audit)
     finally:
+        if isinstance(audit, AuditLog):
+            audit.close()
         await kube.close()
         await lease_kube.close()
+
+
+def _audit(settings: Central, registry: CollectorRegistry, clock: SystemClock) -> Audit:
+    return opened(settings.audit_file, registry, clock.now) if settings.audit_file else SILENT
 
 
 def _election(kube: Kube, settings: Central, program: str) -> LeaderElection:
@@ -206,6 +215,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
         runtime=ground.metrics,
         charge=shares.charge if shares is not None else None,
         fleet=shares.fleet if shares is not None else None,
+        audit=ground.audit,
     )
     ground.health.add_check("defender", service.ready)
     return service
@@ -228,6 +238,7 @@ async def _operate(
             ground.clock,
             ground.metrics.registry,
             runtime=ground.metrics,
+            audit=ground.audit,
         )
         ground.health.add_check("remedy", lambda: _ready(operator))
         parts = [*more, *operator.parts, _revisions(operator, ground)]
@@ -264,7 +275,9 @@ def _admission(
     if settings is None:
         yield ()
         return
-    webhook = Webhook(operator, ground.kube, ground.clock, ground.metrics.registry, settings)
+    webhook = Webhook(
+        operator, ground.kube, ground.clock, ground.metrics.registry, settings, ground.audit
+    )
     try:
         yield webhook.parts
     finally:

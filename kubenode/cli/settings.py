@@ -24,6 +24,10 @@ class Central(Settings):
     """What the central programs share beyond the runtime's settings."""
 
     no_lease: bool = Field(False, description="elect no leader; only where nobody else runs")
+    audit_file: str = Field(
+        "-",
+        description="where acts and refusals are written as JSON lines; -: standard output; empty: not",
+    )
 
 
 class WebhookFlags(Central):
@@ -44,6 +48,9 @@ class WebhookFlags(Central):
         pattern=f"{SHARE}|^[0-9]+$",
         description="nodes that a new rule in Enforce may match at once, a count or a share",
     )
+    webhook_spokesmen: str = Field(
+        "", description="users whose words about jobs may be another's, commas between"
+    )
 
     @property
     def webhook(self) -> WebhookSettings | None:
@@ -58,6 +65,7 @@ class WebhookFlags(Central):
             self.webhook_service,
             (self.webhook_host,) if self.webhook_host else (),
             most=most if most.endswith("%") else int(most),
+            spokesmen=tuple(_users(self.webhook_spokesmen)),
         )
 
 

@@ -8,13 +8,12 @@ told in the file itself when it takes lines again. The form of a line is docs/jo
 import io
 import logging
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
@@ -93,12 +92,11 @@ class Sink(Protocol):
 
 
 class StandardOutput:
-    def __init__(self) -> None:
-        self._out: BinaryIO = sys.stdout.buffer
+    """Past sys.stdout: a thread that hangs in its lock would keep the process from ending."""
 
     def put(self, raw: bytes) -> None:
-        self._out.write(raw)
-        self._out.flush()
+        while raw:
+            raw = raw[os.write(1, raw) :]
 
     def close(self) -> None: ...
 
@@ -217,7 +215,7 @@ class AuditLog:
             try:
                 self._tell_of_lost()
                 self._sink.put(line.encoded())
-            except (OSError, ValueError) as error:  # ValueError: standard output is closed
+            except OSError as error:
                 self._failed(line, str(error))
             else:
                 self._count.labels(WRITTEN).inc()
@@ -242,7 +240,7 @@ class AuditLog:
         line = Line(self._now(), "audit", "kubenode", "Lost", "Failed", text)
         try:
             self._sink.put(line.encoded())
-        except (OSError, ValueError):
+        except OSError:
             with self._wake:
                 self._lost += lost
             raise
