@@ -26,7 +26,7 @@ class Central(Settings):
     no_lease: bool = Field(False, description="elect no leader; only where nobody else runs")
     audit_file: str = Field(
         "-",
-        description="where acts and refusals are written as JSON lines; -: standard output; empty: not",
+        description="where acts and refusals are written as JSON lines; -: stdout; empty: nowhere",
     )
 
 

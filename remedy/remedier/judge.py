@@ -10,6 +10,7 @@ from typing import Protocol
 from kubenode.runtime.clock import Clock
 from remedy.job.model import Fault, Job
 from remedy.job.running import acted_at
+from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
 from remedy.remedier.proof import gone
 from rules.atoms import read
@@ -66,6 +67,8 @@ class Judge:
         self._clock = clock
 
     async def fault(self, job: Job) -> Fault:
+        if job.spec.remedier is None:
+            return await self._personal(job)
         wanted = rule_id_of(job)
         if not self._loaded.is_loaded(wanted):
             return Fault(why=f"rule {wanted or 'of this job'} is not loaded")
@@ -91,6 +94,16 @@ class Judge:
             or waits
             or _guard(job, guards, facts, now),
         )
+
+    async def _personal(self, job: Job) -> Fault:
+        answer = await self._evaluator.diagnose(job.spec.node_name)
+        if answer is None:
+            return Fault(why="the node is not in our cache")
+        facts, _ = answer
+        if facts.uid != job.spec.node_uid:
+            return Fault(why="another node has this name now")
+        now, gone = self._clock.now(), self._gone(job, facts)
+        return personal.fault(job, facts, gone, self._known.unjudged, now)
 
     def _guards(self, job: Job, match: Match, facts: FactSet, now: datetime) -> tuple[Truth, str]:
         """The guards as they bind a job, and what is waited for.

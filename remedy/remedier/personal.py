@@ -1,0 +1,44 @@
+"""The fault of a job that a person started: their word stands in for the evidence. Pure.
+
+No rule's match says that such a job may act, so no engine is asked. The guards of the rule whose
+ladder it climbs hold it back as they hold back every job. What is unknown of them does not, as with
+a job whose evidence is plainly true: a host that is sick often cannot answer.
+"""
+
+from datetime import datetime
+
+from remedy.job.model import Fault, Job
+from remedy.remedier.proof import fold
+from rules.atoms import read
+from rules.facts import FactSet
+from rules.truth import Truth
+
+
+def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -> Fault:
+    """gone      whether the rule's evidence is proven over since the last act
+    unjudged  rules that have not looked at every node since our start: groups are unknown
+    """
+    unless = job.spec.unless
+    guards = Truth.FALSE
+    if unless is not None:
+        guards = fold(unless, lambda leaf: read(leaf, facts, now).truth)
+    if not facts.fresh:
+        guards = Truth.UNKNOWN if unless is not None else Truth.FALSE
+    elif guards is Truth.UNKNOWN and not unjudged:
+        guards = Truth.FALSE
+    return Fault(
+        evidence=Truth.TRUE,
+        guards=guards,
+        agreed=True,
+        gone=gone,
+        why=_why(job, guards, facts, now),
+    )
+
+
+def _why(job: Job, guards: Truth, facts: FactSet, now: datetime) -> str:
+    if guards is Truth.FALSE or job.spec.unless is None:
+        return ""
+    readings = [read(leaf, facts, now) for leaf in job.spec.unless.leaves()]
+    named = [r.evidence for r in readings if r.truth is guards] or [r.evidence for r in readings]
+    state = "true" if guards is Truth.TRUE else "unknown"
+    return f"the guards are {state}: {'; '.join(named[:3])}"
