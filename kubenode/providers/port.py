@@ -71,6 +71,9 @@ class Can:
     """Whether `reset` and `replace` with a request ID already seen do nothing again."""
     replace: bool = False
     """Have the group that the machine belongs to make another in its place."""
+    renews: bool = False
+    """Whether `replace` makes the machine anew under the same ID: it is never GONE, and a new boot
+    ID is the proof."""
     approve: bool = False
 
 
@@ -100,7 +103,10 @@ class Provider(Protocol):
         ...
 
     async def replace(self, machine: Machine, request: str) -> None:
-        """Give this machine back; its group makes another. `power` says GONE in the end."""
+        """Give this machine back; its group makes another. `power` says GONE in the end.
+
+        Where `can.renews`, it comes back anew under the same ID.
+        """
         ...
 
     async def approve(self, machine: Machine, event: str) -> None:

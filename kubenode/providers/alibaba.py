@@ -1,0 +1,235 @@
+"""ECS instances of Alibaba Cloud, and the scaling groups (ESS) that they belong to.
+
+ECS has no client token for stopping, starting and rebooting: `off` and `on` look first and may be
+repeated, a reboot is asked once. A scaling group takes a stopped instance for unhealthy and removes
+it, so that `off` of a member is refused unless the group leaves it alone.
+"""
+
+import json
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from alibabacloud_credentials.client import Client as Credentials
+from alibabacloud_ecs20140526.client import Client as EcsClient
+from alibabacloud_ecs20140526.models import (
+    DescribeInstancesRequest,
+    RebootInstanceRequest,
+    StartInstanceRequest,
+    StopInstanceRequest,
+)
+from alibabacloud_ess20220222.client import Client as EssClient
+from alibabacloud_ess20220222.models import (
+    DescribeScalingGroupsRequest,
+    DescribeScalingInstancesRequest,
+    RemoveInstancesRequest,
+)
+from alibabacloud_tea_openapi.models import Config
+
+from kubenode.providers import ids
+from kubenode.providers.alibaba_errors import NAME, explain
+from kubenode.providers.errors import Busy, NoSuchMachine, ProviderError, Refused, Unsupported
+from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.sameness import differs_on_ecs
+from kubenode.providers.settings import AlibabaSettings, StopInGroup
+from kubenode.providers.threaded import Once
+from kubenode.runtime.clock import Clock
+
+# The SDK's core writes to standard error by a handler and level of its own.
+_chatter = logging.getLogger("darabonba-core")
+_chatter.handlers.clear()
+_chatter.setLevel(logging.WARNING)
+
+STATES = {
+    "Pending": PowerState.STARTING,
+    "Running": PowerState.ON,
+    "Starting": PowerState.STARTING,
+    "Stopped": PowerState.OFF,
+    "Stopping": PowerState.STOPPING,
+}
+"""Status of an instance. A released one is not found."""
+LEAVING = frozenset({"Removing", "RemovingWait", "Detaching"})
+"""Lifecycle states in a scaling group of an instance that is on its way out."""
+_NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    ecs: Any
+    ess: Any
+
+
+class Alibaba:
+    """One region of one account. `credentials` are the default chain unless given."""
+
+    name = NAME
+    can = Can(off=True, reset=True, replace=True)
+
+    def __init__(
+        self, settings: AlibabaSettings, clock: Clock, credentials: Credentials | None = None
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._clients = Once(lambda: _clients(settings, credentials))
+
+    def owns(self, machine: Machine) -> bool:
+        try:
+            return ids.ecs(machine.provider_id).region == self._settings.region
+        except ids.BadID:
+            return False
+
+    def power(self, machine: Machine) -> Power:
+        raw = str(self._instance(machine).status)
+        return Power(STATES.get(raw, PowerState.UNKNOWN), raw, self._clock.now())
+
+    def off(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        if instance.status == "Stopped":
+            return
+        self._group_leaves_alone(instance.instance_id)
+        # Its processors stay ours: released ones may not be had again when it is switched on.
+        asked = StopInstanceRequest(
+            instance_id=instance.instance_id, force_stop=True, stopped_mode="KeepCharging"
+        )
+        self._clients.get().ecs.stop_instance(asked)
+
+    def on(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        match STATES.get(instance.status):
+            case PowerState.ON | PowerState.STARTING:
+                return
+            case PowerState.OFF:
+                asked = StartInstanceRequest(instance_id=instance.instance_id)
+                self._clients.get().ecs.start_instance(asked)
+            case _:
+                raise Busy(NAME, f"the instance is {instance.status}")
+
+    def reset(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        if instance.status != "Running":
+            raise Refused(NAME, f"the instance is {instance.status}, not Running")
+        asked = RebootInstanceRequest(instance_id=instance.instance_id, force_stop=True)
+        self._clients.get().ecs.reboot_instance(asked)
+
+    def replace(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        member = self._member(instance.instance_id)
+        if member is None:
+            raise Refused(NAME, "the instance is in no scaling group: none would follow it")
+        if member.lifecycle_state in LEAVING:
+            return
+        if member.creation_type == "Attached" and not member.entrusted:
+            raise Refused(NAME, "the instance was attached by hand: its group would not release it")
+        self._group_makes_another(member.scaling_group_id)
+        self._clients.get().ess.remove_instances(
+            RemoveInstancesRequest(
+                region_id=self._settings.region,
+                scaling_group_id=member.scaling_group_id,
+                instance_ids=[instance.instance_id],
+                remove_policy="release",
+                decrease_desired_capacity=False,
+                client_token=str(uuid.uuid5(_NAMESPACE, request)),
+            )
+        )
+
+    def approve(self, machine: Machine, event: str) -> None:
+        raise Unsupported(NAME, "accepting a system event is not built")
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        """The SDK keeps its connections for the whole process."""
+
+    def _instance(self, machine: Machine) -> Any:
+        wanted = ids.ecs(machine.provider_id).instance
+        asked = DescribeInstancesRequest(
+            region_id=self._settings.region, instance_ids=json.dumps([wanted])
+        )
+        body = self._clients.get().ecs.describe_instances(asked).body
+        found = list((body.instances.instance if body.instances else None) or ())
+        if not found:
+            raise NoSuchMachine(NAME, f"no instance {wanted} in {self._settings.region}")
+        if found[0].instance_id != wanted:
+            raise Refused(NAME, f"asked for {wanted}, ECS answers {found[0].instance_id}")
+        return found[0]
+
+    def _checked(self, machine: Machine) -> Any:
+        """The instance, which is surely the Node's. Raises Refused."""
+        instance = self._instance(machine)
+        inside = instance.vpc_attributes.private_ip_address if instance.vpc_attributes else None
+        addresses = list((inside.ip_address if inside else None) or ())
+        name, known = instance.host_name or "", instance.instance_id
+        if wrong := differs_on_ecs(machine.node, name, known, addresses):
+            raise Refused(NAME, wrong)
+        return instance
+
+    def _member(self, instance: str) -> Any | None:
+        asked = DescribeScalingInstancesRequest(
+            region_id=self._settings.region, instance_ids=[instance]
+        )
+        body = self._clients.get().ess.describe_scaling_instances(asked).body
+        return next(iter(body.scaling_instances or ()), None)
+
+    def _group(self, group: str) -> Any:
+        asked = DescribeScalingGroupsRequest(
+            region_id=self._settings.region, scaling_group_ids=[group]
+        )
+        found = self._clients.get().ess.describe_scaling_groups(asked).body.scaling_groups
+        if not found:
+            raise Refused(NAME, f"scaling group {group} is not found")
+        return found[0]
+
+    def _group_leaves_alone(self, instance: str) -> None:
+        """Raises Refused if a group would remove the instance once it is stopped."""
+        if self._settings.stop_in_group is StopInGroup.ALLOW:
+            return
+        member = self._member(instance)
+        if member is None or member.lifecycle_state in ("Standby", "Stopped"):
+            return
+        group = self._group(member.scaling_group_id)
+        checked = group.health_check_type != "NONE"
+        if not checked or "HealthCheck" in (group.suspended_processes or ()):
+            return
+        raise Refused(
+            NAME,
+            f"scaling group {group.scaling_group_id} would remove the instance while it is"
+            " stopped: use reset or replace, put it in Standby, suspend HealthCheck, or set"
+            " stopInGroup: Allow",
+        )
+
+    def _group_makes_another(self, group_id: str) -> None:
+        """Raises Refused if nothing would follow an instance that is removed from the group."""
+        group = self._group(group_id)
+        if "ScaleOut" in (group.suspended_processes or ()):
+            raise Refused(
+                NAME, f"scaling group {group_id} has ScaleOut suspended: none would follow"
+            )
+        if group.desired_capacity is None and (group.total_capacity or 0) > (group.min_size or 0):
+            raise Refused(
+                NAME,
+                f"scaling group {group_id} has no desired capacity and stays above its minimum of"
+                f" {group.min_size}: none would follow; set its desired capacity",
+            )
+
+
+def _clients(settings: AlibabaSettings, given: Credentials | None) -> Clients:
+    """Without retries, which the SDK does only when told to."""
+    credentials = given or Credentials()
+
+    def config(endpoint: str) -> Config:
+        connect, read = settings.seconds
+        scheme, _, address = endpoint.rpartition("://")
+        return Config(
+            credential=credentials,
+            region_id=settings.region,
+            endpoint=address.rstrip("/") or None,
+            protocol=scheme.upper() or "HTTPS",
+            connect_timeout=int(connect * 1000),
+            read_timeout=int(read * 1000),
+            ca=settings.ca_file or None,
+            user_agent="kubenode",
+        )
+
+    return Clients(EcsClient(config(settings.endpoint)), EssClient(config(settings.ess_endpoint)))

@@ -1,0 +1,122 @@
+"""What EC2, Auto Scaling and botocore mean by their errors.
+
+Codes: "Error codes for the Amazon EC2 API", and the common errors of the Auto Scaling API.
+"""
+
+from botocore import exceptions as sdk
+
+from kubenode.providers.errors import (
+    Busy,
+    Denied,
+    NoSuchMachine,
+    ProviderError,
+    Refused,
+    Throttled,
+    Unreachable,
+)
+from kubenode.providers.words import plain, retry_after
+
+NAME = "aws"
+
+THROTTLED = frozenset({
+    "BandwidthLimitExceeded",
+    "EC2ThrottledException",
+    "PriorRequestNotComplete",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "ThrottledException",
+    "TooManyRequestsException",
+})  # fmt: skip
+DENIED = frozenset({
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthFailure",
+    "Blocked",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "MissingAuthenticationToken",
+    "NotAuthorized",
+    "OptInRequired",
+    "PendingVerification",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnauthorizedOperation",
+    "UnrecognizedClientException",
+})  # fmt: skip
+UNKNOWN_MACHINE = frozenset({"InvalidInstanceID.NotFound"})
+BUSY = frozenset({
+    "ConcurrentModification",
+    "IncorrectInstanceState",
+    "IncorrectState",
+    "InsufficientAddressCapacity",
+    "InsufficientCapacity",
+    "InsufficientHostCapacity",
+    "InsufficientInstanceCapacity",
+    "InsufficientReservedInstanceCapacity",
+    "OperationInProgress",
+    "ResourceContention",
+    "ResourceInUse",
+    "ScalingActivityInProgress",
+})  # fmt: skip
+"""A start that finds no capacity may find some later."""
+BROKEN = frozenset({
+    "InternalError",
+    "InternalFailure",
+    "InternalServerError",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "Unavailable",
+})  # fmt: skip
+NO_CREDENTIALS = (
+    sdk.CredentialRetrievalError,
+    sdk.ConfigNotFound,
+    sdk.NoAuthTokenError,
+    sdk.NoCredentialsError,
+    sdk.PartialCredentialsError,
+    sdk.ProfileNotFound,
+    sdk.RefreshWithMFAUnsupportedError,
+    sdk.SSOError,
+    sdk.TokenRetrievalError,
+)
+NETWORK = (sdk.HTTPClientError, sdk.ConnectionError, sdk.MetadataRetrievalError)
+
+
+def explain(error: Exception) -> ProviderError | None:
+    told = plain(str(error))
+    match error:
+        case sdk.ClientError():
+            return _answer(error)
+        case _ if isinstance(error, NO_CREDENTIALS):
+            return Denied(NAME, told)
+        case _ if isinstance(error, NETWORK):
+            return Unreachable(NAME, told)
+        case sdk.BotoCoreError():
+            return Refused(NAME, told)
+        case _:
+            return None
+
+
+def _answer(error: sdk.ClientError) -> ProviderError:
+    answer = error.response
+    code = str(answer.get("Error", {}).get("Code", ""))
+    told = plain(f"{code}: {answer.get('Error', {}).get('Message', '')}")
+    about = answer.get("ResponseMetadata", {})
+    status = int(about.get("HTTPStatusCode", 0))
+    if code in THROTTLED or status == 429:
+        return Throttled(NAME, told, retry_after(about.get("HTTPHeaders", {}).get("retry-after")))
+    if code in DENIED:
+        return Denied(NAME, told)
+    if code in UNKNOWN_MACHINE:
+        return NoSuchMachine(NAME, told)
+    if code in BUSY:
+        return Busy(NAME, told)
+    if code in BROKEN or status >= 500:
+        return Unreachable(NAME, told)
+    return Refused(NAME, told)

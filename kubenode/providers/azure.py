@@ -1,0 +1,184 @@
+"""Virtual machines of Azure, of their own or in a scale set of uniform mode.
+
+The resource manager has no client token: `off` and `on` are wishes for a state, `reset` and
+`replace` are asked once. A request returns as soon as it is accepted: what becomes of it is seen in
+the power state alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from azure.core import AzureClouds
+from azure.core.credentials import TokenCredential
+from azure.identity import AzureAuthorityHosts, DefaultAzureCredential
+from azure.mgmt.compute import ComputeManagementClient
+
+from kubenode.providers import ids
+from kubenode.providers.azure_errors import NAME, explain
+from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
+from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.sameness import differs
+from kubenode.providers.settings import AzureCloud, AzureReplace, AzureSettings
+from kubenode.providers.threaded import Once
+from kubenode.runtime.clock import Clock
+
+STATES = {
+    "PowerState/deallocated": PowerState.OFF,
+    "PowerState/deallocating": PowerState.STOPPING,
+    "PowerState/running": PowerState.ON,
+    "PowerState/starting": PowerState.STARTING,
+    "PowerState/stopped": PowerState.OFF,
+    "PowerState/stopping": PowerState.STOPPING,
+}
+"""Status codes of the instance view; without one of them nothing is known."""
+HIBERNATED = "HibernationState/Hibernated"
+"""Its memory comes back when it is started, with whatever it was about to write: not dark."""
+CLOUDS = {
+    AzureCloud.PUBLIC: (AzureClouds.AZURE_PUBLIC_CLOUD, AzureAuthorityHosts.AZURE_PUBLIC_CLOUD),
+    AzureCloud.CHINA: (AzureClouds.AZURE_CHINA_CLOUD, AzureAuthorityHosts.AZURE_CHINA),
+    AzureCloud.US_GOVERNMENT: (
+        AzureClouds.AZURE_US_GOVERNMENT,
+        AzureAuthorityHosts.AZURE_GOVERNMENT,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """names  as the resource manager and the system's setup have them
+    codes  of the instance view
+    """
+
+    names: tuple[str, ...]
+    codes: tuple[str, ...]
+
+    @property
+    def state(self) -> PowerState:
+        if HIBERNATED in self.codes:
+            return PowerState.UNKNOWN
+        known = [STATES[code] for code in self.codes if code in STATES]
+        return known[0] if len(known) == 1 else PowerState.UNKNOWN
+
+
+class Azure:
+    """The machines of one subscription. `credential` is the default chain unless given."""
+
+    name = NAME
+
+    def __init__(
+        self, settings: AzureSettings, clock: Clock, credential: TokenCredential | None = None
+    ) -> None:
+        self.can = Can(
+            off=True,
+            reset=True,
+            replace=True,
+            renews=settings.replace is AzureReplace.REIMAGE,
+        )
+        self._settings = settings
+        self._clock = clock
+        self._client = Once(lambda: _client(settings, credential))
+
+    def owns(self, machine: Machine) -> bool:
+        try:
+            subscription = ids.azure(machine.provider_id).subscription
+        except ids.BadID:
+            return False
+        return subscription.lower() == self._settings.subscription.lower()
+
+    def power(self, machine: Machine) -> Power:
+        seen = self._seen(machine)
+        return Power(seen.state, ", ".join(seen.codes), self._clock.now())
+
+    def off(self, machine: Machine, request: str) -> None:
+        if not self._checked(machine).state.dark:
+            self._ask(machine, "begin_power_off", skip_shutdown=True)
+
+    def on(self, machine: Machine, request: str) -> None:
+        match self._checked(machine).state:
+            case PowerState.ON | PowerState.STARTING:
+                return
+            case PowerState.STOPPING:
+                raise Busy(NAME, "the machine is being stopped")
+            case _:
+                self._ask(machine, "begin_start")
+
+    def reset(self, machine: Machine, request: str) -> None:
+        seen = self._checked(machine)
+        if seen.state.dark:
+            raise Refused(NAME, f"the machine is off ({', '.join(seen.codes)}): switch it on")
+        self._ask(machine, "begin_restart")
+
+    def replace(self, machine: Machine, request: str) -> None:
+        if not ids.azure(machine.provider_id).scale_set:
+            raise Refused(NAME, "the machine is in no scale set of uniform mode: none would follow")
+        self._checked(machine)
+        reimage = self._settings.replace is AzureReplace.REIMAGE
+        self._ask(machine, "begin_reimage" if reimage else "begin_delete")
+
+    def approve(self, machine: Machine, event: str) -> None:
+        raise Unsupported(NAME, "scheduled events are approved from inside the machine only")
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        if (client := self._client.made) is not None:
+            client.close()
+
+    def _ask(self, machine: Machine, what: str, **how: bool) -> None:
+        """One request to the operations that the machine belongs to, not waited for."""
+        wanted, client = ids.azure(machine.provider_id), self._client.get()
+        if wanted.scale_set:
+            ask: Callable[..., Any] = getattr(client.virtual_machine_scale_set_vms, what)
+            ask(wanted.group, wanted.scale_set, wanted.name, polling=False, **how)
+        else:
+            ask = getattr(client.virtual_machines, what)
+            ask(wanted.group, wanted.name, polling=False, **how)
+
+    def _seen(self, machine: Machine) -> Seen:
+        wanted, client = ids.azure(machine.provider_id), self._client.get()
+        answer: Mapping[str, Any]
+        if wanted.scale_set:
+            answer = client.virtual_machine_scale_set_vms.get(
+                wanted.group, wanted.scale_set, wanted.name, expand="instanceView"
+            )
+            answered = str(answer.get("instanceId") or "")
+        else:
+            answer = client.virtual_machines.get(wanted.group, wanted.name, expand="instanceView")
+            answered = str(answer.get("name") or "")
+        if answered.lower() != wanted.name.lower():
+            raise Refused(NAME, f"asked for {wanted.name}, Azure answers {answered!r}")
+        about = answer.get("properties") or {}
+        named = (about.get("osProfile") or {}).get("computerName") or ""
+        return Seen(
+            names=(named,) if named or wanted.scale_set else (answered,),
+            codes=tuple(
+                str(status.get("code", ""))
+                for status in (about.get("instanceView") or {}).get("statuses") or ()
+            ),
+        )
+
+    def _checked(self, machine: Machine) -> Seen:
+        """What is seen of a machine that is surely the Node's. Raises Refused."""
+        seen = self._seen(machine)
+        if wrong := differs(machine.node, seen.names):
+            raise Refused(NAME, wrong)
+        return seen
+
+
+def _client(settings: AzureSettings, given: TokenCredential | None) -> ComputeManagementClient:
+    """Without retries: whoever asks looks again, and a restart must not be asked twice."""
+    cloud, authority = CLOUDS[settings.cloud]
+    connect, read = settings.seconds
+    return ComputeManagementClient(
+        given or DefaultAzureCredential(authority=authority, process_timeout=int(read)),
+        settings.subscription,
+        base_url=settings.endpoint or None,
+        cloud_setting=cloud,
+        retry_total=0,
+        connection_timeout=connect,
+        read_timeout=read,
+        connection_verify=settings.ca_file or True,
+        user_agent="kubenode",
+    )

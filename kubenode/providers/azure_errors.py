@@ -1,0 +1,81 @@
+"""What Azure's resource manager and its SDK mean by their errors.
+
+Codes: "Common cloud error codes" of the resource manager, and error messages of virtual machines.
+"""
+
+from azure.core import exceptions as sdk
+
+from kubenode.providers.errors import (
+    Busy,
+    Denied,
+    NoSuchMachine,
+    ProviderError,
+    Refused,
+    Throttled,
+    Unreachable,
+)
+from kubenode.providers.words import plain, retry_after
+
+NAME = "azure"
+
+NOT_OURS = frozenset({"SubscriptionNotFound", "InvalidSubscriptionId", "TenantNotFound"})
+"""404 and 400 that tell of the credentials, not of the machine."""
+NO_CAPACITY = frozenset({
+    "AllocationFailed",
+    "OverconstrainedAllocationRequest",
+    "OverconstrainedZonalAllocationRequest",
+    "SkuNotAvailable",
+    "ZonalAllocationFailed",
+})  # fmt: skip
+FINAL = frozenset({
+    "OperationNotAllowed",
+    "PropertyChangeNotAllowed",
+    "QuotaExceeded",
+    "ScopeLocked",
+})  # fmt: skip
+"""Answered with 409, where a later request would fare no better."""
+
+
+def explain(error: Exception) -> ProviderError | None:
+    match error:
+        case sdk.ClientAuthenticationError():
+            return Denied(NAME, _told(error))
+        case sdk.HttpResponseError() if error.status_code is not None:
+            return _answer(error, error.status_code)
+        case sdk.ServiceRequestError() | sdk.ServiceResponseError() | sdk.HttpResponseError():
+            return Unreachable(NAME, plain(str(error)))
+        case sdk.AzureError():
+            return Refused(NAME, plain(str(error)))
+        case _:
+            return None
+
+
+def _answer(error: sdk.HttpResponseError, status: int) -> ProviderError:
+    code, told = _code(error), _told(error)
+    headers = getattr(error.response, "headers", None) or {}
+    if status == 429 or code == "TooManyRequests":
+        return Throttled(NAME, told, retry_after(headers.get("Retry-After")))
+    if code == "RequestDisallowedByPolicy":
+        return Refused(NAME, told)
+    if status in (401, 403) or code in NOT_OURS:
+        return Denied(NAME, told)
+    if code in NO_CAPACITY:
+        return Busy(NAME, told)
+    if status == 404:
+        return NoSuchMachine(NAME, told)
+    if status == 409 and code not in FINAL:
+        return Busy(NAME, told)
+    if status == 408 or status >= 500:
+        return Unreachable(NAME, told)
+    return Refused(NAME, told)
+
+
+def _code(error: sdk.HttpResponseError) -> str:
+    return str(getattr(error.error, "code", None) or "")
+
+
+def _told(error: sdk.HttpResponseError) -> str:
+    """Without the copies of the answer that the SDK appends."""
+    message = str(getattr(error.error, "message", None) or error.message)
+    code = _code(error)
+    return plain(f"{code}: {message}" if code else message)

@@ -1,0 +1,259 @@
+"""Instances of Compute Engine, and the managed instance groups that they belong to.
+
+Every request carries a UUID made from the caller's request ID, by which Compute Engine knows for at
+least an hour what it has done already: all of them may be repeated. A managed group takes a member
+that somebody else stopped for failed and makes it anew, unless its policy says otherwise.
+"""
+
+import re
+import uuid
+from dataclasses import dataclass
+
+import google.auth
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import Credentials
+from google.cloud import compute_v1
+
+from kubenode.providers import ids
+from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
+from kubenode.providers.gcp_errors import NAME, explain
+from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.sameness import differs
+from kubenode.providers.settings import GcpSettings, StopInGroup
+from kubenode.providers.threaded import Once
+from kubenode.runtime.clock import Clock
+
+STATES = {
+    "DEPROVISIONING": PowerState.STOPPING,
+    "PENDING": PowerState.STARTING,
+    "PENDING_STOP": PowerState.STOPPING,
+    "PROVISIONING": PowerState.STARTING,
+    "RUNNING": PowerState.ON,
+    "STAGING": PowerState.STARTING,
+    "STOPPED": PowerState.OFF,
+    "STOPPING": PowerState.STOPPING,
+    "SUSPENDING": PowerState.UNKNOWN,
+    "TERMINATED": PowerState.OFF,
+}
+"""Status of an instance. A suspended one comes back with its memory, so that it is not dark; one in
+REPAIRING may be anything."""
+NUMBER = "container.googleapis.com/instance_id"
+"""Annotation of a Node in GKE: the number of its instance, which a namesake does not have."""
+SCOPES = ("https://www.googleapis.com/auth/compute",)
+_NAMESPACE = uuid.UUID("6f0f8f3a-6f9e-5c53-9c8e-0d8f2c1f7b11")
+_CREATOR = re.compile(
+    r"projects/[^/]+/(zones|regions)/([a-z0-9-]+)/instanceGroupManagers/([a-z0-9-]+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A managed instance group; `zone` or `region` is ""."""
+
+    name: str
+    zone: str = ""
+    region: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    instances: compute_v1.InstancesClient
+    zonal: compute_v1.InstanceGroupManagersClient
+    regional: compute_v1.RegionInstanceGroupManagersClient
+
+
+class Gcp:
+    """The machines of one project. `credentials` are the default ones unless given."""
+
+    name = NAME
+    can = Can(off=True, reset=True, repeatable=True, replace=True, renews=True)
+
+    def __init__(
+        self, settings: GcpSettings, clock: Clock, credentials: Credentials | None = None
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._timeout = settings.read_timeout.total_seconds()
+        self._clients = Once(lambda: _clients(settings, credentials))
+
+    def owns(self, machine: Machine) -> bool:
+        try:
+            return ids.gce(machine.provider_id).project == self._settings.project
+        except ids.BadID:
+            return False
+
+    def power(self, machine: Machine) -> Power:
+        instance = self._instance(machine)
+        if other := _namesake(machine, instance):
+            return Power(PowerState.UNKNOWN, other, self._clock.now())
+        return Power(_state(instance), instance.status, self._clock.now())
+
+    def off(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        if _state(instance).dark:
+            return
+        self._group_leaves_alone(instance)
+        asked = compute_v1.StopInstanceRequest(
+            **self._named(machine),
+            request_id=_unique(request, "off"),
+            no_graceful_shutdown=True,
+            discard_local_ssd=self._settings.discard_local_ssd,
+        )
+        self._clients.get().instances.stop_unary(asked, timeout=self._timeout)
+
+    def on(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        match _state(instance):
+            case PowerState.ON | PowerState.STARTING:
+                return
+            case PowerState.OFF:
+                asked = compute_v1.StartInstanceRequest(
+                    **self._named(machine), request_id=_unique(request, "on")
+                )
+                self._clients.get().instances.start_unary(asked, timeout=self._timeout)
+            case PowerState.STOPPING:
+                raise Busy(NAME, f"the instance is {instance.status}")
+            case _:
+                raise Refused(NAME, f"the instance is {instance.status}: it cannot be started")
+
+    def reset(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        if _state(instance).dark:
+            raise Refused(NAME, f"the instance is off ({instance.status}): switch it on")
+        asked = compute_v1.ResetInstanceRequest(
+            **self._named(machine), request_id=_unique(request, "reset")
+        )
+        self._clients.get().instances.reset_unary(asked, timeout=self._timeout)
+
+    def replace(self, machine: Machine, request: str) -> None:
+        instance = self._checked(machine)
+        group = _group(instance)
+        if group is None:
+            raise Refused(NAME, "the instance is in no managed group: none would follow it")
+        wanted = ids.gce(machine.provider_id)
+        names, request_id = (
+            [f"zones/{wanted.zone}/instances/{wanted.name}"],
+            _unique(request, "new"),
+        )
+        if group.zone:
+            self._clients.get().zonal.recreate_instances_unary(
+                compute_v1.RecreateInstancesInstanceGroupManagerRequest(
+                    project=wanted.project,
+                    zone=group.zone,
+                    instance_group_manager=group.name,
+                    request_id=request_id,
+                    instance_group_managers_recreate_instances_request_resource=(
+                        compute_v1.InstanceGroupManagersRecreateInstancesRequest(instances=names)
+                    ),
+                ),
+                timeout=self._timeout,
+            )
+        else:
+            self._clients.get().regional.recreate_instances_unary(
+                compute_v1.RecreateInstancesRegionInstanceGroupManagerRequest(
+                    project=wanted.project,
+                    region=group.region,
+                    instance_group_manager=group.name,
+                    request_id=request_id,
+                    region_instance_group_managers_recreate_request_resource=(
+                        compute_v1.RegionInstanceGroupManagersRecreateRequest(instances=names)
+                    ),
+                ),
+                timeout=self._timeout,
+            )
+
+    def approve(self, machine: Machine, event: str) -> None:
+        raise Unsupported(NAME, "Compute Engine has no call that lets its maintenance start")
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        if (clients := self._clients.made) is not None:
+            for client in (clients.instances, clients.zonal, clients.regional):
+                client.transport.close()  # type: ignore[no-untyped-call]
+
+    def _named(self, machine: Machine) -> dict[str, str]:
+        wanted = ids.gce(machine.provider_id)
+        return {"project": wanted.project, "zone": wanted.zone, "instance": wanted.name}
+
+    def _instance(self, machine: Machine) -> compute_v1.Instance:
+        asked = compute_v1.GetInstanceRequest(**self._named(machine))
+        instance = self._clients.get().instances.get(asked, timeout=self._timeout)
+        if instance.name != asked.instance:
+            raise Refused(NAME, f"asked for {asked.instance}, Google answers {instance.name!r}")
+        return instance
+
+    def _checked(self, machine: Machine) -> compute_v1.Instance:
+        """The instance, which is surely the Node's. Raises Refused."""
+        instance = self._instance(machine)
+        wrong = differs(machine.node, (instance.name, instance.hostname))
+        if wrong := wrong or _namesake(machine, instance):
+            raise Refused(NAME, wrong)
+        return instance
+
+    def _group_leaves_alone(self, instance: compute_v1.Instance) -> None:
+        """Raises Refused if a group would make the instance anew once it is stopped."""
+        group = _group(instance)
+        if group is None or self._settings.stop_in_group is StopInGroup.ALLOW:
+            return
+        project, clients = self._settings.project, self._clients.get()
+        if group.zone:
+            found = clients.zonal.get(
+                project=project,
+                zone=group.zone,
+                instance_group_manager=group.name,
+                timeout=self._timeout,
+            )
+        else:
+            found = clients.regional.get(
+                project=project,
+                region=group.region,
+                instance_group_manager=group.name,
+                timeout=self._timeout,
+            )
+        if found.instance_lifecycle_policy.default_action_on_failure == "DO_NOTHING":
+            return
+        raise Refused(
+            NAME,
+            f"instance group {group.name} would make the instance anew while it is stopped: use"
+            " reset or replace, set the group's default action on failure to DO_NOTHING, or set"
+            " stopInGroup: Allow",
+        )
+
+
+def _state(instance: compute_v1.Instance) -> PowerState:
+    return STATES.get(instance.status, PowerState.UNKNOWN)
+
+
+def _namesake(machine: Machine, instance: compute_v1.Instance) -> str:
+    """What is wrong if the instance only bears the name of the Node's; "" is fine."""
+    number = machine.annotations.get(NUMBER, "")
+    if not number or number == str(instance.id):
+        return ""
+    return f"instance {instance.id} bears the name now, and the Node was made by {number}"
+
+
+def _group(instance: compute_v1.Instance) -> Group | None:
+    created_by = (item.value for item in instance.metadata.items if item.key == "created-by")
+    found = _CREATOR.fullmatch(next(created_by, ""))
+    if found is None:
+        return None
+    kind, place, name = found.groups()
+    return Group(name, zone=place) if kind == "zones" else Group(name, region=place)
+
+
+def _unique(request: str, what: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, f"{what}/{request}"))
+
+
+def _clients(settings: GcpSettings, given: Credentials | None) -> Clients:
+    credentials = given or google.auth.default(scopes=SCOPES)[0]
+    options = ClientOptions(api_endpoint=settings.endpoint or None)
+    return Clients(
+        compute_v1.InstancesClient(credentials=credentials, client_options=options),
+        compute_v1.InstanceGroupManagersClient(credentials=credentials, client_options=options),
+        compute_v1.RegionInstanceGroupManagersClient(
+            credentials=credentials, client_options=options
+        ),
+    )

@@ -1,0 +1,66 @@
+"""What Compute Engine, google-auth and requests mean by their errors.
+
+Codes: "Troubleshooting the Compute Engine API" (reasons in `error.errors[].reason`).
+"""
+
+from collections.abc import Mapping
+
+import requests
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+
+from kubenode.providers.errors import (
+    Busy,
+    Denied,
+    NoSuchMachine,
+    ProviderError,
+    Refused,
+    Throttled,
+    Unreachable,
+)
+from kubenode.providers.words import plain, retry_after
+
+NAME = "gcp"
+
+THROTTLED = frozenset({
+    "concurrentOperationQuotaExceeded",
+    "dailyLimitExceeded",
+    "rateLimitExceeded",
+    "userRateLimitExceeded",
+})  # fmt: skip
+"""Told with 403."""
+NOT_READY = frozenset({"resourceInUseByAnotherResource", "resourceNotReady", "operationInProgress"})
+"""Told with 400: another operation on the instance is under way."""
+
+
+def explain(error: Exception) -> ProviderError | None:
+    told = plain(str(error))
+    match error:
+        case api.GoogleAPICallError() if error.code is not None:
+            return _answer(error, int(error.code))
+        case auth.TransportError():
+            return Unreachable(NAME, told)
+        case auth.GoogleAuthError():
+            return Denied(NAME, told)
+        case api.GoogleAPIError() | requests.RequestException():
+            return Unreachable(NAME, told)
+        case _:
+            return None
+
+
+def _answer(error: api.GoogleAPICallError, status: int) -> ProviderError:
+    reasons = {str(e["reason"]) for e in error.errors if isinstance(e, Mapping) and "reason" in e}
+    told = plain(f"{status} {' '.join(sorted(reasons))}: {error.message}")
+    if status == 429 or reasons & THROTTLED:
+        headers = getattr(error.response, "headers", None) or {}
+        return Throttled(NAME, told, retry_after(headers.get("Retry-After")))
+    if status in (401, 403):
+        return Denied(NAME, told)
+    if status == 404:
+        # A project that is not found tells of the credentials, not of the machine.
+        return NoSuchMachine(NAME, told) if "/instances/" in error.message else Denied(NAME, told)
+    if status == 409 or reasons & NOT_READY or "POOL_EXHAUSTED" in error.message:
+        return Busy(NAME, told)
+    if status == 408 or status >= 500:
+        return Unreachable(NAME, told)
+    return Refused(NAME, told)

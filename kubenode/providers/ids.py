@@ -1,0 +1,123 @@
+"""Provider IDs: which machine of which provider a Node's `spec.providerID` names.
+
+Each form is that of the provider's cloud controller manager. What does not fit it entirely is no
+ID: a machine guessed from half an ID could be somebody else's.
+"""
+
+import re
+from dataclasses import dataclass
+
+LONGEST = 1024
+
+
+class BadID(ValueError):
+    """`what, the form that is wanted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ec2:
+    zone: str
+    instance: str
+
+    def __str__(self) -> str:
+        return f"aws:///{self.zone}/{self.instance}"
+
+
+@dataclass(frozen=True, slots=True)
+class AzureVM:
+    """scale_set  "" for a machine of its own or of a set in flexible mode, whose `name` is its
+    name; else the set in uniform mode, and `name` is the number in it
+    """
+
+    subscription: str
+    group: str
+    name: str
+    scale_set: str = ""
+
+    def __str__(self) -> str:
+        inside = f"virtualMachineScaleSets/{self.scale_set}/" if self.scale_set else ""
+        return (
+            f"azure:///subscriptions/{self.subscription}/resourceGroups/{self.group}"
+            f"/providers/Microsoft.Compute/{inside}virtualMachines/{self.name}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Gce:
+    project: str
+    zone: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"gce://{self.project}/{self.zone}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ecs:
+    region: str
+    instance: str
+
+    def __str__(self) -> str:
+        return f"{self.region}.{self.instance}"
+
+
+_EC2 = re.compile(r"aws:///([a-z]{2}[a-z0-9-]{3,60})/(i-(?:[0-9a-f]{8}|[0-9a-f]{17}))")
+_AZURE = re.compile(
+    r"azure:///subscriptions/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    r"/resourceGroups/([-\w.()]{0,89}[-\w()])/providers/Microsoft\.Compute"
+    r"(?:/virtualMachineScaleSets/([a-z0-9][\w.-]{0,63}))?"
+    r"/virtualMachines/([a-z0-9][\w.-]{0,79})",
+    re.IGNORECASE | re.ASCII,
+)
+_GCE = re.compile(
+    r"gce://((?:[a-z0-9.-]{1,255}:)?[a-z][a-z0-9-]{4,28}[a-z0-9])"
+    r"/([a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,4})/([a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)"
+)
+_ECS = re.compile(r"(?:alicloud://)?([a-z]{2}-[a-z0-9-]{2,60})\.(i-[0-9a-z]{8,40})")
+
+
+def ec2(text: str) -> Ec2:
+    """Raises BadID, as all of these do."""
+    found = _whole(_EC2, text, "aws:///ZONE/i-0123456789abcdef0")
+    return Ec2(found[1], found[2])
+
+
+def azure(text: str) -> AzureVM:
+    """The words of the path count in any case, as the resource manager takes them."""
+    form = (
+        "azure:///subscriptions/UUID/resourceGroups/GROUP/providers/Microsoft.Compute"
+        "/virtualMachines/NAME or …/virtualMachineScaleSets/SET/virtualMachines/NUMBER"
+    )
+    found = _whole(_AZURE, text, form)
+    scale_set, name = found[3] or "", found[4]
+    if scale_set and not name.isdecimal():
+        raise BadID(_said(text, form))
+    return AzureVM(found[1], found[2], name, scale_set)
+
+
+def gce(text: str) -> Gce:
+    found = _whole(_GCE, text, "gce://PROJECT/ZONE/NAME")
+    return Gce(found[1], found[2], found[3])
+
+
+def ecs(text: str) -> Ecs:
+    found = _whole(_ECS, text, "REGION.i-… or alicloud://REGION.i-…")
+    return Ecs(found[1], found[2])
+
+
+def in_region(zone: str, region: str) -> bool:
+    """Whether an AWS zone is of `region`: `eu-west-1a`, and local ones as `us-west-2-lax-1a`."""
+    rest = zone.removeprefix(region) if zone.startswith(region) else ""
+    return re.fullmatch(r"[a-z]|-[a-z0-9-]+", rest) is not None
+
+
+def _whole(form: re.Pattern[str], text: str, wanted: str) -> re.Match[str]:
+    found = form.fullmatch(text) if len(text) <= LONGEST else None
+    if found is None:
+        raise BadID(_said(text, wanted))
+    return found
+
+
+def _said(text: str, wanted: str) -> str:
+    shown = text if len(text) <= 100 else f"{text[:100]}…"
+    return f"providerID {shown!r} does not have the form {wanted}"

@@ -1,0 +1,198 @@
+"""Servers through the Redfish service of their BMC.
+
+Where a BMC is comes from the settings or from annotation `kubenode.io/bmc` of the Node. A kubelet
+may write annotations of its own Node: an address outside of the networks and domains of the
+settings is never called, so that nobody is handed the credentials, and a system whose host name is
+another one's is not touched. Each call is a conversation of its own: a BMC keeps few connections.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import sushy
+from sushy.auth import BasicAuth, SessionAuth
+
+from kubenode.providers.errors import Denied, ProviderError, Refused, Unsupported
+from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.redfish_errors import NAME, explain
+from kubenode.providers.sameness import differs
+from kubenode.providers.settings import RedfishAuth, RedfishSettings, network
+from kubenode.runtime.clock import Clock
+
+BMC = "kubenode.io/bmc"
+"""ADDRESS, https://ADDRESS[:PORT], or either with /redfish/v1/Systems/ID if it has several."""
+SYSTEMS = "/redfish/v1/Systems/"
+STATES = {
+    sushy.PowerState.OFF: PowerState.OFF,
+    sushy.PowerState.ON: PowerState.ON,
+    sushy.PowerState.POWERING_OFF: PowerState.STOPPING,
+    sushy.PowerState.POWERING_ON: PowerState.STARTING,
+}
+"""PowerState of ComputerSystem (DSP0266). A paused one keeps its memory: it is not dark."""
+NO_NAMES = frozenset({"", "localhost", "localhost.localdomain", "none", "null"})
+
+
+class BadBmc(ValueError):
+    """`what is wrong with the address`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bmc:
+    """url     https://HOST[:PORT]
+    host    without brackets
+    system  path of the ComputerSystem; "": the only one there is
+    """
+
+    url: str
+    host: str
+    system: str = ""
+
+
+class Redfish:
+    """The BMCs of the settings' networks and domains, all with one account."""
+
+    name = NAME
+    can = Can(off=True, reset=True)
+
+    def __init__(self, settings: RedfishSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    def owns(self, machine: Machine) -> bool:
+        return bool(self._address(machine))
+
+    def power(self, machine: Machine) -> Power:
+        with self._system(machine) as system:
+            raw = system.power_state
+        named = raw.value if raw is not None else "not told"
+        return Power(STATES.get(raw, PowerState.UNKNOWN), named, self._clock.now())
+
+    def off(self, machine: Machine, request: str) -> None:
+        with self._checked(machine) as system:
+            if system.power_state is not sushy.PowerState.OFF:
+                system.reset_system(sushy.ResetType.FORCE_OFF)
+
+    def on(self, machine: Machine, request: str) -> None:
+        with self._checked(machine) as system:
+            if system.power_state not in (sushy.PowerState.ON, sushy.PowerState.POWERING_ON):
+                system.reset_system(sushy.ResetType.ON)
+
+    def reset(self, machine: Machine, request: str) -> None:
+        with self._checked(machine) as system:
+            if system.power_state is not sushy.PowerState.ON:
+                raise Refused(NAME, f"the system is {system.power_state}, not on")
+            allowed = system.get_allowed_reset_system_values()
+            wanted = sushy.ResetType.FORCE_RESTART
+            if wanted not in allowed and sushy.ResetType.POWER_CYCLE in allowed:
+                wanted = sushy.ResetType.POWER_CYCLE
+            system.reset_system(wanted)
+
+    def replace(self, machine: Machine, request: str) -> None:
+        raise Unsupported(NAME, "no BMC makes another machine")
+
+    def approve(self, machine: Machine, event: str) -> None:
+        raise Unsupported(NAME, "no BMC plans events")
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        """Nothing is kept between calls."""
+
+    def _address(self, machine: Machine) -> str:
+        return self._settings.bmcs.get(machine.node) or machine.annotations.get(BMC, "")
+
+    def _bmc(self, machine: Machine) -> Bmc:
+        """Raises Refused: an address that is none, or outside of the settings."""
+        try:
+            bmc = parse(self._address(machine))
+        except BadBmc as error:
+            raise Refused(NAME, f"BMC of {machine.node}: {error}") from error
+        if machine.node in self._settings.bmcs or inside(bmc.host, self._settings.within):
+            return bmc
+        places = ", ".join(self._settings.within)
+        raise Refused(NAME, f"BMC {bmc.host} of {machine.node} is not within {places}")
+
+    @contextmanager
+    def _system(self, machine: Machine) -> Iterator[Any]:
+        """The machine's ComputerSystem, read now."""
+        bmc, settings = self._bmc(machine), self._settings
+        connect, read = settings.seconds
+        user, password = _secret(settings.username_file), _secret(settings.password_file)
+        kind = SessionAuth if settings.auth is RedfishAuth.SESSION else BasicAuth
+        auth = kind(user, password)
+        try:
+            # One attempt: the SDK would send even a restart again when the answer is late.
+            root = sushy.Sushy(
+                bmc.url,
+                auth=auth,
+                verify=(settings.ca_file or True) if settings.verify_tls else False,
+                server_side_retries=1,
+                server_side_retries_delay=0,
+                connect_timeout=connect,
+                read_timeout=read,
+            )
+            yield root.get_system(bmc.system or _only_system(root))
+        finally:
+            auth.close()
+
+    @contextmanager
+    def _checked(self, machine: Machine) -> Iterator[Any]:
+        """The system, which is surely the Node's. Raises Refused."""
+        with self._system(machine) as system:
+            named = str(system.hostname or "").lower()
+            wrong = "" if named in NO_NAMES else differs(machine.node, (named,))
+            if wrong and self._settings.check_host_name:
+                raise Refused(NAME, f"{wrong}; checkHostName: false passes over it")
+            yield system
+
+
+def parse(text: str) -> Bmc:
+    """Raises BadBmc."""
+    whole = text if "://" in text else f"https://{text}"
+    try:
+        parts = urlsplit(whole)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadBmc(f"{text!r} is no address: {error}") from error
+    if parts.scheme != "https" or not host or parts.username or parts.query or parts.fragment:
+        raise BadBmc(f"{text!r} is no address: write HOST or https://HOST[:PORT][{SYSTEMS}ID]")
+    path = parts.path.rstrip("/")
+    if path and not (path.startswith(SYSTEMS) and "/" not in path.removeprefix(SYSTEMS)):
+        raise BadBmc(f"{text!r} has the path {path}: write {SYSTEMS}ID or none")
+    bracketed = f"[{host}]" if ":" in host else host
+    return Bmc(f"https://{bracketed}{f':{port}' if port else ''}", host, path)
+
+
+def inside(host: str, places: list[str]) -> bool:
+    """Whether `host` is in one of the networks, or is one of the domains or below it."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        name = host.lower().rstrip(".")
+        return any(
+            name == place or name.endswith(f".{place}") for place in places if not network(place)
+        )
+    found = (network(place) for place in places)
+    return any(address in net for net in found if net is not None)
+
+
+def _only_system(root: Any) -> str:
+    members = root.get_system_collection().members_identities
+    if len(members) != 1:
+        there = ", ".join(members) or "none"
+        raise Refused(NAME, f"the BMC has {len(members)} systems ({there}): name one in {BMC}")
+    return str(members[0])
+
+
+def _secret(path: str) -> str:
+    """Read anew each time: a mounted Secret changes. Raises Denied."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Denied(NAME, f"credentials: {error}") from error

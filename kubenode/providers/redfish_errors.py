@@ -1,0 +1,45 @@
+"""What a BMC and sushy mean by their errors (DSP0266, status codes)."""
+
+import requests
+from sushy import exceptions as sdk
+
+from kubenode.providers.errors import Busy, Denied, ProviderError, Refused, Throttled, Unreachable
+from kubenode.providers.words import plain
+
+NAME = "redfish"
+
+BUSY = (
+    "InvalidOperationForSystemState",
+    "ResourceInUse",
+    "SYS518",
+    "ServiceTemporarilyUnavailable",
+)
+
+
+def explain(error: Exception) -> ProviderError | None:
+    told = plain(str(error))
+    match error:
+        case sdk.AccessError() | sdk.MissingXAuthToken():
+            return Denied(NAME, told)
+        case sdk.HTTPError():
+            return _answer(error, told)
+        case sdk.ConnectionError() | requests.RequestException():
+            return Unreachable(NAME, told)
+        case sdk.InvalidParameterValueError() | sdk.MissingActionError():
+            return Refused(NAME, told)
+        case sdk.SushyError():
+            return Unreachable(NAME, told)
+        case _:
+            return None
+
+
+def _answer(error: sdk.HTTPError, told: str) -> ProviderError:
+    """A system that a BMC does not know is not gone: another BMC may have it by now."""
+    status = int(error.status_code or 0)
+    if status == 429:
+        return Throttled(NAME, told)
+    if status in (409, 503) or any(word in str(error) for word in BUSY):
+        return Busy(NAME, told)
+    if status == 408 or status >= 500:
+        return Unreachable(NAME, told)
+    return Refused(NAME, told)

@@ -1,0 +1,179 @@
+"""The settings of each provider, as people write them in the providers file.
+
+Credentials are never among them: each SDK finds them by its own rules (environment, files, the
+identity of the pod or machine), a BMC's stand in files.
+"""
+
+import ipaddress
+import re
+import shlex
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from kubenode.api.base import Model, refusal
+from kubenode.api.duration import Duration
+
+_ENDPOINT = r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$"
+_DOMAIN = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+)
+_SECOND = timedelta(seconds=1)
+
+
+class Timeouts(Model):
+    connect_timeout: Duration = timedelta(seconds=5)
+    read_timeout: Duration = timedelta(seconds=15)
+
+    @field_validator("connect_timeout", "read_timeout")
+    @classmethod
+    def _bounded(cls, value: timedelta) -> timedelta:
+        if not _SECOND <= value <= 60 * _SECOND:
+            raise refusal("out of bounds: write 1s to 60s")
+        return value
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """For connecting, and for each answer."""
+        return self.connect_timeout.total_seconds(), self.read_timeout.total_seconds()
+
+
+class Connection(Timeouts):
+    endpoint: str = Field("", pattern=f"^$|{_ENDPOINT}")
+    """Where its API is, if not at the public address: a private endpoint."""
+
+
+class Private(Connection):
+    ca_file: str = ""
+    """Authorities that its certificate is checked with, instead of those of the system."""
+
+
+class StopInGroup(StrEnum):
+    """What to do with an instance whose group would replace it while it is off."""
+
+    REFUSE = "Refuse"
+    ALLOW = "Allow"
+
+
+class AwsSettings(Private):
+    type: Literal["aws"]
+    region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]+$")
+    profile: str = ""
+    """Of the shared configuration files; "" is the default chain."""
+    role_arn: str = Field("", pattern=r"^$|^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$")
+    """A role to assume with those credentials."""
+    stop_in_group: StopInGroup = StopInGroup.REFUSE
+
+
+class AzureReplace(StrEnum):
+    REIMAGE = "Reimage"
+    DELETE = "Delete"
+
+
+class AzureCloud(StrEnum):
+    PUBLIC = "Public"
+    CHINA = "China"
+    US_GOVERNMENT = "USGovernment"
+
+
+class AzureSettings(Private):
+    type: Literal["azure"]
+    subscription: str = Field(pattern=r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$")
+    replace: AzureReplace = AzureReplace.REIMAGE
+    """Reimage keeps the instance and its number. Delete leaves it to others to make one more."""
+    cloud: AzureCloud = AzureCloud.PUBLIC
+
+
+class AlibabaSettings(Private):
+    type: Literal["alibaba"]
+    region: str = Field(pattern=r"^[a-z]{2}-[a-z0-9-]+$")
+    ess_endpoint: str = Field("", pattern=f"^$|{_ENDPOINT}")
+    """As `endpoint`, of Auto Scaling (ESS)."""
+    stop_in_group: StopInGroup = StopInGroup.REFUSE
+
+
+class GcpSettings(Connection):
+    type: Literal["gcp"]
+    project: str = Field(pattern=r"^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$")
+    stop_in_group: StopInGroup = StopInGroup.REFUSE
+    discard_local_ssd: bool | None = None
+    """Of machines with local SSDs, which Compute Engine does not stop unless this is said."""
+
+
+class RedfishAuth(StrEnum):
+    BASIC = "Basic"
+    SESSION = "Session"
+
+
+class RedfishSettings(Timeouts):
+    type: Literal["redfish"]
+    within: list[str] = Field(min_length=1)
+    """Networks (10.8.0.0/16) and domains (bmc.example.com) that BMCs are in. A Node's annotation
+    can be written by its kubelet: nothing outside is ever called."""
+    bmcs: dict[str, str] = Field(default_factory=dict)
+    """Node name to BMC address, where it shall not come from an annotation."""
+    username_file: str
+    password_file: str
+    auth: RedfishAuth = RedfishAuth.BASIC
+    ca_file: str = ""
+    verify_tls: bool = True
+    check_host_name: bool = True
+    """Refuse to act where the BMC's HostName is not the Node's."""
+
+    @field_validator("within")
+    @classmethod
+    def _places(cls, value: list[str]) -> list[str]:
+        for place in value:
+            if network(place) is None and not _DOMAIN.fullmatch(place):
+                raise refusal(
+                    f"{place!r} is neither a network nor a domain: write 10.8.0.0/16 or"
+                    " bmc.example.com"
+                )
+        return value
+
+
+class LocalSettings(Model):
+    type: Literal["local"]
+    command: list[str] | str
+    """Called as `COMMAND VERB MACHINE REQUEST`; docs/providers.md."""
+    prefix: str = Field("kubenode-local://", min_length=3)
+    timeout: Duration = timedelta(seconds=30)
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.command) if isinstance(self.command, str) else self.command
+
+    @field_validator("command")
+    @classmethod
+    def _something(cls, value: list[str] | str) -> list[str] | str:
+        try:
+            words = shlex.split(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise refusal(f"its quotes do not close ({error}): write a list of words") from error
+        if not words:
+            raise refusal("empty: write the program and its arguments")
+        return value
+
+
+ProviderSettings = Annotated[
+    AwsSettings | AzureSettings | AlibabaSettings | GcpSettings | RedfishSettings | LocalSettings,
+    Field(discriminator="type"),
+]
+
+MODELS: dict[str, type[Model]] = {
+    "aws": AwsSettings,
+    "azure": AzureSettings,
+    "alibaba": AlibabaSettings,
+    "gcp": GcpSettings,
+    "redfish": RedfishSettings,
+    "local": LocalSettings,
+}
+
+
+def network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        return None

@@ -1,0 +1,160 @@
+"""Providers whose SDK blocks, made into ones that never hold up the loop.
+
+Their calls run in a few threads of their own. Each is bounded: by the SDK's own time limits for
+connecting and reading, by one for the whole here, and no more than a fixed number wait. A call that
+did not begin in time is withdrawn and never begins; one that began may have taken effect.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Lock, Semaphore
+from typing import Generic, Protocol, TypeVar
+
+from kubenode.providers.absences import Absences
+from kubenode.providers.errors import NoSuchMachine, ProviderError, Throttled, Unreachable
+from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.runtime.clock import Clock
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+THREADS = 8
+MOST_UNDER_WAY = 256
+COME_AGAIN = timedelta(seconds=5)
+
+
+class Blocking(Protocol):
+    """A Provider whose methods block, each at most the SDK's time limits times its requests.
+
+    What they raise beside ProviderErrors is told by `explain`.
+    """
+
+    name: str
+    can: Can
+
+    def owns(self, machine: Machine) -> bool: ...
+
+    def power(self, machine: Machine) -> Power: ...
+
+    def off(self, machine: Machine, request: str) -> None: ...
+
+    def on(self, machine: Machine, request: str) -> None: ...
+
+    def reset(self, machine: Machine, request: str) -> None: ...
+
+    def replace(self, machine: Machine, request: str) -> None: ...
+
+    def approve(self, machine: Machine, event: str) -> None: ...
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        """What an exception of the SDK means to us; None if it is not known."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Threaded:
+    """A Provider over a blocking one.
+
+    within  how long a whole call may take, longer than the SDK's own time limits
+    """
+
+    def __init__(
+        self,
+        inner: Blocking,
+        clock: Clock,
+        within: timedelta = timedelta(seconds=60),
+        threads: int = THREADS,
+    ) -> None:
+        self.name = inner.name
+        self.can = inner.can
+        self._inner = inner
+        self._clock = clock
+        self._absences = Absences()
+        self._within = within
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=inner.name)
+        self._room = Semaphore(MOST_UNDER_WAY)
+
+    def owns(self, machine: Machine) -> bool:
+        return self._inner.owns(machine)
+
+    async def power(self, machine: Machine) -> Power:
+        try:
+            power = await self._call(lambda: self._inner.power(machine))
+        except NoSuchMachine as error:
+            if self._absences.proven(machine.provider_id, self._clock.monotonic()):
+                return Power(PowerState.GONE, error.told, self._clock.now())
+            raise
+        self._absences.seen(machine.provider_id)
+        return power
+
+    async def off(self, machine: Machine, request: str) -> None:
+        await self._call(lambda: self._inner.off(machine, request))
+
+    async def on(self, machine: Machine, request: str) -> None:
+        await self._call(lambda: self._inner.on(machine, request))
+
+    async def reset(self, machine: Machine, request: str) -> None:
+        await self._call(lambda: self._inner.reset(machine, request))
+
+    async def replace(self, machine: Machine, request: str) -> None:
+        await self._call(lambda: self._inner.replace(machine, request))
+
+    async def approve(self, machine: Machine, event: str) -> None:
+        await self._call(lambda: self._inner.approve(machine, event))
+
+    async def close(self) -> None:
+        """Calls that wait never begin; those under way end within the SDK's time limits."""
+        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+        await asyncio.to_thread(self._inner.close)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        if not self._room.acquire(blocking=False):
+            told = f"{MOST_UNDER_WAY} requests of ours are under way already"
+            raise Throttled(self.name, told, COME_AGAIN)
+        try:
+            future = self._pool.submit(self._told, work)
+        except RuntimeError as error:
+            self._room.release()
+            raise Unreachable(self.name, "this process is ending") from error
+        future.add_done_callback(lambda _: self._room.release())
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._within.total_seconds())
+        except TimeoutError as error:
+            told = f"no answer within {self._within.total_seconds():g} s"
+            raise Unreachable(self.name, told) from error
+
+    def _told(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except ProviderError:
+            raise
+        except Exception as error:  # SDKs raise what they like: none of it travels inwards
+            known = self._inner.explain(error)
+            if known is None:
+                log.exception("unknown error of a provider's SDK", extra={"provider": self.name})
+                known = Unreachable(self.name, type(error).__name__)
+            raise known from error
+
+
+class Once(Generic[T]):
+    """Something made when it is first needed, by one thread at a time; a failure is not kept."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: T | None = None
+        self._lock = Lock()
+
+    def get(self) -> T:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    @property
+    def made(self) -> T | None:
+        return self._made
