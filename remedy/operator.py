@@ -137,7 +137,6 @@ class RemedyOperator:
         self.agent_ages = LeaseAges(self.agent_leases, clock)
         self.node_leases.add_handler(self.lease_ages.changed)
         self.agent_leases.add_handler(self.agent_ages.changed)
-        nobody = unanswered(providers=providers is not None)
         noticing.index(self.jobs)
         self._concerns = noticing.Jobs(self.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
@@ -147,7 +146,7 @@ class RemedyOperator:
             clock,
             (self.events, self.host_events),
             self.settings.one_engine_is_enough,
-            nobody,
+            unanswered(providers=providers is not None),
             self.lease_ages,
         )
         self.engine = Engine(diagnoser, clock)
@@ -162,8 +161,10 @@ class RemedyOperator:
             self.recorder,
             one_engine_is_enough=self.settings.one_engine_is_enough,
         )
-        desk = Desk(kube, self.nodes, self.probes, self.agent_ages, self._providers, clock, fence)
-        self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk, nobody)
+        desk = Desk(
+            kube, self.nodes, self.probes, self.lease_ages, self.agent_ages, providers, clock, fence
+        )
+        self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
         self.decider.wake = self._look_again

@@ -36,7 +36,9 @@ _NODE = (
         "since Ready stopped being True; 0 while it is",
         "grows",
     ),
-    Builtin("node.leaseAge", "number", "seconds", "since the kubelet renewed its Lease", "grows"),
+    Builtin(
+        "node.leaseAge", "number", "seconds", "since we saw the kubelet renew its Lease", "passes"
+    ),
     Builtin("node.podCount", "number", "pods", "pods bound to the node"),
     Builtin("node.isControlPlane", "boolean", "", "carries the control plane role"),
     Builtin("node.cordonedBy", "text", "", "our job's name, `somebody`, or empty"),
@@ -98,5 +100,5 @@ def near(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(alike)}?" if alike else ""
 
 
-NOT_GATHERED = frozenset({"node.leaseAge", "node.podCount", "cluster.displacedPods"})
+NOT_GATHERED = frozenset({"node.podCount", "cluster.displacedPods"})
 """Facts that this version gathers for no node: they are unknown everywhere."""

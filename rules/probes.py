@@ -85,9 +85,11 @@ PROBES = {field.name: field for field in _FIELDS}
 NOT_ANSWERED = frozenset(
     name
     for name in PROBES
-    if name.partition(".")[0] in ("power", "peers", "mount", "device")
+    if name.partition(".")[0] in ("mount", "device")
     or name
     in (
+        "peers.nodes_same_fault",
+        "peers.recent_change",
         "host.pid_top_owner",
         "host.pods_stuck_terminating",
         "host.restarts",

@@ -1,4 +1,4 @@
-"""What the operator itself answers: `ready`, what the API server knows of a node right now.
+"""The probe `ready`, what the API server knows of a node right now, and how an answer is written.
 
 Asked live and not of a cache: the answer may be what a repair waits for.
 """
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from kubenode.api.meta import format_time
-from kubenode.api.v1alpha1.hostprobe import HostProbe, ProbeName
+from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound
@@ -17,7 +17,6 @@ from rules.facts import Value
 
 log = logging.getLogger(__name__)
 
-ANSWERED_HERE = frozenset({ProbeName.READY})
 GANG_MARKS = frozenset(
     {
         "scheduling.k8s.io/group-name",  # Volcano, kube-batch
@@ -31,6 +30,8 @@ GANG_MARKS = frozenset(
 )
 """Labels or annotations of pods that stand and fall together: one that leaves stops them all."""
 OVER = frozenset({"Succeeded", "Failed"})
+LONGEST = 1024
+"""Characters of an error."""
 
 
 def ready(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> dict[str, Value]:
@@ -55,10 +56,11 @@ def _in_gang(pod: Mapping[str, Any]) -> bool:
     return not GANG_MARKS.isdisjoint({**meta.get("labels", {}), **meta.get("annotations", {})})
 
 
-async def answer(kube: Kube, probe: HostProbe, now: datetime) -> None:
-    """Read and write the answer. Raises KubeError: then it is tried again while it is open."""
-    said, error = await _found(kube, probe)
-    status = {"answer": said, "answeredAt": format_time(now), "error": error}
+async def write(
+    kube: Kube, probe: HostProbe, answer: Mapping[str, Value], error: str, now: datetime
+) -> None:
+    """Raises KubeError: then it is tried again while the question is open."""
+    status = {"answer": dict(answer), "answeredAt": format_time(now), "error": error[:LONGEST]}
     path = paths.custom(HostProbe.resource.plural, probe.metadata.name, "status")
     try:
         await kube.patch(path, {"status": status})
@@ -67,14 +69,3 @@ async def answer(kube: Kube, probe: HostProbe, now: datetime) -> None:
     except KubeError:
         log.info("an answer waits for the API server", extra={"probe": probe.metadata.name})
         raise
-
-
-async def _found(kube: Kube, probe: HostProbe) -> tuple[dict[str, Value], str]:
-    """The answer, or why there is none."""
-    name = probe.spec.node_name
-    try:
-        node = await kube.get(paths.node(name))
-        listed = await kube.get(paths.pods(), query={"fieldSelector": f"spec.nodeName={name}"})
-    except NotFound:
-        return {}, f"node {name}: no such node"
-    return ready(node, listed["items"]), ""

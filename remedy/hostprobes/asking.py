@@ -15,6 +15,7 @@ from typing import Any
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import API_VERSION
 from kubenode.api.v1alpha1.hostprobe import HostProbe
+from rules.probes import NOT_ANSWERED, PROBES
 
 UNANSWERED = timedelta(seconds=30)
 """A question without an answer for this long leaves its fields unknown."""
@@ -24,10 +25,7 @@ LONGEST_PAUSE = timedelta(minutes=4)
 MOST_OF_NODE = 4
 MOST_IN_ALL = 256
 """Open questions: each is an object at the API server and work on a host that may be ill."""
-NOBODY_ANSWERS = frozenset({"peers", "power"})
-"""Probes that this version has nobody to answer: no provider, and no agent that asks its peers.
-
-They are asked all the same, since others may answer them; but no guard waits for it."""
+POWER = frozenset(name for name in PROBES if name.startswith("power."))
 NAME_LENGTH, DIGEST_LENGTH = 253, 10
 
 
@@ -58,6 +56,14 @@ class Plan:
     ask: tuple[str, ...] = ()
     waits: tuple[tuple[str, Wait], ...] = ()
     at: datetime | None = None
+
+
+def unanswered(*, providers: bool) -> frozenset[str]:
+    """Fields that nobody is there to answer: no guard waits for them.
+
+    They are asked for all the same, since others may answer.
+    """
+    return NOT_ANSWERED if providers else NOT_ANSWERED | POWER
 
 
 def kinds(names: Iterable[str]) -> list[str]:

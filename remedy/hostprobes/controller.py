@@ -18,9 +18,11 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
-from remedy.hostprobes.answering import ANSWERED_HERE, answer
+from remedy.hostprobes.answering import write
 from remedy.hostprobes.asking import KEPT, SENTENCES, UNANSWERED, Wait, body, is_open, plan
+from remedy.hostprobes.desk import Desk, Found
 from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, Metrics
+from remedy.hostprobes.witnesses import part_of
 
 log = logging.getLogger(__name__)
 
@@ -30,24 +32,31 @@ NODE_INDEX = "node"
 
 @dataclass(slots=True)
 class Asker:
-    """`probes` has the index NODE_INDEX."""
+    """`probes` has the index NODE_INDEX.
+
+    desk  finds what the operator itself can answer
+    """
 
     kube: Kube
     probes: Informer[HostProbe]
     clock: Clock
     fence: Fence
     metrics: Metrics
+    desk: Desk
     _open_until: dict[str, datetime] = field(default_factory=dict)
     _kept_back: dict[str, frozenset[tuple[str, Wait]]] = field(default_factory=dict)
     _settled: set[str] = field(default_factory=set)
 
-    def noticed(self, name: str, old: HostProbe | None, new: HostProbe | None) -> tuple[str]:
-        """The mapper of the informer: counts what is open, so that nobody has to search."""
+    def noticed(self, name: str, old: HostProbe | None, new: HostProbe | None) -> tuple[str, ...]:
+        """The mapper of the informer: counts what is open, so that nobody has to search.
+
+        The word of a witness concerns the question that it was asked for too.
+        """
         if new is None or new.status.answered_at is not None:
             self._open_until.pop(name, None)
         else:
             self._open_until[name] = new.spec.expires_at
-        return (name,)
+        return (name, *(part_of(new) if new is not None else ()))
 
     def forget(self, node: str) -> None:
         self._kept_back.pop(node, None)
@@ -78,11 +87,16 @@ class Asker:
             with suppress(NotFound):
                 await self.kube.delete(paths.custom(PLURAL, name), uid=probe.metadata.uid)
             return DONE
-        if is_open(probe, now) and probe.spec.name in ANSWERED_HERE:
+        if not is_open(probe, now):
+            return Result(max(removed_at - now, timedelta(milliseconds=1)))
+        found = await self.desk.find(probe)
+        if isinstance(found, Found):
             self.fence.check()
-            await answer(self.kube, probe, now)
-        at = end if is_open(probe, now) else removed_at
-        return Result(max(at - now, timedelta(milliseconds=1)))
+            await write(self.kube, probe, found.answer, found.error, self.clock.now())
+            found = None
+        left = end - self.clock.now()
+        wait = left if found is None else min(found, left)
+        return Result(max(wait, timedelta(milliseconds=1)))
 
     def _open(self, now: datetime) -> int:
         for name in [n for n, at in self._open_until.items() if at <= now]:

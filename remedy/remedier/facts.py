@@ -19,13 +19,14 @@ from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.objects import Event, Node
-from remedy.hostprobes.answers import FIELDS, Answers
+from remedy.hostprobes.answers import Answers
 from remedy.remedier import hostevents
 from remedy.remedier.bounds import Bounds
 from remedy.remedier.fleet import Fleet
 from remedy.remedier.hostevents import HostEvents
 from remedy.remedier.inferred import WideFacts
 from remedy.remedier.kept import Kept, differs, taints
+from remedy.remedier.leases import Ages
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
 from remedy.remedier.values import values
@@ -58,7 +59,8 @@ class FactStore:
     past     gives the jobs of a node, open ones too
     sources  further caches: while one of them is stale, so is every FactSet
     one_engine_is_enough  the operator's policy `reference`
-    unanswered  kinds of probes that nobody is there to answer: unknown at once, not after a wait
+    unanswered  fields of probes that nobody is there to answer: unknown at once, not after a wait
+    leases   how long ago kubelets renewed their Leases; None: nobody follows them
     """
 
     def __init__(
@@ -69,7 +71,9 @@ class FactStore:
         sources: Sequence[Cached] = (),
         one_engine_is_enough: bool = False,
         unanswered: Collection[str] = (),
+        leases: Ages | None = None,
     ) -> None:
+        self._leases = leases
         self._nodes, self._past, self._clock, self._sources = nodes, past, clock, sources
         self._kept: dict[str, Kept] = {}
         self._windows: dict[str, EventWindow] = {}
@@ -79,9 +83,7 @@ class FactStore:
         self.fleet = Fleet()
         self.host_events = HostEvents()
         self.answers = Answers()
-        self._unanswered = {
-            field.name: ProbeFact(None, DAWN) for kind in unanswered for field in FIELDS[kind]
-        }
+        self._unanswered = {name: ProbeFact(None, DAWN) for name in unanswered}
         self.bounds = Bounds(self.fleet)
         self.same_faults = SameFaults(self.fleet)
         self.wide = WideFacts(self.fleet, one_engine_is_enough)
@@ -164,6 +166,8 @@ class FactStore:
         self.bounds.rules_loaded(rules)
         self.same_faults.rules_loaded(rules, self._kept)
         self.wide.rules_loaded(rules, self._kept, self._now())
+        if self._leases is not None:
+            self._leases.rules_loaded(rules.values())
 
     @property
     def unjudged(self) -> int:
@@ -203,7 +207,9 @@ class FactStore:
             alerts=self.host_events.alerts(node, now),
             alerts_heard=self.host_events.heard(now),
             probes=self._probes(name, kept, now),
-            values=values(node, self.fleet, self._past(name), kept.booted_at, now, told),
+            values=values(
+                node, self.fleet, self._past(name), kept.booted_at, now, told, self._lease_age(name)
+            ),
             inferred=self.wide.values(name, now),
             same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
@@ -224,6 +230,7 @@ class FactStore:
         times = (
             self.host_events.changes_at(node, now),
             self.wide.changes_at(name, now),
+            self._leases.changes_at(name) if self._leases is not None else None,
         )
         return min((at for at in times if at is not None), default=None)
 
@@ -241,6 +248,9 @@ class FactStore:
             self.wide.stepped(step)
             self.host_events.stepped(step)
         return now
+
+    def _lease_age(self, name: str) -> float | None:
+        return self._leases.age(name) if self._leases is not None else None
 
     def _events(self, name: str, kept: Kept, now: datetime) -> Sequence[EventFact]:
         window = self._windows.get(name)

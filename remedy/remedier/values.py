@@ -31,14 +31,18 @@ def values(
     booted_at: datetime | None,
     now: datetime,
     host_events: Sequence[HostEventFact] = (),
+    lease_age: float | None = None,
 ) -> dict[str, Value | None]:
-    """`booted_at` None: we saw no boot and know of none."""
+    """booted_at  None: we saw no boot and know of none
+    lease_age  seconds, None is unknown
+    """
     info = node.status.node_info
     facts: dict[str, Value | None] = {
         "node.age": _since(node.metadata.creation_timestamp, now),
         "node.sinceBoot": _since(booted_at, now),
         "node.ready": is_ready(node),
         "node.notReadyFor": not_ready_for(node, now),
+        "node.leaseAge": lease_age,
         "node.isControlPlane": CONTROL_PLANE in node.metadata.labels,
         "node.cordonedBy": cordoned_by(node),
         "node.foreignOwner": foreign_owner(node),
@@ -62,7 +66,8 @@ def values(
 DAY = timedelta(hours=24)
 GATHERED = frozenset(
     {
-        "node.age", "node.sinceBoot", "node.ready", "node.notReadyFor", "node.isControlPlane",
+        "node.age", "node.sinceBoot", "node.ready", "node.notReadyFor", "node.leaseAge",
+        "node.isControlPlane",
         "node.cordonedBy", "node.foreignOwner", "node.attempts24h", "node.lastRepairAgo",
         "node.kernel", "node.osImage", "node.runtimeVersion", "node.gpuCount",
         "maintenance.active",
@@ -80,6 +85,7 @@ OF_TIME = frozenset(
         "node.age",
         "node.sinceBoot",
         "node.notReadyFor",
+        "node.leaseAge",
         "node.lastRepairAgo",
         "node.attempts24h",
         "maintenance.active",

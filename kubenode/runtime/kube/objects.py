@@ -116,11 +116,22 @@ class Devices(msgspec.Struct, gc=False):
     intel_xe: str = msgspec.field(default="", name="gpu.intel.com/xe")
 
 
+class Endpoint(msgspec.Struct, gc=False):
+    """`port` 0 is unknown."""
+
+    port: int = msgspec.field(default=0, name="Port")
+
+
+class Endpoints(msgspec.Struct, rename="camel", gc=False):
+    kubelet_endpoint: Endpoint = msgspec.field(default_factory=Endpoint)
+
+
 class NodeStatus(msgspec.Struct, rename="camel", gc=False):
     conditions: list[NodeCondition] = []
     node_info: NodeInfo = msgspec.field(default_factory=NodeInfo)
     addresses: list[NodeAddress] = []
     allocatable: Devices | None = None
+    daemon_endpoints: Endpoints | None = None
 
 
 class Node(msgspec.Struct, rename="camel", gc=False):

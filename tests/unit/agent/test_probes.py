@@ -241,5 +241,6 @@ async def test_what_nobody_answers_is_said_in_the_reference(
     probes = HostProbes(Units(dict.fromkeys(units, "failed")), str(tmp_path), str(tmp_path))
     said = {f"{n}.{f}" for n in ("host", "clock", "disk", "write") for f in await probes.answer(n)}
     said |= {f"ready.{field}" for field in ready({"status": {}}, [])}
+    said |= {"power.cloud_state", "peers.reachable"}  # the operator's desk
     assert said | NOT_ANSWERED | {"disk.inodes_used_pct"} == set(PROBES)
     assert not said & NOT_ANSWERED

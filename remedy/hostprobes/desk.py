@@ -1,0 +1,180 @@
+"""What the operator itself answers of the questions to hosts, or has others answer for a host.
+
+    ready   what the API server knows of the node right now
+    power   what the machine's provider says
+    host    of a host whose agent is silent: that it is
+    peers   what other nodes' agents say (witnesses.py)
+
+An answer is found now, or it is looked for again a little later, as long as the question is open.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.hostprobe import HostProbe, ProbeName
+from kubenode.providers.errors import ProviderError
+from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.registry import Providers
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+from remedy.hostprobes import witnesses
+from remedy.hostprobes.answering import ready
+from remedy.remedier.build import agent_of
+from remedy.remedier.fleet import is_ready
+from remedy.remedier.leases import Ages
+from rules.facts import Value
+
+WITNESS_INDEX = "for"
+AGENT_SILENT = 18.0
+"""Seconds without a renewal of its Lease, due every 10 s or so, after which an agent is dead."""
+LATE = 10.5
+"""Seconds: the kubelet's renewal is late, however little."""
+PROVIDER_SECONDS = 15.0
+LAST_WORDS = timedelta(seconds=8)
+"""After this the witnesses that have answered are enough; a peer tries for three seconds."""
+SOON = timedelta(seconds=1)
+WORDS = {
+    PowerState.ON: "running",
+    PowerState.OFF: "stopped",
+    PowerState.GONE: "absent",
+}
+"""`power.cloud_state`; all else is `unknown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An answer, or the error that stands for none."""
+
+    answer: Mapping[str, Value]
+    error: str = ""
+
+
+Finding = Found | timedelta | None
+"""Or how long to wait before looking again; None: others answer, if anybody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """leases, agents  how long ago kubelets and agents renewed their Leases
+    providers  None: nobody who runs machines is set up
+    probes  has the index WITNESS_INDEX
+    """
+
+    kube: Kube
+    nodes: Informer[Node]
+    probes: Informer[HostProbe]
+    leases: Ages
+    agents: Ages
+    providers: Providers | None
+    clock: Clock
+    fence: Fence
+
+    async def find(self, probe: HostProbe) -> Finding:
+        """Raises KubeError."""
+        match probe.spec.name:
+            case ProbeName.READY:
+                return await self._ready(probe)
+            case ProbeName.POWER:
+                return await self._power(probe)
+            case ProbeName.HOST:
+                return self._host(probe)
+            case ProbeName.PEERS if witnesses.FOR not in probe.spec.args:
+                return await self._peers(probe)
+            case _:
+                return None
+
+    async def _ready(self, probe: HostProbe) -> Found:
+        name = probe.spec.node_name
+        try:
+            node = await self.kube.get(paths.node(name))
+            query = {"fieldSelector": f"spec.nodeName={name}"}
+            listed = await self.kube.get(paths.pods(), query=query)
+        except NotFound:
+            return Found({}, f"node {name}: no such node")
+        return Found(ready(node, listed["items"]))
+
+    async def _power(self, probe: HostProbe) -> Finding:
+        if self.providers is None:
+            return None
+        node = self.nodes.get(probe.spec.node_name)
+        if node is None:
+            return Found({}, f"node {probe.spec.node_name}: no such node")
+        machine = Machine(node.spec.provider_id, node.metadata.name, node.metadata.annotations)
+        provider = self.providers.of(machine)
+        if provider is None:
+            named = node.spec.provider_id or "no providerID"
+            return Found({}, f"no provider is set up for this machine ({named})")
+        try:
+            async with asyncio.timeout(PROVIDER_SECONDS):
+                power = await provider.power(machine)
+        except ProviderError as error:
+            return Found({}, str(error))
+        except TimeoutError:
+            return Found({}, f"{provider.name}: no answer within {PROVIDER_SECONDS:g} s")
+        return Found({"cloud_state": WORDS.get(power.state, "unknown")})
+
+    def _host(self, probe: HostProbe) -> Finding:
+        """An agent that never was is not dead: then nobody answers."""
+        age = self.agents.age(probe.spec.agent)
+        if age is None:
+            return SOON
+        if age > AGENT_SILENT:
+            return Found({"agent": "dead"})
+        return max(timedelta(seconds=AGENT_SILENT - age), SOON)
+
+    async def _peers(self, probe: HostProbe) -> Finding:
+        asked = self.probes.by(WITNESS_INDEX, probe.metadata.name)
+        if not asked and not self._silent(probe.spec.node_name):
+            return SOON  # nobody is troubled for a host that is heard
+        if not asked:
+            return await self._call_witnesses(probe)
+        now = self.clock.now()
+        words = [witnesses.said(one) for one in asked]
+        waits = any(one.status.answered_at is None for one in asked)
+        if waits and now < asked_at(asked[0], now) + LAST_WORDS:
+            return SOON
+        answer = witnesses.verdict(words)
+        heard = f"{sum(word is not None for word in words)} of {len(words)} witnesses were heard"
+        return Found(answer, "" if answer else f"{heard}, and they do not decide it")
+
+    def _silent(self, name: str) -> bool:
+        node, age = self.nodes.get(name), self.leases.age(name)
+        return (node is not None and not is_ready(node)) or (age is not None and age > LATE)
+
+    async def _call_witnesses(self, probe: HostProbe) -> Finding:
+        target = self.nodes.get(probe.spec.node_name)
+        if target is None:
+            return Found({}, f"node {probe.spec.node_name}: no such node")
+        called = witnesses.choose(target, self._candidates(target))
+        bodies = witnesses.questions(probe, target, called)
+        if not bodies:
+            return Found({}, f"{len(called)} other nodes have an agent to ask; two are needed")
+        for body in bodies:
+            self.fence.check()
+            try:
+                await self.kube.create(paths.custom(HostProbe.resource.plural), body)
+            except AlreadyExists:
+                continue  # of a run before ours
+        return SOON
+
+    def _candidates(self, target: Node) -> Iterator[witnesses.Witness]:
+        """Nodes that are well, with agents that renew their Leases."""
+        for name in witnesses.order(target.metadata.name, self.nodes.cache):
+            node = self.nodes.cache[name]
+            age = self.agents.age(agent_of(node))
+            address = witnesses.address_of(node)
+            if age is None or age > AGENT_SILENT or not is_ready(node) or address is None:
+                continue
+            places = witnesses.places_of(node)
+            yield witnesses.Witness(name, agent_of(node), address, places)
+
+
+def asked_at(probe: HostProbe, now: datetime) -> datetime:
+    return probe.metadata.creation_timestamp or now

@@ -1,0 +1,246 @@
+"""How long ago a Lease was last seen to be renewed: the first witness of a host that hangs.
+
+Kubelets renew a Lease each, every ten seconds, and agents another. What counts is our own clock at
+the moment we saw a renewal change: the clocks of hosts do not matter. An age ends at the last
+moment at which our cache was known to be current, so while we hear nothing nobody grows older: our
+own blindness is no silence of a host. When most Leases fall silent at once the fault is on the way
+to us, and every age is unknown.
+
+A renewal costs one number. A wheel has one deadline for each Lease; when it comes the age is looked
+at, and only one that has passed what some rule compares with wakes its node.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from math import floor
+from typing import Protocol
+
+import msgspec
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.leaves import FactLeaf
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.wire import HeadMeta
+
+NODE_LEASES, AGENT_LEASES = "kube-node-lease", "kubenode-agents"
+"""Namespaces; a Lease has the name of its node, or of its agent."""
+LEASE_AGE = "node.leaseAge"
+WATCH_SECONDS = 10.0
+"""Of one watch of Leases: the longest time without proof that a silent cache is current."""
+CURRENT_SECONDS = 20.0
+"""Without any proof for this long nothing is known."""
+USUAL = 40
+"""leaseDurationSeconds of a kubelet's and of our agent's Lease, renewed four times in it."""
+SOON = 15.0
+"""Seconds at which a usual renewal is overdue: half an interval late."""
+FORGOTTEN = 300.0
+"""Seconds; who is silent for longer says nothing of what happens now."""
+TICK_SECONDS = 1.0
+
+
+class RenewalSpec(msgspec.Struct, rename="camel", gc=False):
+    """`renew_time` is compared, never read: it is the host's clock."""
+
+    renew_time: str | None = ""
+    lease_duration_seconds: int | None = USUAL
+
+
+class Renewal(msgspec.Struct, gc=False):
+    """A Lease as far as its renewals go."""
+
+    metadata: HeadMeta
+    spec: RenewalSpec = msgspec.field(default_factory=RenewalSpec)
+
+
+decode_renewal = msgspec.json.Decoder(Renewal).decode
+
+
+class Proven(Protocol):
+    """A cache that knows since when it is not proven current, in seconds."""
+
+    def age(self) -> float: ...
+    def fresh(self, limit: float) -> bool: ...
+
+
+class Ages(Protocol):
+    """What the store of facts asks."""
+
+    def age(self, name: str) -> float | None:
+        """Seconds since the Lease was renewed; None is unknown."""
+        ...
+
+    def changes_at(self, name: str) -> datetime | None:
+        """When somebody has to look again; None: whoever has to is woken."""
+        ...
+
+    def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None: ...
+
+
+@dataclass(slots=True)
+class _Lease:
+    """seen     monotonic time at which we saw the last renewal
+    overdue  age at which the next renewal is late
+    moved    whether we saw it renewed at all, or only that it is there
+    passed   the age at the last deadline that came without a renewal; 0: none did
+    due      its place on the wheel, in seconds of the monotonic clock
+    """
+
+    seen: float
+    overdue: float
+    moved: bool = False
+    passed: float = 0.0
+    due: int = 0
+
+
+class LeaseAges:
+    """A Part. wake: called with the name whose age passed a bound, or was renewed after that."""
+
+    name = "lease ages"
+
+    def __init__(
+        self, cache: Proven, clock: Clock, wake: Callable[[str], None] = lambda name: None
+    ) -> None:
+        self._cache, self._clock, self.wake = cache, clock, wake
+        self._leases: dict[str, _Lease] = {}
+        self._late: set[str] = set()
+        self._forgotten: set[str] = set()
+        self._wheel: dict[int, list[str]] = {}
+        self._turned = floor(clock.monotonic())
+        self._bounds: tuple[float, ...] = ()
+        self._was_blind = False
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def age(self, name: str) -> float | None:
+        """Seconds, by our clock. None: no such Lease, not watched for long enough, we are blind,
+        or it is renewed more seldom than usual and not overdue.
+        """
+        lease = self._leases.get(name)
+        if lease is None or not self._cache.fresh(CURRENT_SECONDS) or self.blind:
+            return None
+        age = self._age(lease)
+        if not lease.moved and age < USUAL:
+            return None
+        return None if SOON < age <= lease.overdue else age
+
+    def changes_at(self, name: str) -> datetime | None:
+        return None
+
+    @property
+    def blind(self) -> bool:
+        """Whether so many fell silent lately that it is rather we who do not hear."""
+        late = len(self._late) - len(self._forgotten)
+        return late > 1 and 2 * late > len(self._leases) - len(self._forgotten)
+
+    def _age(self, lease: _Lease) -> float:
+        proven = self._clock.monotonic() - max(self._cache.age(), 0.0)
+        return max(proven - lease.seen, 0.0)
+
+    # -- what changes -----------------------------------------------------------------------------
+
+    def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None:
+        """Learn at which ages somebody has to look again."""
+        self._bounds = tuple(sorted(bounds(rules)))
+        self._wheel.clear()
+        for name, lease in self._leases.items():
+            self._plan(name, lease)
+
+    def changed(self, key: str, old: Renewal | None, new: Renewal | None) -> None:
+        """The handler of the informer of Leases."""
+        if new is None:
+            if old is not None:
+                self._gone(old.metadata.name)
+            return
+        name = new.metadata.name
+        if old is None:
+            duration = new.spec.lease_duration_seconds or USUAL
+            overdue = SOON * max(duration, USUAL) / USUAL
+            lease = self._leases[name] = _Lease(self._clock.monotonic(), overdue)
+            self._plan(name, lease)
+        elif old.spec.renew_time != new.spec.renew_time:
+            lease = self._leases[name]
+            lease.seen, lease.moved = self._clock.monotonic(), True
+            if lease.passed:
+                self._back(name, lease)
+
+    def _back(self, name: str, lease: _Lease) -> None:
+        lease.passed = 0.0
+        self._late.discard(name)
+        self._forgotten.discard(name)
+        self._plan(name, lease)
+        self._tell(name)
+
+    def _gone(self, name: str) -> None:
+        self._leases.pop(name, None)
+        self._late.discard(name)
+        self._forgotten.discard(name)
+
+    def _tell(self, name: str) -> None:
+        if self._bounds:
+            self.wake(name)
+
+    # -- the wheel --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Turn the wheel until cancelled."""
+        while True:
+            await self._clock.sleep(TICK_SECONDS)
+            self.turn()
+
+    def turn(self) -> None:
+        """Look at every Lease whose deadline has come."""
+        now = floor(self._clock.monotonic())
+        self._turned = max(now, self._turned)
+        passed = [
+            name
+            for slot in sorted(slot for slot in self._wheel if slot <= now)
+            for name in self._wheel.pop(slot)
+            if self._look(name, slot)
+        ]
+        was_blind, self._was_blind = self._was_blind, self.blind
+        for name in [*self._late] if was_blind and not self._was_blind else passed:
+            self._tell(name)
+
+    def _plan(self, name: str, lease: _Lease) -> None:
+        """Put it on the wheel for its next deadline, off it when there is none."""
+        following = self._after(lease, lease.passed)
+        if following is None:
+            lease.due = 0
+            return
+        lease.due = max(floor(lease.seen + following), self._turned) + 1
+        self._wheel.setdefault(lease.due, []).append(name)
+
+    def _look(self, name: str, slot: int) -> bool:
+        """Whether the Lease has passed a deadline; it stands in the wheel for the next one."""
+        lease = self._leases.get(name)
+        if lease is None or lease.due != slot:
+            return False  # gone, or planned anew meanwhile
+        age = self._age(lease)
+        deadline = self._after(lease, lease.passed)
+        passed = deadline is not None and age > deadline
+        if passed:
+            lease.passed = age
+        if age > lease.overdue:
+            self._late.add(name)
+        if age > FORGOTTEN:
+            self._forgotten.add(name)
+        self._plan(name, lease)
+        return passed
+
+    def _after(self, lease: _Lease, age: float) -> float | None:
+        """The next deadline of a Lease of that age."""
+        seldom = lease.overdue > SOON  # then nothing is known before it is overdue
+        ages = (max(b, lease.overdue) if seldom else b for b in (*self._bounds, USUAL, FORGOTTEN))
+        return min((at for at in (*ages, lease.overdue) if at > age), default=None)
+
+
+def bounds(rules: Iterable[NodeRemedier]) -> set[float]:
+    """Every age that some rule compares with."""
+    found = set[float]()
+    for rule in rules:
+        for expression in (rule.spec.when, rule.spec.unless):
+            for leaf in expression.asked() if expression is not None else ():
+                if isinstance(leaf, FactLeaf) and leaf.name == LEASE_AGE:
+                    found |= {float(b) for b in (leaf.above, leaf.below) if b is not None}
+    return found
