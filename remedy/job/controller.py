@@ -1,8 +1,12 @@
 """The RemedyOperationJob controller: one key in, one Result out.
 
-A run goes round: observe, decide, then either one status patch or one act, until there is nothing
+A run goes round: observe, decide, then either a change of status or one act, until there is nothing
 left to do but wait. What an act brought back is heard by the next round only; whatever must be
 known later is in the status by then. Dying between any two of these loses nothing.
+
+Changes that no act comes between are written together, as late as may be: before an act on the
+cluster, at once when somebody is asked for something, and at the end. What Kube Defender is asked
+may come first, for it answers a repeated question alike.
 """
 
 import logging
@@ -31,6 +35,8 @@ ROUNDS = 24
 """More changes than one run of a job can have; the rest waits for the next run."""
 AGAIN = Result(requeue_after=timedelta(milliseconds=50))
 GIVE_WAY = Result(requeue_after=timedelta(milliseconds=250))
+UNWRITTEN = frozenset({Act.ASK_PERMIT, Act.RENEW_PERMIT, Act.RELEASE_PERMIT})
+"""Acts that may come before the change that led to them is written."""
 LONGEST_WAY = timedelta(seconds=5)
 """A new job gives way to others' creation for so long at most."""
 
@@ -45,6 +51,13 @@ class Jobs(Protocol):
     async def settled(self, job: Job) -> None:
         """Return when `get` gives what we wrote, or something newer."""
         ...
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Changes that are not written yet, each with what it was made from."""
+
+    moves: list[tuple[Job, Job]] = field(default_factory=list)
 
 
 class Recorder(Protocol):
@@ -85,21 +98,28 @@ class JobController:
         new = job.phase is JobPhase.PENDING and self.clock.now() - job.created < LONGEST_WAY
         if new and self.busy():
             return GIVE_WAY
-        first, heard = job, None
+        first, draft, heard = job, _Draft(), None
         for _ in range(ROUNDS):
             unasked = self.unasked.holds(job)
             now = self.clock.now()
             seen = await observe(job, self.world, now, heard, woken=woken, unasked=unasked)
             after, what = step(job, seen)
             if after != job:
-                job, heard = await self.save(job, after), None
+                draft.moves.append((job, after))
+                job, heard = after, None
+                if job.in_flight:
+                    job = await self.save(job, draft)
             elif what is Act.NONE or what is Act.DELETE:
                 break
+            elif draft.moves and what not in UNWRITTEN:
+                job = await self.save(job, draft)  # and look once more, right before the act
             else:
                 job, heard = await self.do(job, what, seen)
         else:
+            job = await self.save(job, draft)
             await self.jobs.settled(job)
             return AGAIN
+        job = await self.save(job, draft)
         if what is Act.DELETE:
             self.fence.check()
             with self.audit.acting(job, what):
@@ -110,10 +130,21 @@ class JobController:
         at = look_again_at(job, seen)
         return DONE if at is None else Result(max(at - self.clock.now(), timedelta(0)))
 
-    async def save(self, before: Job, after: Job) -> Job:
+    async def save(self, job: Job, draft: "_Draft") -> Job:
+        """Write what the draft holds, all at once; `job` is the last of it."""
+        if not draft.moves:
+            return job
+        moves, draft.moves = draft.moves, []
+        if job == moves[0][0]:
+            return job
         self.fence.check()
-        self.unasked.written(before, after)
-        saved = await self.jobs.save(before, after)
+        self.unasked.written(moves[0][0], job)
+        saved = await self.jobs.save(moves[0][0], job)
+        for before, after in moves:
+            await self._moved(before, after)
+        return saved
+
+    async def _moved(self, before: Job, after: Job) -> None:
         self.metrics.changed(before, after)
         self.audit.saved(before, after)
         if (event := told(before, after)) is not None:
@@ -129,7 +160,6 @@ class JobController:
                     "why": after.status.message,
                 },
             )
-        return saved
 
     async def do(self, job: Job, what: Act, seen: Seen) -> tuple[Job, Heard]:
         self.fence.check()
