@@ -65,7 +65,7 @@ class Board:
 
     def _on(self, delay: float) -> None:
         if self._power is None or self._power.done():
-            self._power = asyncio.create_task(self._run(delay))
+            self._power = asyncio.ensure_future(self._run(delay))
 
     async def _off(self) -> str:
         power, self._power = self._power, None
@@ -94,7 +94,7 @@ class Board:
                 *("systemd-nspawn", *self._argv), preexec_fn=self._join
             )
             code = await host.wait()
-            print(f"[board] systemd-nspawn ended with {code}", flush=True)
+            os.write(1, f"[board] systemd-nspawn ended with {code}\n".encode())
             if code != AGAIN:
                 break
             delay = self._delay

@@ -18,7 +18,7 @@ def main(folder: Path, verb: str, machine: str) -> int:
     session, _, host = machine.rpartition("/")
     board = folder / host / "board"
     if session != folder.name or not (folder / host).is_dir():
-        print(f"no host {machine}", file=sys.stderr)
+        sys.stderr.write(f"no host {machine}\n")
         return NO_SUCH_MACHINE
     try:
         with socket.socket(socket.AF_UNIX) as line:
@@ -27,12 +27,12 @@ def main(folder: Path, verb: str, machine: str) -> int:
             with line.makefile() as reader:
                 answer = reader.readline().strip()
     except OSError as error:
-        print(f"board of {machine}: {error}", file=sys.stderr)
+        sys.stderr.write(f"board of {machine}: {error}\n")
         return UNREACHABLE
     if verb == "state":
-        print(answer)
+        sys.stdout.write(f"{answer}\n")
         return 0
-    print(answer, file=sys.stderr)
+    sys.stderr.write(f"{answer}\n")
     return 0 if answer == "ok" else UNREACHABLE
 
 
