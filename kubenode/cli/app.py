@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.defender_app import TokenFile, Url, defender_app
+from kubenode.cli.job_app import approve, deny, job_app
 from kubenode.cli.options import Context, Kubeconfig
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
@@ -27,6 +28,9 @@ explain_app = typer.Typer(no_args_is_help=True, help="Say why something is, or i
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(defender_app, name="defender")
+app.add_typer(job_app, name="job")
+app.command("approve")(approve)
+app.command("deny")(deny)
 app.add_typer(explain_app, name="explain")
 
 

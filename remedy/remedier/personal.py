@@ -27,12 +27,22 @@ def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -
     elif guards is Truth.UNKNOWN and not unjudged:
         guards = Truth.FALSE
     return Fault(
-        evidence=Truth.TRUE,
+        evidence=_evidence(job, facts, now),
         guards=guards,
         agreed=True,
         gone=gone,
         why=_why(job, guards, facts, now),
     )
+
+
+def _evidence(job: Job, facts: FactSet, now: datetime) -> Truth:
+    """The person's word, until the job is over: then what is seen, for while its incident lasts no
+    rule may begin anew what a person has ended.
+    """
+    if not job.phase.closed:
+        return Truth.TRUE
+    when = job.spec.when
+    return Truth.FALSE if when is None else fold(when, lambda leaf: read(leaf, facts, now).truth)
 
 
 def _why(job: Job, guards: Truth, facts: FactSet, now: datetime) -> str:

@@ -1,0 +1,54 @@
+"""Jobs at the API server for a person's command: read, written, and refusals told as sentences."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.cli.exits import Refusal
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
+
+PLURAL = RemedyOperationJob.resource.plural
+ROLE = "ClusterRole kubenode-operator of charts/kubenode/people.yaml has it"
+DENIED = "denied the request: "
+
+
+class Unsigned(Refusal):
+    """The webhook that signs people's words did not answer, so nothing was written."""
+
+
+async def read_job(kube: Kube, name: str) -> dict[str, Any]:
+    """Raises Refusal for a job that is not there, or that we may not read."""
+    with refusals("get", name):
+        found: dict[str, Any] = await kube.get(paths.custom(PLURAL, name))
+        return found
+
+
+@contextmanager
+def refusals(verb: str, name: str) -> Iterator[None]:
+    """Turn what the API server refuses into a sentence with what to do; `verb` is RBAC's."""
+    try:
+        yield
+    except NotFound as error:
+        text = f"there is no job {name}; `kubenode job list` lists those that are"
+        raise Refusal(text) from error
+    except Forbidden as error:
+        text = f"you may not {verb} {PLURAL}.kubenode.io: {error.message}; {ROLE}"
+        raise Refusal(text) from error
+    except (Unauthorized, Unreachable):
+        raise
+    except KubeError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: KubeError) -> Refusal:
+    if DENIED in error.message:
+        return Refusal(error.message.partition(DENIED)[2])
+    if "failed calling webhook" in error.message:
+        return Unsigned(
+            "the API server takes no word without a name, and what signs words did not answer: is"
+            f" the remedy operator up, with --webhook-port? ({error.message})"
+        )
+    return Refusal(f"the API server refused it: {error.message or error}")

@@ -1,0 +1,158 @@
+"""What can be typed after `kubenode job`, and `kubenode approve` and `deny`. As in kubenode.cli.app
+nothing heavy is imported.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from kubenode.cli.options import Context, Kubeconfig, Listing
+
+job_app = typer.Typer(
+    no_args_is_help=True,
+    help="Jobs, one per incident on a node: see them, start one, lead one that needs a person.",
+)
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of a RemedyOperationJob.")]
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="For those who look later.")]
+
+
+class RunMode(StrEnum):
+    """The modes that a job may have."""
+
+    ENFORCE = "Enforce"
+    APPROVE = "Approve"
+    DRY_RUN = "DryRun"
+
+
+class Text(StrEnum):
+    """The object as YAML or JSON."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def _say(kubeconfig: str | None, context: str | None, *words: Any) -> None:
+    from kubenode.cli.exits import run
+    from kubenode.cli.job_words import say
+
+    raise typer.Exit(run(say(kubeconfig, context, *words)))
+
+
+def approve(
+    job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
+) -> None:
+    """Let a job that waits for approval go on: it asks for a permit and acts within the limits."""
+    _say(kubeconfig, context, job, "Approve", note)
+
+
+def deny(job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """End a job that waits for approval or a permit; no other follows while the fault lasts."""
+    _say(kubeconfig, context, job, "Deny", note)
+
+
+@job_app.command("next")
+def next_(
+    job: Job,
+    rung: Annotated[
+        str, typer.Option("--rung", metavar="RUNG", help="Another than the one that follows.")
+    ] = "",
+    note: Note = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Let a job that needs a person go on with the next rung of its ladder."""
+    _say(kubeconfig, context, job, "Next", note, rung)
+
+
+@job_app.command("retry")
+def retry(
+    job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
+) -> None:
+    """Let a job that needs a person try the same rung again, from its first step."""
+    _say(kubeconfig, context, job, "Retry", note)
+
+
+@job_app.command("close")
+def close(
+    job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
+) -> None:
+    """End a job that needs a person, as Failed: what is ours on the node is taken off."""
+    _say(kubeconfig, context, job, "Close", note)
+
+
+@job_app.command("cancel")
+def cancel(job: Job, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """End any open job: what is ours on the node is taken off. Works while the operator is down."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.job_words import cancel as work
+
+    raise typer.Exit(run(work(kubeconfig, context, job)))
+
+
+@job_app.command("run")
+def run_job(
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    remedier: Annotated[
+        str, typer.Option("--remedier", metavar="RULE", help="Whose ladder it climbs.")
+    ],
+    from_: Annotated[
+        str, typer.Option("--from", metavar="RUNG", help="Name or number; default the first.")
+    ] = "",
+    mode: Annotated[
+        RunMode | None, typer.Option("--mode", help="Default: the rule's own mode.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Act although the rule's fault is not seen.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Start a job on a node, as a rule would if it matched.
+
+    Your word stands in for the rule's evidence; its guards, Kube Defender and the proof hold as for
+    every job. A node that has an open job gets no second one.
+    """
+    from kubenode.api.v1alpha1 import Mode
+    from kubenode.cli.exits import run
+    from kubenode.cli.job_starting import Asked, start
+
+    wanted = Mode(mode.value) if mode is not None else None
+    asked = Asked(node, remedier, from_, wanted, yes)
+    raise typer.Exit(run(start(kubeconfig, context, asked)))
+
+
+@job_app.command("list")
+def list_(
+    node: Annotated[str, typer.Option("--node", metavar="NODE", help="Of this node alone.")] = "",
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Repeatable.")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Only those that are not over.")] = False,
+    output: Annotated[
+        Listing, typer.Option("--output", "-o", help="wide shows why each waits.")
+    ] = Listing.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """All jobs, those that wait for a person first."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.job_listing import list_jobs
+
+    work = list_jobs(kubeconfig, context, node, phase or [], open_, output)
+    raise typer.Exit(run(work))
+
+
+@job_app.command("show")
+def show(
+    job: Job,
+    output: Annotated[Text, typer.Option("--output", "-o")] = Text.YAML,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """The job as the cluster has it. `kubenode explain job` tells its story."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.job_listing import show_job
+
+    work = show_job(kubeconfig, context, job, Listing(output.value))
+    raise typer.Exit(run(work))

@@ -1,0 +1,103 @@
+"""`kubenode job list` and `kubenode job show`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.job_access import PLURAL, read_job, refusals
+from kubenode.cli.lengths import length
+from kubenode.cli.options import Listing
+from kubenode.cli.tables import as_yaml, show
+from kubenode.runtime.kube import paths
+
+COLUMNS = {
+    "NAME": "name",
+    "NODE": "node",
+    "RULE": "rule",
+    "PHASE": "phase",
+    "RUNG": "rung",
+    "HOLD": "hold",
+    "AGE": "age",
+}
+WIDE = {"MESSAGE": "message", "WHY": "why"}
+FIRST = (JobPhase.NEEDS_HUMAN, JobPhase.AWAITING_APPROVAL)
+"""A person is waited for: at the top of the list."""
+
+
+async def list_jobs(
+    kubeconfig: str | None,
+    context: str | None,
+    node: str,
+    phases: Sequence[str],
+    only_open: bool,
+    output: Listing,
+) -> Exit:
+    wanted = [_phase(text) for text in phases]
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube)
+        with refusals("list", ""):
+            query = {"fieldSelector": f"spec.nodeName={node}"} if node else None
+            answer: Mapping[str, Any] = await kube.get(paths.custom(PLURAL), query=query)
+        now = kube.clock.now()
+    jobs = [RemedyOperationJob.model_validate(item, extra="ignore") for item in answer["items"]]
+    jobs = [job for job in jobs if not wanted or job.status.phase in wanted]
+    jobs = [job for job in jobs if not only_open or not job.status.phase.closed]
+    rows = [_row(job, now) for job in sorted(jobs, key=_order)]
+    if not rows and output in (Listing.TABLE, Listing.WIDE):
+        typer.echo("no jobs")
+        return Exit.FINE
+    show(rows, COLUMNS, WIDE, output)
+    return Exit.FINE
+
+
+def _phase(text: str) -> JobPhase:
+    by_name = {phase.lower(): phase for phase in JobPhase}
+    if (found := by_name.get(text.lower())) is None:
+        there = ", ".join(JobPhase)
+        raise Refusal(f"--phase: there is no phase {text}; there are: {there}", Exit.USAGE)
+    return found
+
+
+def _order(job: RemedyOperationJob) -> tuple[int, float, str]:
+    """Those that wait for a person first, then open ones, then closed ones; the newest first."""
+    phase, created = job.status.phase, job.metadata.creation_timestamp
+    rank = 0 if phase in FIRST else 2 if phase.closed else 1
+    return rank, -created.timestamp() if created is not None else 0.0, job.metadata.name
+
+
+def _row(job: RemedyOperationJob, now: datetime) -> dict[str, Any]:
+    status, created = job.status, job.metadata.creation_timestamp
+    ladder = job.spec.ladder
+    rung = ladder[status.rung].name if status.rung < len(ladder) else str(status.rung)
+    hold = status.hold
+    return {
+        "name": job.metadata.name,
+        "node": job.spec.node_name,
+        "rule": job.spec.remedier.name if job.spec.remedier is not None else "",
+        "phase": str(status.phase),
+        "rung": rung,
+        "hold": hold.reason if hold is not None else "",
+        "age": length(now - created) if created is not None else "",
+        "message": status.message,
+        "why": hold.message if hold is not None else "",
+    }
+
+
+async def show_job(kubeconfig: str | None, context: str | None, name: str, output: Listing) -> Exit:
+    """The object as it is, as YAML or JSON."""
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube)
+        job = await read_job(kube, name)
+    job["metadata"].pop("managedFields", None)
+    if output is Listing.JSON:
+        typer.echo(json.dumps(job, indent=2, ensure_ascii=False))
+    else:
+        typer.echo(as_yaml(job), nl=False)
+    return Exit.FINE
