@@ -62,6 +62,11 @@ WebhookSpokesmen = Annotated[
     typer.Option("--webhook-spokesmen", metavar="USER,...",
                  help="Users, as of a chat bot, whose words about jobs may be another's."),
 ]  # fmt: skip
+ProvidersFile = Annotated[
+    str | None,
+    typer.Option("--providers-file", metavar="FILE",
+                 help="Who runs the machines, and can switch them."),
+]  # fmt: skip
 
 # -- those that run Kube Defender
 
@@ -188,6 +193,7 @@ def run_all(
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
+    providers_file: ProvidersFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,
     listen_address: ListenAddress = None,
     listen_port: ListenPort = None,
@@ -257,6 +263,7 @@ def run_remedy(
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
+    providers_file: ProvidersFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,
 ) -> None:
     """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""

@@ -20,12 +20,14 @@ from kubenode.cli.cluster import hello, require_crds, require_engine, require_na
 from kubenode.cli.defending import Doors, checked, checked_client, doors
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
+from kubenode.cli.providing import provided
 from kubenode.cli.settings import (
     ApiFlags,
     Central,
     DefenderFlags,
     EverythingFlags,
     RemedyFlags,
+    WebhookFlags,
 )
 from kubenode.cli.sharing import sharing
 from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
@@ -172,7 +174,7 @@ async def _remedy(settings: RemedyFlags) -> None:
     async with standing(settings, "remedy") as ground:
         permits = _client(settings)
         try:
-            await _operate(ground, permits, settings.webhook)
+            await _operate(ground, permits, settings)
         finally:
             await permits.close()
 
@@ -199,7 +201,7 @@ async def _everything(settings: EverythingFlags) -> None:
         service = _service(ground)
         opened = _doors(service, ground, settings)
         below = [*service.ground, *opened.parts]
-        await _operate(ground, service, settings.webhook, service.parts, below)
+        await _operate(ground, service, settings, service.parts, below)
 
 
 def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> Doors:
@@ -224,29 +226,32 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
 async def _operate(
     ground: Ground,
     permits: Permits,
-    webhook: WebhookSettings | None,
+    settings: WebhookFlags,
     more: Sequence[Part] = (),
     below: Sequence[Part] = (),
 ) -> None:
     """Serve a remedy operator, with other parts under the same lease."""
-    with engines() as diagnoser:
-        operator = RemedyOperator(
-            ground.kube,
-            permits,
-            diagnoser,
-            ground.fence,
-            ground.clock,
-            ground.metrics.registry,
-            runtime=ground.metrics,
-            audit=ground.audit,
-        )
-        ground.health.add_check("remedy", lambda: _ready(operator))
-        parts = [*more, *operator.parts, _revisions(operator, ground)]
-        try:
-            with _admission(operator, ground, webhook) as admission:
-                await ground.serve(parts, [*below, *operator.ground, *admission])
-        finally:
-            operator.close()
+    registry = ground.metrics.registry
+    async with provided(settings.providers_file, ground.clock, registry) as providers:
+        with engines() as diagnoser:
+            operator = RemedyOperator(
+                ground.kube,
+                permits,
+                diagnoser,
+                ground.fence,
+                ground.clock,
+                registry,
+                runtime=ground.metrics,
+                audit=ground.audit,
+                providers=providers,
+            )
+            ground.health.add_check("remedy", lambda: _ready(operator))
+            parts = [*more, *operator.parts, _revisions(operator, ground)]
+            try:
+                with _admission(operator, ground, settings.webhook) as admission:
+                    await ground.serve(parts, [*below, *operator.ground, *admission])
+            finally:
+                operator.close()
 
 
 def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:

@@ -48,6 +48,9 @@ class WebhookFlags(Central):
         pattern=f"{SHARE}|^[0-9]+$",
         description="nodes that a new rule in Enforce may match at once, a count or a share",
     )
+    providers_file: str | None = Field(
+        None, description="who runs the machines, and can switch them; docs/providers.md"
+    )
     webhook_spokesmen: str = Field(
         "", description="users whose words about jobs may be another's, commas between"
     )

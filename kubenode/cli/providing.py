@@ -1,0 +1,128 @@
+"""The providers of machines, from the file that `--providers-file` names.
+
+A list, in the order in which they are asked whether a machine is theirs:
+
+    - type: aws
+      region: eu-west-1
+    - type: redfish
+      within: [10.8.0.0/16]
+      usernameFile: /etc/kubenode/bmc/username
+      passwordFile: /etc/kubenode/bmc/password
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from pydantic import ValidationError
+
+from kubenode.api.base import Model
+from kubenode.api.problems import field_path, found
+from kubenode.cli.documents import Document, Unreadable, read
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.providers.local import Local
+from kubenode.providers.metered import Metered, ProviderMetrics
+from kubenode.providers.port import Provider
+from kubenode.providers.registry import Providers
+from kubenode.providers.settings import MODELS, LocalSettings
+from kubenode.providers.threaded import Blocking, Threaded
+from kubenode.runtime.clock import Clock
+
+CLASSES = {
+    "aws": "kubenode.providers.aws:Aws",
+    "azure": "kubenode.providers.azure:Azure",
+    "alibaba": "kubenode.providers.alibaba:Alibaba",
+    "gcp": "kubenode.providers.gcp:Gcp",
+    "redfish": "kubenode.providers.redfish:Redfish",
+}
+"""Imported when one is configured: their SDKs are chosen at installation, and large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """One entry of the file. `where` is its place, for messages."""
+
+    settings: Model
+    type: str
+    where: str
+
+
+@asynccontextmanager
+async def provided(
+    path: str | None, clock: Clock, registry: CollectorRegistry
+) -> AsyncIterator[Providers | None]:
+    """The providers of the file, closed at the end; None without a file. Raises Refusal."""
+    if path is None:
+        yield None
+        return
+    metrics = ProviderMetrics(registry)
+    providers = Providers(
+        [Metered(built(one, clock), metrics, clock) for one in configured(Path(path))]
+    )
+    try:
+        yield providers
+    finally:
+        await providers.close()
+
+
+def configured(path: Path) -> list[Configured]:
+    """What the file says. Raises Refusal with one line for each thing that is wrong."""
+    try:
+        documents = list(read(path))
+    except Unreadable as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    if len(documents) != 1 or not isinstance(documents[0].data, list):
+        raise Refusal(
+            f"{path}: must be one YAML list of providers, such as `- {{type: aws, region: "
+            "eu-west-1}`",
+            Exit.USAGE,
+        )
+    wrong: list[str] = []
+    entries = [
+        _entry(documents[0], number, entry, wrong) for number, entry in enumerate(documents[0].data)
+    ]
+    if wrong:
+        raise Refusal("\n".join(wrong), Exit.USAGE)
+    if not entries:
+        raise Refusal(f"{path}: names no provider: add one, or leave the file out", Exit.USAGE)
+    return [entry for entry in entries if entry is not None]
+
+
+def built(entry: Configured, clock: Clock) -> Provider:
+    """The provider itself; nothing is asked of it yet. Raises Refusal without its SDK."""
+    if isinstance(entry.settings, LocalSettings):
+        local = entry.settings
+        return Local(local.words, prefix=local.prefix, timeout=local.timeout, clock=clock)
+    module, _, name = CLASSES[entry.type].partition(":")
+    try:
+        made: Callable[[Any, Clock], Blocking] = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("kubenode"):
+            raise
+        raise Refusal(
+            f"{entry.where}: provider {entry.type} needs {error.name}, which is not installed:"
+            f' run `pip install "kubenode[{entry.type}]"`'
+        ) from error
+    return Threaded(made(entry.settings, clock), clock)
+
+
+def _entry(document: Document, number: int, data: Any, wrong: list[str]) -> Configured | None:
+    where = document.where((number,))
+    kind = data.get("type") if isinstance(data, dict) else None
+    model = MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        known = ", ".join(MODELS)
+        at = document.where((number, "type"))
+        wrong.append(f"{at}: [{number}].type: {kind!r} is no provider: write one of {known}")
+        return None
+    try:
+        return Configured(model.model_validate(data), str(kind), where)
+    except ValidationError as error:
+        for problem in found(error, model):
+            at = document.where((number, *problem.path))
+            wrong.append(f"{at}: {field_path((number, *problem.path))}: {problem.text}")
+        return None
