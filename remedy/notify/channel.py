@@ -1,0 +1,154 @@
+"""One receiver: what waits for it, in order; how often it is tried; what it is spared.
+
+Nobody waits for a receiver. A slow or dead one costs its own notifications, and no other's: each
+has a queue and a task of its own.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import timedelta
+
+from kubenode.runtime.clock import Clock, wait
+from remedy.notify.limit import Held, Limit
+from remedy.notify.message import Message, NotDelivered, Sender
+from remedy.notify.metrics import FAILED, SENT, SUPPRESSED, Metrics
+from remedy.notify.notice import SEVERITIES, Notice
+from remedy.notify.notice import SUPPRESSED as SUMMARY
+from remedy.notify.settings import Receiver
+from remedy.notify.texts import BadTemplate, Texts
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 200
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between two tries: each pause is twice the one before."""
+
+Ended = Callable[[Notice, str, str], None]
+"""Told what became of each notice: (notice, receiver, why it was not delivered or "")."""
+
+
+class Channel:
+    """A Part.
+
+    name      of the receiver
+    sender    tells; closed by whoever made it
+    ended     hears of every notice that was taken in, exactly once
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Receiver,
+        texts: Texts,
+        sender: Sender,
+        clock: Clock,
+        metrics: Metrics,
+        ended: Ended,
+        cluster: str = "",
+    ) -> None:
+        self.receiver, self.settings = name, settings
+        self._texts, self._sender, self._clock = texts, sender, clock
+        self._metrics, self._ended, self._cluster = metrics, ended, cluster
+        limit = settings.limit
+        self._limit = Limit(limit.count, limit.per)
+        self._waiting: OrderedDict[str, Notice] = OrderedDict()
+        self._sending = ""
+        self._came = asyncio.Event()
+        self._trouble = ""
+
+    @property
+    def name(self) -> str:
+        return f"notifications to {self.receiver}"
+
+    def put(self, notice: Notice) -> None:
+        """Take it in; one that waits already, or is being sent, is not taken twice."""
+        if notice.id in self._waiting or notice.id == self._sending:
+            return
+        now = self._clock.monotonic()
+        if len(self._waiting) >= MOST_WAITING or not self._limit.allows(now):
+            self._limit.hold(notice, now)
+            self._metrics.notifications.labels(self.receiver, SUPPRESSED).inc()
+            self._ended(notice, self.receiver, "above the receiver's rate: it is in a summary")
+        else:
+            self._waiting[notice.id] = notice
+            self._count()
+        self._came.set()
+
+    def has(self, id_: str) -> bool:
+        """Whether it waits, or is being sent."""
+        return id_ in self._waiting or id_ == self._sending
+
+    async def run(self) -> None:
+        while True:
+            self._came.clear()
+            now = self._clock.monotonic()
+            if (held := self._limit.summary(now)) is not None:
+                await self._send(self._summary(held), told=False)
+            if self._waiting:
+                _, notice = self._waiting.popitem(last=False)
+                self._sending = notice.id
+                self._count()
+                try:
+                    await self._send(notice, told=True)
+                finally:
+                    self._sending = ""
+                self._count()
+                continue
+            at = self._limit.summary_at()
+            await wait(self._clock, self._came, None if at is None else max(at - now, 0.0))
+
+    async def _send(self, notice: Notice, *, told: bool) -> None:
+        why = await self._delivered(notice)
+        self._metrics.notifications.labels(self.receiver, FAILED if why else SENT).inc()
+        if why and self._trouble != why:
+            extra = {"receiver": self.receiver, "notice": notice.id, "why": why}
+            log.warning("notification given up", extra=extra)
+        self._trouble = why
+        if told:
+            self._ended(notice, self.receiver, why)
+
+    async def _delivered(self, notice: Notice) -> str:
+        """Why it was given up, "" once it was taken."""
+        try:
+            title, body = self._texts.of(notice, self._cluster)
+        except BadTemplate as error:
+            return f"its template {error}"
+        message = Message(notice, title, body, self._cluster)
+        until = self._clock.monotonic() + self.settings.give_up_after.total_seconds()
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._sender.send(message)
+                return ""
+            except NotDelivered as error:
+                if error.final or self._clock.monotonic() + pause >= until:
+                    return str(error)
+            self._metrics.tries.labels(self.receiver).inc()
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _summary(self, held: Held) -> Notice:
+        now, count = self._clock.now(), held.kinds.total()
+        since = timedelta(seconds=self._clock.monotonic() - held.since)
+        nodes = list(held.nodes)
+        return Notice(
+            id=f"{self.receiver}.{SUMMARY}.{now.timestamp():.0f}",
+            kind=SUMMARY,
+            at=now,
+            severity=SEVERITIES[1],
+            node=", ".join(nodes[:10]) + (", …" if len(nodes) > 10 else ""),
+            happened=f"{count} more in the last {_spoken(since)}",
+            counts=dict(held.kinds),
+            commands=("kubenode get jobs",),
+        )
+
+    def _count(self) -> None:
+        waiting = len(self._waiting) + bool(self._sending)
+        self._metrics.waiting.labels(self.receiver).set(waiting)
+
+
+def _spoken(time: timedelta) -> str:
+    seconds = max(round(time.total_seconds()), 1)
+    return f"{seconds} s" if seconds < 90 else f"{round(seconds / 60)} min"

@@ -1,0 +1,66 @@
+"""Programs that are asked and whose answer counts: nothing waits in a queue, nothing is summed up.
+
+Only receivers of the settings that are a webhook or take CloudEvents can be asked.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from remedy.notify.http import HttpSender, Reply, encoded
+from remedy.notify.message import Message, NotDelivered
+from remedy.notify.notice import Notice
+from remedy.notify.settings import CloudEvents, Receiver, Webhook
+from remedy.notify.texts import BadTemplate, Texts, texts
+
+
+class Direct:
+    """Every method raises NotDelivered and nothing else."""
+
+    def __init__(self, receivers: Mapping[str, Receiver], cluster: str = "") -> None:
+        self._cluster = cluster
+        self._known = {
+            name: _Asked(settings, http)
+            for name, settings in receivers.items()
+            if (http := settings.webhook or settings.cloud_events) is not None
+        }
+        self._others = frozenset(receivers) - frozenset(self._known)
+
+    async def tell(self, receiver: str, notice: Notice) -> None:
+        """Return once it was taken (2xx)."""
+        asked = self._of(receiver)
+        try:
+            title, body = asked.texts.of(notice, self._cluster)
+        except BadTemplate as error:
+            raise NotDelivered(f"its template {error}", final=True) from error
+        message = Message(notice, title, body, self._cluster)
+        (await asked.sender.post(*encoded(message, asked.http))).check()
+
+    async def ask(
+        self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
+    ) -> Reply:
+        """Any answer is one. `key` tells the receiver a second try from a second question."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        sender = self._of(receiver).sender
+        return await sender.post(headers, json.dumps(body).encode(), within)
+
+    async def close(self) -> None:
+        for asked in self._known.values():
+            await asked.sender.close()
+
+    def _of(self, receiver: str) -> "_Asked":
+        if (asked := self._known.get(receiver)) is not None:
+            return asked
+        if receiver in self._others:
+            why = f"receiver {receiver} is for people: name one with webhook or cloudEvents"
+            raise NotDelivered(why, final=True)
+        why = f"receiver {receiver} is not in the receivers file: add it there, or name another"
+        raise NotDelivered(why, final=True)
+
+
+class _Asked:
+    def __init__(self, settings: Receiver, http: Webhook | CloudEvents) -> None:
+        self.http = http
+        self.sender = HttpSender(http, settings.timeout)
+        self.texts: Texts = texts(settings.title, settings.body)

@@ -1,0 +1,39 @@
+"""The metrics of notifications. Receivers are the settings' own, so their labels are bounded."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+SENT, FAILED, SUPPRESSED = "sent", "failed", "suppressed"
+OUTCOMES = (SENT, FAILED, SUPPRESSED)
+
+
+class Metrics:
+    """sent: taken by the receiver; failed: given up; suppressed: above its rate, or too many
+    waited; they are in a summary.
+    """
+
+    def __init__(self, registry: CollectorRegistry, receivers: Iterable[str]) -> None:
+        self.notifications = Counter(
+            "kubenode_notifications",
+            "Notifications by receiver, and what became of them.",
+            ["receiver", "outcome"],
+            registry=registry,
+        )
+        self.tries = Counter(
+            "kubenode_notification_retries",
+            "Tries to deliver that failed and are made again.",
+            ["receiver"],
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "kubenode_notifications_waiting",
+            "Notifications that are not delivered yet.",
+            ["receiver"],
+            registry=registry,
+        )
+        for name in receivers:
+            self.tries.labels(name)
+            self.waiting.labels(name)
+            for outcome in OUTCOMES:
+                self.notifications.labels(name, outcome)

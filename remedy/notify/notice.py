@@ -1,0 +1,145 @@
+"""What there is to tell of a job: facts for people, and what they can do next. Pure.
+
+The same change of the same job gives the same `id`, however often and by whichever process it is
+told: a receiver that gets it twice can know.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.job.model import Job
+
+STEP, SUPPRESSED = "Step", "Suppressed"
+"""Kinds of notices beside the phases of a job: a step `notify` or `webhook`, and a summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """kind      a phase of the job, or one of STEP and SUPPRESSED
+    happened  one sentence
+    held      why the job waits, "" if it does not
+    commands  what a person can do next, exactly as it is typed
+    """
+
+    id: str
+    kind: str
+    at: datetime
+    severity: Severity = Severity.WARNING
+    job: str = ""
+    node: str = ""
+    rule: str = ""
+    fault_class: str = ""
+    mode: str = ""
+    phase: str = ""
+    rung: str = ""
+    happened: str = ""
+    held: str = ""
+    explanation: str = ""
+    deadline: datetime | None = None
+    commands: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Of a summary: how many of which kind were not told one by one."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it goes to programs: JSON types, camelCase, without what is empty."""
+        told: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "at": format_time(self.at),
+            "severity": str(self.severity),
+            "job": self.job,
+            "node": self.node,
+            "rule": self.rule,
+            "faultClass": self.fault_class,
+            "mode": self.mode,
+            "phase": self.phase,
+            "rung": self.rung,
+            "happened": self.happened,
+            "held": self.held,
+            "explanation": self.explanation,
+            "deadline": format_time(self.deadline) if self.deadline is not None else "",
+            "commands": list(self.commands),
+            "counts": dict(self.counts),
+        }
+        return {key: value for key, value in told.items() if value not in ("", [], {})}
+
+
+def level(job: Job) -> str:
+    """What the job has come to, in one word: the same as long as there is nothing new to tell.
+
+    A job leaves a phase that waits for people only by a person's word, and climbs only upwards.
+    """
+    status = job.status
+    return f"{status.phase}.{status.rung}.{status.words_heard}"
+
+
+def of_phase(job: Job, at: datetime) -> Notice:
+    """That the job has entered its phase."""
+    return _notice(job, f"{job.uid}.{level(job)}", str(job.phase), at, job.status.message)
+
+
+def of_step(job: Job, message: str, at: datetime) -> Notice:
+    """What the step under way has to say; the same for each of its tries."""
+    record = job.record
+    number = (record.rung, record.index, record.attempts) if record is not None else (0, 0, 0)
+    name = ".".join(str(part) for part in (job.uid, STEP, *number))
+    return _notice(job, name, STEP, at, message or f"fault {job.spec.fault_class}")
+
+
+def _notice(job: Job, id_: str, kind: str, at: datetime, happened: str) -> Notice:
+    spec, status = job.spec, job.status
+    return Notice(
+        id=id_,
+        kind=kind,
+        at=at,
+        severity=spec.severity,
+        job=job.name,
+        node=spec.node_name,
+        rule=spec.remedier.name if spec.remedier is not None else "",
+        fault_class=spec.fault_class,
+        mode=str(spec.mode),
+        phase=str(status.phase),
+        rung=job.rung.name,
+        happened=happened or str(status.phase),
+        held=status.hold.message if status.hold is not None else "",
+        explanation=spec.trigger.explanation,
+        deadline=spec.deadline,
+        commands=commands(job),
+    )
+
+
+def commands(job: Job) -> tuple[str, ...]:
+    """What a person can type now. The first explains, the others decide."""
+    name = job.name
+    explain = f"kubenode explain job {name}"
+    match job.phase:
+        case JobPhase.AWAITING_APPROVAL:
+            return explain, f"kubenode approve {name}", f"kubenode deny {name}"
+        case JobPhase.NEEDS_HUMAN:
+            following = job.status.rung + 1 < len(job.spec.ladder)
+            on = (f"kubenode job next {name}",) if following else ()
+            return explain, *on, f"kubenode job retry {name}", f"kubenode job close {name}"
+        case JobPhase.RUNNING if _asks(job):
+            return explain, f"kubenode approve {name}", f"kubenode deny {name}"
+        case phase if phase.closed:
+            return (explain,)
+        case _:
+            return explain, f"kubenode job cancel {name}"
+
+
+def _asks(job: Job) -> bool:
+    """Whether this rung waits for a person's word now or in its next step."""
+    steps = job.rung.steps[job.status.step : job.status.step + 2]
+    return any(step.wait_for_approval is not None for step in steps)
+
+
+SEVERITIES = (Severity.INFO, Severity.WARNING, Severity.CRITICAL)
+
+
+def severe(severity: Severity, least: Severity) -> bool:
+    return SEVERITIES.index(severity) >= SEVERITIES.index(least)

@@ -1,0 +1,100 @@
+"""All receivers of the settings: who hears what, and what became of it."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.process import Part
+from remedy.notify.channel import Channel
+from remedy.notify.http import HttpSender
+from remedy.notify.message import Sender
+from remedy.notify.metrics import Metrics
+from remedy.notify.notice import Notice
+from remedy.notify.settings import Receiver
+from remedy.notify.texts import texts
+
+THREADS = 8
+"""For all receivers that are people."""
+REMEMBERED = 4096
+"""Notices whose end is remembered, for a step that asked to know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What became of a notice at one receiver; `why` is "" if it was taken."""
+
+    receiver: str
+    why: str
+
+
+class Notifier:
+    """`on_end` is told the name of the job and the receiver when a notice has ended there."""
+
+    def __init__(
+        self,
+        receivers: Mapping[str, Receiver],
+        clock: Clock,
+        registry: CollectorRegistry,
+        cluster: str = "",
+    ) -> None:
+        self.on_end: list[Callable[[Notice, End], None]] = []
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="apprise")
+        self._ends: OrderedDict[tuple[str, str], End] = OrderedDict()
+        metrics = Metrics(registry, receivers)
+        self.senders: dict[str, Sender] = {
+            name: self._sender(settings) for name, settings in receivers.items()
+        }
+        self.channels: dict[str, Channel] = {
+            name: Channel(
+                name,
+                settings,
+                texts(settings.title, settings.body),
+                self.senders[name],
+                clock,
+                metrics,
+                self._ended,
+                cluster,
+            )
+            for name, settings in receivers.items()
+        }
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        return list(self.channels.values())
+
+    def put(self, notice: Notice, receivers: Sequence[str]) -> list[str]:
+        """Tell these; the names among them that the settings do not know."""
+        for name in receivers:
+            channel = self.channels.get(name)
+            if channel is not None and (notice.id, name) not in self._ends:
+                channel.put(notice)
+        return [name for name in receivers if name not in self.channels]
+
+    def end(self, notice_id: str, receiver: str) -> End | None:
+        """None while it is under way, and for what was never put."""
+        return self._ends.get((notice_id, receiver))
+
+    async def close(self) -> None:
+        for sender in self.senders.values():
+            await sender.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _sender(self, settings: Receiver) -> Sender:
+        if settings.apprise is not None:
+            from remedy.notify.people import AppriseSender  # a second, for those who use it
+
+            return AppriseSender(settings.apprise.urls, settings.timeout, self._threads)
+        http = settings.webhook or settings.cloud_events
+        assert http is not None  # the settings have one way
+        return HttpSender(http, settings.timeout)
+
+    def _ended(self, notice: Notice, receiver: str, why: str) -> None:
+        end = self._ends[(notice.id, receiver)] = End(receiver, why)
+        while len(self._ends) > REMEMBERED:
+            self._ends.popitem(last=False)
+        for told in self.on_end:
+            told(notice, end)

@@ -1,0 +1,156 @@
+"""Notifications to people, by whatever apprise has an URL for: chats, mail, pagers.
+
+apprise blocks. Each call has a thread of a small pool, its sockets have timeouts, and a receiver
+whose last call still hangs is not called again: it holds one thread, never more.
+"""
+
+import asyncio
+import logging
+import re
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from threading import get_ident
+
+import apprise
+
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.notify.message import Message, NotDelivered
+from remedy.notify.secret import Secret, Unreadable, read
+
+REMEMBERED = 64
+"""Messages of which it is known who took them already."""
+KINDS = {
+    Severity.CRITICAL: apprise.NotifyType.FAILURE,
+    Severity.WARNING: apprise.NotifyType.WARNING,
+    Severity.INFO: apprise.NotifyType.INFO,
+}
+
+
+class _Words(logging.Handler):
+    """What apprise says of the call that this thread makes. Its lines hold what must not be logged:
+    nothing of them is kept but the number of an answer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: dict[int, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = re.search(r"error=(\d{3})", record.getMessage())
+        if found is not None:
+            self.said[get_ident()] = found.group(1)
+
+
+_words = _Words()
+
+
+def load() -> None:
+    """Have apprise read its plugins, which takes a second, and keep addresses and payloads, which
+    it logs, out of our logs. Again: nothing.
+    """
+    logger = logging.getLogger("apprise")
+    logger.propagate = False
+    if _words in logger.handlers:
+        return
+    logger.addHandler(_words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of plugins that nobody uses
+        apprise.Apprise.instantiate("json://localhost", suppress_exceptions=True)
+
+
+@dataclass(slots=True)
+class _Calls:
+    """running  the call that may still hang
+    taken    which addresses took a message, by its id, oldest first
+    """
+
+    running: Future[str] | None = None
+    taken: dict[str, set[int]] = field(default_factory=dict)
+
+
+class AppriseSender:
+    """Several addresses are one receiver: a message is sent when each has it, to each once."""
+
+    def __init__(
+        self, urls: Sequence[str | Secret], timeout: timedelta, threads: ThreadPoolExecutor
+    ) -> None:
+        self._urls, self._timeout, self._threads = tuple(urls), timeout.total_seconds(), threads
+        self._calls = _Calls()
+        load()
+
+    async def send(self, message: Message) -> None:
+        taken = self._calls.taken.setdefault(message.notice.id, set())
+        while len(self._calls.taken) > REMEMBERED:
+            del self._calls.taken[next(iter(self._calls.taken))]
+        whys: list[NotDelivered] = []
+        for number, url in enumerate(self._urls):
+            if number in taken:
+                continue
+            try:
+                await self._one(url, message)
+                taken.add(number)
+            except NotDelivered as error:
+                whys.append(error)
+        if whys:
+            raise NotDelivered(
+                "; ".join(dict.fromkeys(map(str, whys))), final=all(w.final for w in whys)
+            )
+        self._calls.taken.pop(message.notice.id, None)
+
+    async def _one(self, url: str | Secret, message: Message) -> None:
+        running = self._calls.running
+        if running is not None and not running.done():
+            raise NotDelivered("the call before still hangs")
+        try:
+            target = instantiated(read(url), self._timeout)
+        except Unreadable as error:
+            raise NotDelivered(str(error)) from error
+        call = self._calls.running = self._threads.submit(_notify, target, message)
+        try:
+            async with asyncio.timeout(self._timeout * 2):
+                why = await asyncio.wrap_future(call)
+        except TimeoutError as error:
+            raise NotDelivered(f"no answer within {self._timeout * 2:g} s") from error
+        if why:
+            raise NotDelivered(f"{target.service_name or 'it'} {why}")
+
+    async def close(self) -> None:
+        """The pool is its maker's."""
+
+
+def instantiated(url: str, timeout: float) -> apprise.NotifyBase:
+    """Raises Unreadable for what apprise does not know."""
+    load()
+    target = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    if not isinstance(target, apprise.NotifyBase):
+        raise Unreadable("not an URL that apprise knows: see its list of services")
+    target.socket_connect_timeout = target.socket_read_timeout = timeout
+    return target
+
+
+def _notify(target: apprise.NotifyBase, message: Message) -> str:
+    """In a thread: why it was not taken, "" if it was."""
+    _words.said.pop(get_ident(), None)
+    try:
+        taken = target.notify(
+            body=message.body,
+            title=message.title,
+            notify_type=kind_of(message),
+            body_format=apprise.NotifyFormat.TEXT,
+        )
+    except Exception as error:  # noqa: BLE001  a hundred plugins: each may raise anything
+        return f"failed: {type(error).__name__}"
+    if taken:
+        return ""
+    answer = _words.said.pop(get_ident(), "")
+    return f"answered {answer}" if answer else "did not take it"
+
+
+def kind_of(message: Message) -> apprise.NotifyType:
+    if message.notice.kind == JobPhase.SUCCEEDED:
+        return apprise.NotifyType.SUCCESS
+    return KINDS[message.notice.severity]

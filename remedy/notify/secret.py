@@ -1,0 +1,59 @@
+"""What must not stand in a settings file: read from a file or a variable, each time it is used.
+
+A secret that is mounted into a container changes under a running program; the next delivery reads
+the new one. Neither its text nor a part of it goes into an error, a log or a status.
+"""
+
+import os
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from kubenode.api.base import Model, refusal
+
+LONGEST = 64 * 1024
+"""Bytes: more is no secret but a mistake."""
+
+
+class Unreadable(Exception):
+    """A secret that is not there; the text names where it should be."""
+
+
+class Secret(Model):
+    """Where a secret is. Exactly one of the two."""
+
+    from_file: str | None = Field(default=None, min_length=1, max_length=4096)
+    from_env: str | None = Field(default=None, min_length=1, max_length=256)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "Secret":
+        if (self.from_file is None) == (self.from_env is None):
+            raise refusal("not one place: write either fromFile or fromEnv")
+        return self
+
+    def read(self) -> str:
+        """Without the line end that editors leave. Raises Unreadable."""
+        if self.from_env is not None:
+            return _present(os.environ.get(self.from_env, ""), f"variable {self.from_env}")
+        path = Path(self.from_file or "")
+        try:
+            with path.open("rb") as file:
+                raw = file.read(LONGEST + 1)
+            if len(raw) > LONGEST:
+                raise Unreadable(f"file {path} is longer than {LONGEST} bytes: name another")
+            return _present(raw.decode().strip(), f"file {path}")
+        except OSError as error:
+            raise Unreadable(f"file {path}: {error.strerror or 'cannot be read'}") from error
+        except UnicodeDecodeError as error:
+            raise Unreadable(f"file {path} is no text: name another") from error
+
+
+def _present(text: str, where: str) -> str:
+    if not text:
+        raise Unreadable(f"{where} is empty: put the secret there")
+    return text
+
+
+def read(value: "str | Secret") -> str:
+    """Raises Unreadable."""
+    return value if isinstance(value, str) else value.read()
