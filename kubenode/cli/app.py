@@ -4,12 +4,13 @@ Nothing heavy is imported before a command runs, so `--help` answers at once. Se
 KUBENODE_* variables; a flag that was not given is None here and gets its default where it is used.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kubenode.cli.defender_app import TokenFile, Url, defender_app
-from kubenode.cli.job_app import approve, deny, job_app
+from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.options import Context, Kubeconfig
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
@@ -188,6 +189,26 @@ def explain_node(
     from kubenode.cli.explaining import explain_node as work
 
     raise typer.Exit(run(work(name, kubeconfig, context, Address(url, token_file))))
+
+
+@explain_app.command("job")
+def explain_job(
+    name: str,
+    audit: Annotated[
+        Path | None,
+        typer.Option("--audit", metavar="FILE", help="An audit log: past holds, refused words."),
+    ] = None,
+    output: Annotated[
+        Story, typer.Option("--output", "-o", help="Text for people, JSON for programs.")
+    ] = Story.TEXT,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """The whole story of a job: why it was made, what happened, why it waits, what you can do."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.explaining_job import explain_job as work
+
+    raise typer.Exit(run(work(name, kubeconfig, context, audit, output is Story.JSON)))
 
 
 @explain_app.command("permit")

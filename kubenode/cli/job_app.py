@@ -25,6 +25,13 @@ class RunMode(StrEnum):
     DRY_RUN = "DryRun"
 
 
+class Story(StrEnum):
+    """How a job's story is told."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class Text(StrEnum):
     """The object as YAML or JSON."""
 

@@ -1,0 +1,103 @@
+"""`kubenode explain job NAME`: the whole story, and what a person can do now."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.job_access import read_job
+from kubenode.cli.job_moments import Beside, Told
+from kubenode.cli.job_story import Story, story
+from kubenode.cli.job_story_text import text
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, NotFound
+from kubenode.runtime.kube.objects import Node, structs
+
+LONGEST_LINE = 64 * 1024
+ROTATED = 9
+"""Older files beside the audit file that are read, FILE.9 to FILE.1."""
+
+
+async def explain_job(
+    name: str, kubeconfig: str | None, context: str | None, audit: Path | None, as_json: bool
+) -> Exit:
+    lines = list(audit_lines(audit, name)) if audit is not None else None
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube)
+        told = await read_story(kube, name, lines)
+    if as_json:
+        typer.echo(json.dumps(told.to_json(), indent=2, ensure_ascii=False))
+    else:
+        for line in text(told):
+            typer.echo(line)
+    return Exit.FINE
+
+
+async def read_story(kube: Kube, name: str, audit: list[Mapping[str, Any]] | None = None) -> Story:
+    """Raises Refusal for a job that is not there."""
+    raw = await read_job(kube, name)
+    job = RemedyOperationJob.model_validate(raw, extra="ignore")
+    beside = Beside(await _events(kube, job), audit)
+    return story(job, raw, beside, await _node(kube, job.spec.node_name), kube.clock.now())
+
+
+async def _node(kube: Kube, name: str) -> Node | None:
+    try:
+        found: Node = await kube.get(paths.node(name), structs(Node))
+        return found
+    except (NotFound, Forbidden):
+        return None
+
+
+async def _events(kube: Kube, job: RemedyOperationJob) -> list[Told]:
+    """Events of the job; [] for whoever may not read them: the object tells most of it."""
+    uid = job.metadata.uid
+    query = {"fieldSelector": f"involvedObject.uid={uid}"}
+    try:
+        answer = await kube.get(paths.events("default"), query=query)
+    except (NotFound, Forbidden):
+        return []
+    found = []
+    for item in answer["items"]:
+        times = [item.get(key) for key in ("firstTimestamp", "lastTimestamp")]
+        first, last = (datetime.fromisoformat(at) if at else None for at in times)
+        if first is None:
+            continue
+        message, count = item.get("message", ""), item.get("count") or 1
+        found.append(Told(item.get("reason", ""), message, first, last or first, count))
+    return found
+
+
+def audit_lines(path: Path, job: str) -> Iterator[Mapping[str, Any]]:
+    """The lines about `job`, oldest first, of the file and those it has turned into.
+
+    What is no line of ours is passed over: standard output may hold other things. Raises Refusal.
+    """
+    older = [path.with_name(f"{path.name}.{n}") for n in range(ROTATED, 0, -1)]
+    needle = json.dumps(job).encode()
+    for each in [*(file for file in older if file.exists()), path]:
+        try:
+            with each.open("rb") as file:
+                while raw := file.readline(LONGEST_LINE):
+                    if needle in raw and (line := _line(raw)).get("job") == job:
+                        yield line
+        except OSError as error:
+            raise Refusal(
+                f"--audit: {each} cannot be read: {error.strerror}", Exit.USAGE
+            ) from error
+
+
+def _line(raw: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        return {}
+    ours = isinstance(found, dict) and str(found.get("audit", "")).startswith("kubenode.io/audit/")
+    return found if ours else {}

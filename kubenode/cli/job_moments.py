@@ -1,0 +1,225 @@
+"""What happened to a job, in order: from the object, its Events and the audit log. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
+from kubenode.cli.lengths import length
+
+CLOSING = "Closing"
+QUIET = frozenset({"AddFinalizer", "RemoveFinalizer", "RenewPermit", "AskPermit"})
+"""Acts of the audit log that tell a person nothing."""
+TOLD_ELSEWHERE = ("Step ", "Phase", "Close")
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """what  a sentence; `why` beside it; `source` of it: object, event or audit"""
+
+    at: datetime
+    what: str
+    why: str = ""
+    source: str = "object"
+    order: int = field(default=0, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "at": format_time(self.at),
+            "what": self.what,
+            "why": self.why,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One Kubernetes Event of the job: first and last time that it was so."""
+
+    reason: str
+    message: str
+    first: datetime
+    last: datetime
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """audit  lines of the job, None: no audit log was given"""
+
+    events: Sequence[Told] = ()
+    audit: Sequence[Mapping[str, Any]] | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        more = (("events", bool(self.events)), ("audit", self.audit is not None))
+        return ("object", *(name for name, there in more if there))
+
+    def held_since(self, reason: str) -> datetime | None:
+        """Since when the hold of now lasts; None: nobody has noted it."""
+        lines = [line for line in self.audit or () if line.get("what") in ("Hold", "Phase")]
+        if lines and (lines[-1].get("what"), lines[-1].get("after")) == ("Hold", reason):
+            return _read(lines[-1].get("at"))
+        held = [e for e in self.events if e.reason == "JobHeld" and f" {reason}:" in e.message]
+        return max((e.first for e in held), default=None)
+
+
+def moments(job: RemedyOperationJob, beside: Beside) -> list[Moment]:
+    found = [*_timeline(job), *_steps(job), *_words(job), *_ending(job)]
+    if beside.audit is not None:
+        found += _audited(beside.audit)
+    else:
+        found += [
+            Moment(e.first, _held(e), _times(e), "event", 6)
+            for e in beside.events
+            if e.reason == "JobHeld"
+        ]
+    return sorted(found, key=lambda m: (m.at, m.order))
+
+
+# -- the object ----------------------------------------------------------------------------------
+
+
+def _timeline(job: RemedyOperationJob) -> Iterator[Moment]:
+    line = job.status.timeline
+    created = line.job_created or job.metadata.creation_timestamp
+    permit = job.status.permit
+    named = f" {permit.name}, class {permit.class_}" if permit is not None else ""
+    each = (
+        (job.spec.trigger.first_true, "the fault is seen", 0),
+        (created, "the job is made", 1),
+        (line.permit_granted, f"Kube Defender grants a permit{named}", 2),
+        (line.drained, "no movable pod is left on the node", 5),
+        (line.acted, "the rung is done; proof is awaited", 7),
+        (line.verified, "the fault is proven gone", 8),
+        (line.closed, f"the job is over: {job.status.phase}", 10),
+    )
+    for at, what, order in each:
+        if at is not None:
+            yield Moment(at, what, order=order)
+
+
+def _steps(job: RemedyOperationJob) -> Iterator[Moment]:
+    for record in job.status.steps:
+        name = _named(job, record)
+        tries = f", attempt {record.attempts}" if record.attempts > 1 else ""
+        if record.started_at is not None:
+            yield Moment(record.started_at, f"{name} begins{tries}", order=3)
+        if record.asked_at is not None:
+            yield Moment(record.asked_at, *_asked(name, record), order=4)
+        if (answer := _answer(job, record)) is not None:
+            yield answer
+        if record.finished_at is not None:
+            state = _ENDED.get(record.state, f"ends: {record.state}")
+            yield Moment(record.finished_at, f"{name} {state}", record.message, order=6)
+
+
+_ENDED = {
+    StepState.DONE: "is done",
+    StepState.FAILED: "fails",
+    StepState.SKIPPED: "is skipped",
+    StepState.CANCELLED: "is cancelled",
+    StepState.WAITING: "gives way, and begins again later",
+}
+
+
+def _named(job: RemedyOperationJob, record: StepStatus) -> str:
+    ladder = job.spec.ladder
+    if record.rung >= len(ladder):
+        return f"rung {record.rung}, {record.name}"
+    rung = ladder[record.rung]
+    name = record.name
+    if record.index < len(rung.steps) and (agent := rung.steps[record.index].agent) is not None:
+        name = " ".join(filter(None, (agent.action, agent.unit, agent.check, agent.script)))
+    return f"{rung.name}: {name}"
+
+
+def _asked(name: str, record: StepStatus) -> tuple[str, str]:
+    whom = {StepBy.AGENT: "the agent", StepBy.PROVIDER: "the provider"}.get(
+        record.by, "the operator"
+    )
+    boot = f"of boot ID {record.boot_id}" if record.boot_id else "of an unknown boot ID"
+    until = f", until {record.expires_at:%H:%M:%S}" if record.expires_at is not None else ""
+    return f"{name}: {whom} is asked, request {record.request_id}", f"{boot}{until}"
+
+
+def _answer(job: RemedyOperationJob, record: StepStatus) -> Moment | None:
+    """What the agent says of the request, if it is a word of its own."""
+    agent = job.status.agent
+    answer = agent.requests.get(record.request_id) if agent is not None else None
+    if answer is None or answer.finished_at is None:
+        return None
+    code = f", code {answer.code}" if answer.code is not None else ""
+    boot = f"boot ID {answer.boot_id}" if answer.boot_id else ""
+    what = f"the agent answers {record.request_id}: {answer.state}{code}"
+    return Moment(answer.finished_at, what, boot, order=5)
+
+
+def _words(job: RemedyOperationJob) -> Iterator[Moment]:
+    for n, word in enumerate(job.spec.approvals):
+        if word.at is None:
+            continue
+        rung = f" (rung {word.rung})" if word.rung is not None else ""
+        unheard = "" if n < job.status.words_heard else "; not heard yet"
+        yield Moment(
+            word.at,
+            f"{word.by or 'nobody'} says {word.decision}{rung}{unheard}",
+            word.note,
+            order=4,
+        )
+
+
+def _ending(job: RemedyOperationJob) -> Iterator[Moment]:
+    for condition in job.status.conditions:
+        if condition.type == CLOSING:
+            what = f"it is decided to end: {condition.reason}"
+            yield Moment(condition.last_transition_time, what, condition.message, order=9)
+
+
+# -- Events and audit lines ----------------------------------------------------------------------
+
+
+def _held(event: Told) -> str:
+    """Without the node, which stands before it in the Event."""
+    return f"held: {event.message.partition(': ')[2] or event.message}"
+
+
+def _times(event: Told) -> str:
+    if event.count < 2:
+        return ""
+    return f"{event.count} times in {length(event.last - event.first)}"
+
+
+def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
+    for line in lines:
+        what, at = str(line.get("what", "")), _read(line.get("at"))
+        if at is None or what in QUIET or what.startswith(TOLD_ELSEWHERE):
+            continue
+        outcome, who = line.get("outcome", ""), line.get("who", "")
+        by, why = line.get("by", ""), str(line.get("why", ""))
+        after = f" {line['after']}" if line.get("after") else ""
+        if by == "webhook" and outcome == "Done":
+            continue  # a word that is in the object
+        if by == "remedy" and not str(who).startswith("kubenode-"):
+            continue  # alike
+        if what == "Hold":
+            text = f"held:{after}"
+        elif by == "defender":
+            text = f"Kube Defender answers: {outcome}{after}"
+        elif by == "webhook":
+            text = f"a word of {who} is refused"
+        else:
+            text = f"{what}{after}: {outcome}"
+        yield Moment(at, text, why, "audit", 6)
+
+
+def _read(text: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

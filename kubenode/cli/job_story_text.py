@@ -1,0 +1,106 @@
+"""A job's story as text of a hundred columns."""
+
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+
+from kubenode.cli.job_moments import Moment
+from kubenode.cli.job_story import HoldTold, RungTold, Story
+from kubenode.cli.lengths import length
+
+WIDTH = 100
+SIGN = {"now": "=>", "tried": " x", "skipped": " -", "to come": "  "}
+
+
+def text(story: Story) -> list[str]:
+    lines = [f"job {story.job} on node {story.node}: {story.phase}"]
+    lines += _wrapped("  ", story.message)
+    lines += ["", *_pairs(story.facts)]
+    lines += ["", "Why it was made", *_why(story)]
+    lines += ["", "Ladder", *_ladder(story.ladder)]
+    lines += ["", "What happened", *_moments(story.moments)]
+    if story.hold is not None:
+        lines += ["", "Why it waits", *_hold(story.hold)]
+    if story.proof:
+        lines += ["", "Proof", *(line for each in story.proof for line in _wrapped("  ", each))]
+    if story.can:
+        lines += ["", "What you can do", *_commands(story.can)]
+    return lines
+
+
+def _wrapped(first: str, text: str, rest: str | None = None) -> list[str]:
+    """`text` after `first`; its further lines after as many spaces, or after `rest`."""
+    rest = " " * len(first) if rest is None else rest
+    return textwrap.wrap(
+        " ".join(text.split()), WIDTH, initial_indent=first, subsequent_indent=rest,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        yield from _wrapped(f"  {name.ljust(width)}  ", value)
+
+
+def _why(story: Story) -> Iterator[str]:
+    for line in story.explanation.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        yield from _wrapped(indent, line, indent + "  ") or [""]
+    if not story.explanation:
+        yield "  nothing is written of it"
+    if story.told:
+        yield "  read when it was made:"
+        for value, atom, by in story.told:
+            yield from _wrapped(f"    {value:8}", f"{atom}{f' ({by})' if by else ''}")
+    if story.others:
+        yield "  rules that matched too:"
+        for name, why in story.others:
+            yield from _wrapped("    ", f"{name}: {why}", "      ")
+
+
+def _ladder(rungs: tuple[RungTold, ...]) -> Iterator[str]:
+    name, class_ = (
+        max((len(rung.name) for rung in rungs), default=0),
+        max((len(rung.class_) for rung in rungs), default=0),
+    )
+    for rung in rungs:
+        head = f"  {SIGN[rung.state]} {rung.number} {rung.name.ljust(name)}  "
+        yield from _wrapped(f"{head}{rung.class_.ljust(class_)}  ", ", ".join(rung.steps))
+
+
+def _moments(found: tuple[Moment, ...]) -> Iterator[str]:
+    day: date | None = None
+    before: datetime | None = None
+    for moment in found:
+        at = moment.at.astimezone(UTC)
+        if at.date() != day:
+            day = at.date()
+            yield f"  {day:%Y-%m-%d}, UTC"
+        took = f"+{length(at - before)}" if before is not None and at > before else ""
+        before = at
+        said = f"{moment.what}: {moment.why}" if moment.why else moment.what
+        yield from _wrapped(f"  {at:%H:%M:%S}  {took:>7}  ", said)
+
+
+def _hold(hold: HoldTold) -> Iterator[str]:
+    scope = f" of {hold.scope}" if hold.scope else ""
+    since = f", since {hold.since.astimezone(UTC):%H:%M:%S}" if hold.since is not None else ""
+    again = hold.look_again_at
+    looks = f", looked at again {again.astimezone(UTC):%H:%M:%S}" if again is not None else ""
+    yield from _wrapped("  ", f"{hold.reason}{scope}{since}{looks}", "    ")
+    yield from _wrapped("    ", hold.message)
+    if hold.means:
+        yield from _wrapped("    ", hold.means)
+    if hold.changes:
+        yield from _wrapped("    to change it: ", hold.changes, "      ")
+
+
+def _commands(can: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    width = max(len(command) for command, _ in can)
+    for command, what in can:
+        if 2 + width + 2 + len(what) <= WIDTH:
+            yield f"  {command.ljust(width)}  {what}"
+        else:
+            yield f"  {command}"
+            yield from _wrapped("      ", what)
