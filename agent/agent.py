@@ -6,8 +6,11 @@ The demo runs hundreds of these in one process and feeds them from one shared in
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from agent.actions import SETTLE_SECONDS, Bench
+from agent.actions.checks import Check
+from agent.actions.diagnostics import Bundles
 from agent.core import AgentCore
 from agent.heartbeat import Heartbeat
 from agent.host import Host
@@ -82,6 +85,8 @@ class Agent:
     agent    the agent's name, spec.agent of jobs and the name of its Lease
     probes   who answers questions about the host
     settle   seconds that a unit must stay up to count as started
+    checks   what RunCheck may run, by name
+    bundles  where diagnostics are kept
     """
 
     name = "agent"
@@ -98,10 +103,11 @@ class Agent:
         *,
         settle: float = SETTLE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
+        checks: Mapping[str, Check] | None = None,
+        bundles: Bundles | None = None,
     ) -> None:
-        core = AgentCore(
-            KubeJobs(kube), Bench(host, clock, settle), journal, node=node, agent=agent
-        )
+        bench = Bench(host, clock, settle, checks or {}, bundles)
+        core = AgentCore(KubeJobs(kube), bench, journal, node=node, agent=agent)
         self.worker = Worker(core, clock)
         self.heartbeat = Heartbeat(kube, host, agent, clock)
         self.informer: Informer[Job] = Informer(

@@ -20,7 +20,7 @@ from agent import request as requests
 from agent.actions import CATALOGUE, Action, Bench
 from agent.host import HostError, HostUnreachable
 from agent.journal import Entry, Journal, JournalError
-from agent.outcome import Outcome, failed, refused
+from agent.outcome import INTERRUPTED, Outcome, State, boot_cut, failed, refused
 from agent.request import BadRequest, Key, Request
 from agent.wire import Answer, Job, StepStatus, format_time
 
@@ -30,7 +30,6 @@ PROOF_SECONDS = 30.0
 """How long a unit may take to come to rest after an interruption before nothing is proven."""
 LOGGED = 200
 """Characters of an output in the log; all of it is in the job's status."""
-INTERRUPTED = "interrupted; not repeated"
 
 
 class Jobs(Protocol):
@@ -166,6 +165,8 @@ class AgentCore:
             before = await action.look(request, self._bench)
         except HostError as error:
             return self._without_entry(failed(str(error)))
+        if action.announced:
+            await self._announce(request)
         entry = Entry(
             job=request.job,
             action=request.step.action,
@@ -181,6 +182,14 @@ class AgentCore:
             return self._refuse(f"{error}; without it nothing is begun")
         outcome = await self._act(action, request, entry)
         return self._answer(self._finish(request.key, entry, outcome))
+
+    async def _announce(self, request: Request) -> None:
+        """Say that it begins: its end may be told by another boot. Raises KubeError: not begun."""
+        at = format_time(self._bench.clock.now())
+        boot_id = self._bench.host.boot_id()
+        answer = Answer(state=State.RUNNING.value, boot_id=boot_id, started_at=at)
+        version = await self._jobs.answer(request.job, request.key.request_id, answer)
+        self._written[request.key.job_uid] = _number(version)
 
     async def _act(self, action: Action, request: Request, entry: Entry) -> Outcome:
         log.info(
@@ -203,7 +212,7 @@ class AgentCore:
         action = self._catalogue.get(entry.action)
         boot_id = self._bench.host.boot_id()
         if entry.boot_id != boot_id:
-            outcome = failed(f"the host booted again (boot {boot_id or 'unknown'}); {INTERRUPTED}")
+            outcome = failed(boot_cut(boot_id)) if action is None else action.after_boot(boot_id)
         elif action is None:
             outcome = failed(f"the agent ended while it worked; {INTERRUPTED}")
         else:
@@ -236,6 +245,7 @@ class AgentCore:
             before=entry.before,
             finished_at=self._bench.clock.now(),
             outcome=outcome,
+            ended_on=self._bench.host.boot_id(),
         )
         try:
             self._journal.finish(key, ended)
@@ -250,7 +260,7 @@ class AgentCore:
         assert entry.outcome is not None
         return Answer(
             state=entry.outcome.state.value,
-            boot_id=entry.boot_id,
+            boot_id=entry.ended_on or entry.boot_id,
             started_at=format_time(entry.started_at),
             finished_at=format_time(entry.finished_at) if entry.finished_at else None,
             code=entry.outcome.code,

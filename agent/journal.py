@@ -35,6 +35,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     boot_id  of the host when it began
     before   what the action saw before it acted
     limit    seconds that the act was given
+    ended_on  boot ID of the host when the outcome was seen
     """
 
     job: str
@@ -46,6 +47,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     before: dict[str, str]
     finished_at: datetime | None = None
     outcome: Outcome | None = None
+    ended_on: str = ""
 
 
 class Journal(Protocol):

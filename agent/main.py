@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent import logs, settings
+from agent.actions.diagnostics import Bundles
 from agent.agent import Agent
 from agent.host.systemd import SystemdHost
 from agent.journal import FileJournal, JournalError
@@ -22,7 +23,7 @@ from kubenode.runtime.process import CannotStart, causes, run_until_signal
 log = logging.getLogger(__name__)
 
 FAILED, USAGE = 1, 2
-JOURNAL = "requests"
+JOURNAL, DIAGNOSTICS = "requests", "diagnostics"
 HELP = f"""\
 usage: kubenode run agent [CONFIG]
 
@@ -34,6 +35,7 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   ca_file, cert_file, key_file, token_file
   state_dir          default /var/lib/kubenode-agent
   log_level          debug, info, warning, error
+  checks             what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
 """
 
 
@@ -83,7 +85,17 @@ async def run(loaded: Settings) -> None:
     try:
         await _greet(transport, loaded)
         probes = HostProbes(host, loaded.state_dir)
-        agent = Agent(kube, host, loaded.node, loaded.agent_name, journal, clock, probes)
+        agent = Agent(
+            kube,
+            host,
+            loaded.node,
+            loaded.agent_name,
+            journal,
+            clock,
+            probes,
+            checks=loaded.checks,
+            bundles=Bundles(Path(loaded.state_dir) / DIAGNOSTICS),
+        )
         await run_until_signal([agent])
     finally:
         await kube.close()

@@ -3,13 +3,21 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+INTERRUPTED = "interrupted; not repeated"
 OUTPUT_LIMIT = 4096
 """Characters; the API refuses more (kubenode.api: AgentRequest.output)."""
 
 
-class State(StrEnum):
-    """Refused was never started. There is no Running: an answer is written once, at the end."""
+NO_ANSWER, TOO_LATE = 127, 124
+"""Codes of a check that says neither yes nor no: it could not be run, or took too long."""
 
+
+class State(StrEnum):
+    """Refused was never started. An answer is written once, at the end; only what may end the agent
+    itself is announced before, as Running.
+    """
+
+    RUNNING = "Running"
     DONE = "Done"
     FAILED = "Failed"
     REFUSED = "Refused"
@@ -30,6 +38,11 @@ def done(output: str) -> Outcome:
 
 def failed(output: str, code: int = 1) -> Outcome:
     return Outcome(State.FAILED, bounded(output), code)
+
+
+def boot_cut(boot_id: str) -> str:
+    """Why something was not seen to end: the host booted while it was under way."""
+    return f"the host booted again (boot {boot_id or 'unknown'}); {INTERRUPTED}"
 
 
 def refused(why: str) -> Outcome:

@@ -19,8 +19,10 @@ from kubenode.runtime.kube.paths import custom
 log = logging.getLogger(__name__)
 
 PLURAL = "hostprobes"
-FOR_OTHERS = frozenset({"power", "peers", "ready"})
-"""Asked about this host, and answered by its provider, other hosts or the operator."""
+FOR_OTHERS = frozenset({"power", "ready"})
+"""Asked about this host, and answered by its provider or the operator."""
+PEERS = "peers"
+"""About this host it is answered by others; with an address it asks us about another host."""
 AT_ONCE = 4
 """The operator keeps no more questions about one node open."""
 ANSWER_SECONDS = 20.0
@@ -49,6 +51,8 @@ class Prober:
     def _open(self, probe: Probe) -> bool:
         answered = probe.status is not None and probe.status.answered_at is not None
         mine = probe.spec.agent == self._agent and probe.spec.name not in FOR_OTHERS
+        if probe.spec.name == PEERS:
+            mine = mine and "address" in (probe.spec.args or {})
         return mine and not answered and self._clock.now() < probe.spec.expires_at
 
     async def run(self) -> None:
@@ -97,7 +101,7 @@ class Prober:
         seconds = min(left, timedelta(seconds=ANSWER_SECONDS)).total_seconds()
         try:
             async with asyncio.timeout(seconds):
-                return await self._probes.answer(probe.spec.name), ""
+                return await self._probes.answer(probe.spec.name, probe.spec.args or {}), ""
         except CannotAnswer as error:
             return {}, str(error)
         except TimeoutError:

@@ -6,21 +6,28 @@
     cert_file = "/etc/kubenode/agent.crt"
     key_file = "/etc/kubenode/agent.key"
 
+    [checks.d-state-tasks]
+    argv = ["/opt/kubenode/checks/d-state-tasks", "--longer-than", "120"]
+    sha256 = "..."
+
 A DaemonSet has no file: it sets KUBENODE_AGENT_NODE and the rest as variables. Everything is
 checked at start, and every complaint names the setting, what was given and what to do.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from agent.actions.checks import Check
 from agent.host import BOOT_ID_FILE
 from kubenode.runtime.process import CannotStart
 
 CONFIG_FILE = "/etc/kubenode/agent.toml"
 PREFIX = "KUBENODE_AGENT_"
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -37,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     token_file    bearer token, where there is no client certificate
     state_dir     where the journal lives; must survive reboots
     boot_id_file  where the kernel tells the boot ID
+    checks        what RunCheck may run, by name; in the file alone
     """
 
     node: str
@@ -49,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     state_dir: str = "/var/lib/kubenode-agent"
     boot_id_file: str = BOOT_ID_FILE
     log_level: str = "info"
+    checks: dict[str, Check] = msgspec.field(default_factory=dict)
 
     @property
     def agent_name(self) -> str:
@@ -60,7 +69,7 @@ def load(environ: Mapping[str, str], config: str | None = None) -> Settings:
     there) and the environment. Raises SettingsError."""
     given = _file(environ, config)
     for name in Settings.__struct_fields__:
-        if (value := environ.get(PREFIX + name.upper())) is not None:
+        if name != "checks" and (value := environ.get(PREFIX + name.upper())) is not None:
             given[name] = value
     missing = [name for name in ("node", "server") if not given.get(name)]
     if missing:
@@ -103,6 +112,11 @@ def _complaints(settings: Settings) -> list[str]:
         found.append("no identity: set cert_file and key_file, or token_file")
     if settings.log_level not in LEVELS:
         found.append(f"log_level {settings.log_level!r}: one of {', '.join(LEVELS)}")
+    for name, check in settings.checks.items():
+        if not check.argv or not check.argv[0].startswith("/"):
+            found.append(f"checks.{name}.argv: begin with the program's full path")
+        if not _DIGEST.fullmatch(check.sha256):
+            found.append(f"checks.{name}.sha256 {check.sha256!r}: give the 64 digits of sha256sum")
     for name in ("ca_file", "cert_file", "key_file", "token_file"):
         path = getattr(settings, name)
         if path and (why := _unreadable(path)):

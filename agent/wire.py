@@ -8,6 +8,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+REBOOT, COLLECT = "Reboot", "CollectDiagnostics"
+BEHIND = frozenset({REBOOT, COLLECT})
+FIRST_CHECK = 16
+"""`index` of the first of `verify.checks` in the record of a step; a rung has at most 16 steps."""
+
 
 class Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """Base: camelCase names, unknown fields skipped."""
@@ -32,12 +37,40 @@ class AgentStep(Wire, frozen=True):
     """Go style (`90s`); None is the API's default."""
 
 
+class RebootStep(Wire, frozen=True):
+    timeout: str | None = None
+
+
+class CollectStep(Wire, frozen=True):
+    bundle: list[str] | None = None
+    timeout: str | None = None
+
+
 class LadderStep(Wire, frozen=True):
     agent: AgentStep | None = None
+    reboot: RebootStep | None = None
+    collect: CollectStep | None = None
+
+    @property
+    def action(self) -> AgentStep | None:
+        """What it asks of an agent. Reboot and CollectDiagnostics stand behind their own steps and
+        behind nothing else.
+        """
+        if self.reboot is not None:
+            return AgentStep(REBOOT, timeout=self.reboot.timeout or "10m")
+        if self.collect is not None:
+            bundle = {"bundle": ",".join(self.collect.bundle or ())}
+            return AgentStep(COLLECT, params=bundle, timeout=self.collect.timeout)
+        return self.agent if self.agent is None or self.agent.action not in BEHIND else None
+
+
+class Verify(Wire, frozen=True):
+    checks: list[LadderStep] | None = None
 
 
 class Rung(Wire, frozen=True):
     steps: list[LadderStep] | None = None
+    verify: Verify | None = None
 
 
 class Spec(Wire, frozen=True):
@@ -90,8 +123,12 @@ class Job(Wire, frozen=True):
         ladder = self.spec.ladder or []
         if not 0 <= step.rung < len(ladder):
             return None
-        steps = ladder[step.rung].steps or []
-        return steps[step.index].agent if 0 <= step.index < len(steps) else None
+        rung, place = ladder[step.rung], step.index
+        steps = rung.steps or []
+        if place >= FIRST_CHECK:
+            place -= FIRST_CHECK
+            steps = (rung.verify.checks if rung.verify is not None else None) or []
+        return steps[place].action if 0 <= place < len(steps) else None
 
     def answer(self, request_id: str) -> Answer | None:
         """What the API server has of our answer to `request_id`."""
@@ -104,6 +141,7 @@ class ProbeSpec(Wire, frozen=True):
     name: str
     expires_at: datetime
     agent: str = ""
+    args: dict[str, str] | None = None
 
 
 class ProbeStatus(Wire, frozen=True):

@@ -5,13 +5,17 @@ stands. What it saw before is journaled with the intent, so that a later process
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.actions.checks import Check, RunCheck
+from agent.actions.diagnostics import Bundles, CollectDiagnostics
+from agent.actions.reboot import Reboot
 from agent.actions.units import UnitAction
 from agent.host import Host, UnitVerb
 from agent.outcome import Outcome
 from agent.request import Request
+from agent.wire import COLLECT, REBOOT
 from kubenode.runtime.clock import Clock
 
 Before = Mapping[str, str]
@@ -23,14 +27,25 @@ SETTLE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What an action works with."""
+    """What an action works with.
+
+    checks   by name those that are listed in the agent's configuration
+    bundles  where diagnostics are kept; None: nowhere
+    """
 
     host: Host
     clock: Clock
     settle: float = SETTLE_SECONDS
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    bundles: Bundles | None = None
 
 
 class Action(Protocol):
+    @property
+    def announced(self) -> bool:
+        """Whether it is told that it begins, since its end may come with the agent's own."""
+        ...
+
     def unfit(self, request: Request) -> str:
         """Why its parameters make no sense; "" if they do."""
         ...
@@ -50,6 +65,15 @@ class Action(Protocol):
         """
         ...
 
+    def after_boot(self, boot_id: str) -> Outcome:
+        """The outcome of an act after which the host runs another boot, `boot_id`."""
+        ...
 
-CATALOGUE: Mapping[str, Action] = {verb.value: UnitAction(verb) for verb in UnitVerb}
+
+CATALOGUE: Mapping[str, Action] = {
+    **{verb.value: UnitAction(verb) for verb in UnitVerb},
+    "RunCheck": RunCheck(),
+    REBOOT: Reboot(),
+    COLLECT: CollectDiagnostics(),
+}
 """By the name that the API gives it; other names of the API's catalogue are refused."""

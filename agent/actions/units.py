@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.host import Unit, UnitVerb
-from agent.outcome import Outcome, done, failed
+from agent.outcome import Outcome, boot_cut, done, failed
 from agent.request import Request
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,247}\.(service|socket|timer|target|mou
 
 class UnitAction:
     """One verb on the unit that the step names."""
+
+    announced = False
 
     def __init__(self, verb: UnitVerb) -> None:
         self.verb = verb
@@ -55,6 +57,9 @@ class UnitAction:
         if self._stands(unit, before, seen_done=False):
             return done(f"{self.verb}: {unit}; the agent was interrupted, the result stands")
         return None
+
+    def after_boot(self, boot_id: str) -> Outcome:
+        return failed(boot_cut(boot_id))
 
     def _stands(self, unit: Unit, before: Mapping[str, str], *, seen_done: bool) -> bool:
         """Whether the unit is as the verb wants it.

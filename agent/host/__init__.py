@@ -85,6 +85,13 @@ class Host(Protocol):
         """
         ...
 
+    async def reboot(self) -> None:
+        """Order an ordinary reboot: services are stopped first. Returns when it is under way.
+
+        Raises HostUnreachable or HostError when it was not ordered.
+        """
+        ...
+
 
 def read_boot_id(path: str = BOOT_ID_FILE) -> str:
     """The boot ID, or "" if it cannot be read."""

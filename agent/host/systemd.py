@@ -7,7 +7,7 @@ systemd of 100 KB. Source: org.freedesktop.systemd1(5).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -30,7 +30,21 @@ MANAGER = f"{SYSTEMD}.Manager"
 ROOT = "/org/freedesktop/systemd1"
 CALL_TIMEOUT = 25.0
 """Seconds for one call, D-Bus' own default. Waiting for a unit has its own time."""
-_NOT_THERE = frozenset({f"{SYSTEMD}.NoSuchUnit", f"{SYSTEMD}.LoadFailed", f"{SYSTEMD}.UnitMasked"})
+LOGIN, LOGIN_ROOT = "org.freedesktop.login1", "/org/freedesktop/login1"
+_BY_PATH = {"/org/freedesktop/DBus": "org.freedesktop.DBus", LOGIN_ROOT: LOGIN}
+
+
+class _NoSuchService(HostError):
+    """Nobody has that name on the bus."""
+
+
+_ERRORS: Mapping[str, type[HostError]] = {
+    f"{SYSTEMD}.NoSuchUnit": NoSuchUnit,
+    f"{SYSTEMD}.LoadFailed": NoSuchUnit,
+    f"{SYSTEMD}.UnitMasked": NoSuchUnit,
+    "org.freedesktop.DBus.Error.ServiceUnknown": _NoSuchService,
+    "org.freedesktop.DBus.Error.NameHasNoOwner": _NoSuchService,
+}
 
 
 class SystemdHost:
@@ -62,6 +76,10 @@ class SystemdHost:
         async with self._connect() as bus:
             await bus.run_job(verb, name, timeout)
 
+    async def reboot(self) -> None:
+        async with self._connect() as bus:
+            await bus.reboot()
+
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator["_Bus"]:
         bus = MessageBus(self._bus_address, bus_type=BusType.SYSTEM)
@@ -87,7 +105,7 @@ class _Bus:
     async def call(
         self, path: str, interface: str, member: str, signature: str, *args: Any
     ) -> list[Any]:
-        to = "org.freedesktop.DBus" if path == "/org/freedesktop/DBus" else SYSTEMD
+        to = _BY_PATH.get(path, SYSTEMD)
         message = Message(
             destination=to,
             path=path,
@@ -106,7 +124,7 @@ class _Bus:
             raise HostUnreachable(f"{tried}: no answer from systemd")
         if reply.message_type is MessageType.ERROR:
             text = f"{tried}: {reply.body[0] if reply.body else reply.error_name}"
-            raise (NoSuchUnit if reply.error_name in _NOT_THERE else HostError)(text)
+            raise _ERRORS.get(reply.error_name or "", HostError)(text)
         return reply.body
 
     async def manager(self, member: str, signature: str, *args: Any) -> list[Any]:
@@ -154,6 +172,15 @@ class _Bus:
             ) from error
         if result not in ("done", "skipped"):
             raise HostError(f"{verb} {name}: systemd's job ended with {result!r}")
+
+    async def reboot(self) -> None:
+        """As `systemctl reboot` does: logind tells who delays shutdowns, such as the kubelet; where
+        there is none, systemd itself.
+        """
+        try:
+            await self.call(LOGIN_ROOT, f"{LOGIN}.Manager", "Reboot", "b", False)
+        except _NoSuchService:
+            await self.manager("StartUnit", "ss", "reboot.target", "replace-irreversibly")
 
     def _heard(self, message: Message) -> None:
         if message.message_type is MessageType.SIGNAL and message.member == "JobRemoved":

@@ -19,6 +19,6 @@ class CannotAnswer(Exception):
 class Probes(Protocol):
     """Who answers; the demo simulates hundreds of hosts behind it."""
 
-    async def answer(self, name: str) -> Answer:
+    async def answer(self, name: str, args: Mapping[str, str]) -> Answer:
         """`name` is a probe, such as `disk`. Raises CannotAnswer."""
         ...

@@ -1,12 +1,14 @@
-"""The answers of a real host. Probes that only a provider or other nodes can answer are refused."""
+"""The answers of a real host. Probes that only a provider can answer are refused."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
 from agent.host import Host
 from agent.probes import Answer, CannotAnswer, Value, readings, services
 from agent.probes.patience import Patience
+from agent.probes.peers import peers
 
 READ_SECONDS = 10.0
+NO_ARGS: Mapping[str, str] = {}
 
 
 class HostProbes:
@@ -26,10 +28,12 @@ class HostProbes:
             "write": lambda: self._read(lambda: readings.write(state_dir), "write test"),
         }
 
-    async def answer(self, name: str) -> Answer:
+    async def answer(self, name: str, args: Mapping[str, str] = NO_ARGS) -> Answer:
+        if name == "peers":
+            return await peers(args)
         probe = self._known.get(name)
         if probe is None:
-            known = ", ".join(sorted(self._known))
+            known = ", ".join(sorted((*self._known, "peers")))
             raise CannotAnswer(f"an agent of this version answers {known}, not {name}")
         return await probe()
 

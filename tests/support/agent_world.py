@@ -16,6 +16,8 @@ import msgspec
 from support.clock import T0, FakeClock
 
 from agent.actions import Bench
+from agent.actions.checks import Check
+from agent.actions.diagnostics import Bundles
 from agent.core import AgentCore
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.journal import Entry, FileJournal
@@ -92,6 +94,9 @@ class World:
     acts: list[tuple[UnitVerb, str]] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
     resets: int = 0
+    reboots: int = 0
+    goes_down: bool = True
+    checks: dict[str, Check] = field(default_factory=dict)
     answers: list[tuple[str, Answer]] = field(default_factory=list)
     reads: int = 0
 
@@ -107,7 +112,9 @@ class World:
     def core(self) -> AgentCore:
         """A new process over the same disk."""
         journal = DyingJournal(self)
-        return AgentCore(self, Bench(self, self.clock, 0.0), journal, node=NODE, agent=AGENT)
+        bundles = Bundles(self.folder.parent / "diagnostics")
+        bench = Bench(self, self.clock, 0.0, self.checks, bundles)
+        return AgentCore(self, bench, journal, node=NODE, agent=AGENT)
 
     @property
     def answer_now(self) -> Answer | None:
@@ -171,7 +178,17 @@ class World:
             if self.active == "failed":
                 raise HostError(f"{verb} {name}: systemd's job ended with 'failed'")
 
-    def reboot(self) -> None:
+    async def reboot(self) -> None:
+        """Ends the agent, as the host goes down; what is ordered twice is counted twice."""
+        with self.moment():
+            self.reboots += 1
+            if self.bus_lost:
+                raise HostUnreachable("the system bus went away")
+            if self.goes_down:
+                self.booted()
+                raise Killed
+
+    def booted(self) -> None:
         self.boot, self.invocation, self.active = "boot-2", self.invocation + 1, "active"
         self.forgotten = False
 

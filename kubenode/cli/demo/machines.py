@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from collections.abc import Mapping
 
 from agent.host import HostError, NoSuchUnit, Unit, UnitVerb
 from agent.probes import Answer, CannotAnswer, Value
@@ -53,7 +54,10 @@ class Machine:
             self._invocations[name] = f"{self._rng.getrandbits(128):032x}"
             self._host.restart(name, self._clock.monotonic())
 
-    async def answer(self, name: str) -> Answer:
+    async def reboot(self) -> None:
+        self._host.boot()
+
+    async def answer(self, name: str, args: Mapping[str, str]) -> Answer:
         host = self._host
         match name:
             case "host":

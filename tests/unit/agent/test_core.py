@@ -279,7 +279,7 @@ async def test_f23_after_a_reboot_in_the_middle_the_boot_id_decides(
             await core.handle(world.job)
             return
         acted, world.die_at = list(world.acts), 0
-        world.reboot()
+        world.booted()
         await until_answered(world)
         assert world.acts == acted  # nothing of the old boot is begun on the new one
         assert world.answer_now is not None
@@ -377,10 +377,13 @@ async def test_a_unit_that_flaps_right_after_its_start_is_not_started(world: Wor
 
 def test_every_action_of_the_api_is_in_the_catalogue_or_refused() -> None:
     from agent.actions import CATALOGUE
+    from agent.wire import BEHIND
     from kubenode.api.v1alpha1.ladder import UNIT_ACTIONS, AgentAction
 
-    assert set(CATALOGUE) <= {action.value for action in AgentAction}
-    assert {action.value for action in UNIT_ACTIONS} == set(CATALOGUE)
+    of_the_api = {action.value for action in AgentAction}
+    assert set(CATALOGUE) <= of_the_api | BEHIND
+    assert not of_the_api & BEHIND, "asked by steps of their own, never as an agent step"
+    assert {action.value for action in UNIT_ACTIONS} == set(CATALOGUE) - BEHIND - {"RunCheck"}
 
 
 def test_the_agent_reads_what_the_models_write() -> None:

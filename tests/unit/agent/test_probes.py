@@ -199,7 +199,7 @@ async def test_a_host_that_cannot_be_asked_is_no_answer(tmp_path: Path) -> None:
 
 async def test_a_question_that_is_not_for_hosts_names_those_that_are(tmp_path: Path) -> None:
     probes = HostProbes(Units({}), str(tmp_path))
-    with pytest.raises(CannotAnswer, match="answers clock, disk, host, write, not power"):
+    with pytest.raises(CannotAnswer, match="answers clock, disk, host, peers, write, not power"):
         await probes.answer("power")
 
 

@@ -1,0 +1,42 @@
+"""Reboot: the host goes down and comes up again; the agent that ordered it does not see the end.
+
+The intent is on disk and the answer Running at the API server before systemd is asked. What ends
+the agent proves nothing; the next boot's ID does (failures.md F23).
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.outcome import Outcome, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+
+class Reboot:
+    announced = True
+
+    def unfit(self, request: Request) -> str:
+        return ""
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        return {}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        end = bench.clock.monotonic() + limit
+        await bench.host.reboot()
+        await bench.clock.sleep(end - bench.clock.monotonic())  # the boot ends it
+        return failed(f"Reboot: ordered, and the host still runs after {limit:.0f} s")
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        return None  # the same boot: nothing is proven, and it is not ordered again
+
+    def after_boot(self, boot_id: str) -> Outcome:
+        if not boot_id:
+            return failed("Reboot: the boot ID cannot be read, so nothing is proven")
+        return done(f"Reboot: the host runs boot {boot_id} now")
