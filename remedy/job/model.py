@@ -355,7 +355,22 @@ def irreversible(step: Step) -> bool:
 
 
 SUPPORTED = frozenset(
-    {"cordon", "uncordon", "migrate", "notify", "label", "annotate", "wait", "agent"}
+    {
+        "cordon",
+        "uncordon",
+        "migrate",
+        "notify",
+        "label",
+        "annotate",
+        "wait",
+        "agent",
+        "reboot",
+        "powerOff",
+        "powerOn",
+        "powerCycle",
+        "fence",
+        "replace",
+    }
 )
 
 
@@ -384,6 +399,8 @@ def unable(rule: NodeRemedierSpec) -> str:
 def unsupported_step(step: Step) -> str:
     if step.name not in SUPPORTED:
         return f"step {step.name} is not available in this version"
+    if step.replace is not None and step.replace.surge != "None":
+        return "step replace with surge First is not available in this version"
     if step.migrate is not None:
         if step.migrate.on_timeout == "Delete":
             return "step migrate with onTimeout Delete is not available in this version"

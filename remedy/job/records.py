@@ -91,6 +91,7 @@ def begun(job: Job) -> bool:
     return any(
         r.rung == job.status.rung
         and r.state is not StepState.WAITING
+        and (r.asked_at is not None or r.state is StepState.DONE)
         and irreversible(job.rung.steps[r.index])
         for r in job.status.steps
     )

@@ -12,7 +12,11 @@ from remedy.job.moves import Move, enter, may, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
 from remedy.job.steps.cordon import cordon
+from remedy.job.steps.fence import fence
 from remedy.job.steps.migrate import migrate
+from remedy.job.steps.power import power_cycle, power_off, power_on
+from remedy.job.steps.reboot import reboot
+from remedy.job.steps.replace import replace
 from remedy.job.steps.small import small, wait
 
 Going = Callable[[Job, Seen, NodeSeen, Step, StepStatus], Move]
@@ -27,6 +31,12 @@ STEPS: dict[str, Going] = {
     "notify": small,
     "label": small,
     "annotate": small,
+    "reboot": reboot,
+    "powerOff": power_off,
+    "powerOn": power_on,
+    "powerCycle": power_cycle,
+    "fence": fence,
+    "replace": replace,
 }
 
 

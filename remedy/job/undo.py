@@ -33,6 +33,12 @@ def disowned(job: Job, *names: str) -> Job:
 
 THINGS: tuple[Thing, ...] = (
     Thing(
+        act=Act.UNFENCE,
+        owned=lambda job: job.status.owned.fenced,
+        off=lambda job: disowned(job, "fenced"),
+        there=lambda job, node: node is not None and node.fenced_by == job.mark,
+    ),
+    Thing(
         act=Act.UNCORDON,
         owned=lambda job: job.status.owned.cordon,
         off=lambda job: disowned(job, "cordon"),

@@ -3,10 +3,12 @@
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from remedy.job.model import INCIDENT_ENDS, Act, Job, Seen
 from remedy.job.moves import LATE, LOOK_AGAIN, SOON
 from remedy.job.step import ask_again_at, renew_at, verify_until, watched
 from remedy.job.steps.agent import ANSWER_GRACE
+from remedy.job.steps.asking import POLLED
 
 
 def look_again_at(job: Job, seen: Seen) -> datetime | None:
@@ -56,4 +58,9 @@ def _step_times(job: Job, now: datetime) -> list[datetime]:
         # Nobody tells us that a pod has ended: pods are listed, not watched.
         waited = now - record.started_at
         times.append(now + min(max(waited / 8, timedelta(seconds=1)), SOON))
+    if what.name in POLLED and (record.by is not StepBy.AGENT or record.asked_at is None):
+        # Providers tell nobody what became of a request.
+        waited = now - record.started_at
+        times.append(now + min(max(waited / 8, timedelta(seconds=2)), 3 * SOON))
+        times.append(record.started_at + what.body.timeout)
     return times

@@ -76,6 +76,8 @@ class FakeWorld:
     host: FakeHost = field(default_factory=FakeHost)
     hung: bool = False
     """Nothing on the host answers; the next boot cures it."""
+    sick: bool = False
+    """A fault that leaves the agent alive; the next boot cures it."""
     agent_reboots: bool = True
     out_of_service: bool = False
 
@@ -152,7 +154,7 @@ class FakeWorld:
 
     @property
     def faulty(self) -> bool:
-        return len(set(self.restarts)) < self.needs
+        return self.hung or self.sick or len(set(self.restarts)) < self.needs
 
     async def fault(self, job: Job) -> Fault:
         truth = Truth.TRUE if self.faulty else Truth.FALSE
@@ -313,7 +315,12 @@ class FakeWorld:
         self.pods = [p for p in self.pods if p not in self.terminating]
         self.terminating = []
         job = self.job
-        if job.record is None or not job.in_flight or not self.agent_works or job.answer:
+        if job.record is None or not job.asked_agent or not self.agent_works or job.answer:
+            return
+        if self.hung or (job.record.expires_at or self.clock.now()) <= self.clock.now():
+            return
+        if job.record.name == "reboot":
+            self._agent_boots(job.record.request_id, job.record.boot_id)
             return
         assert job.uid in self.permits, "a host was asked without a permit"
         assert job.record.boot_id == self.boot
@@ -323,8 +330,18 @@ class FakeWorld:
         answer = {"state": "Done", "code": 0, "finishedAt": at, "output": "restarted"}
         self.write_status({"agent": {"requests": {job.record.request_id: answer}}})
 
+    def _agent_boots(self, request: str, boot: str) -> None:
+        """Asked of this boot and in time, the system goes down and comes back."""
+        answer = {"state": "Running", "startedAt": self.clock.now().isoformat()}
+        if boot != self.boot or not self.agent_reboots:
+            answer = {"state": "Refused", "output": "not me"}
+        else:
+            self.host.ask("reset", request, self.clock.now())
+        self.write_status({"agent": {"requests": {request: answer}}})
+
     def boots(self) -> None:
-        self.boot, self.hung = f"boot-{int(self.boot.removeprefix('boot-')) + 1}", False
+        self.boot = f"boot-{int(self.boot.removeprefix('boot-')) + 1}"
+        self.hung = self.sick = False
 
     def controller(self, busy: Callable[[], bool] = never_busy) -> JobController:
         return JobController(

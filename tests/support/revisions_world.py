@@ -11,7 +11,7 @@ from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from remedy.registry.revisions import Revisions
 
 NOWHERE: Any = None
-BAD = [{"name": "boot", "steps": [{"cordon": {}}, {"reboot": {}}]}]
+BAD = [{"name": "boot", "steps": [{"cordon": {}}, {"rollbackComponent": {"component": "kubelet"}}]}]
 """A ladder of a step that this version refuses."""
 
 

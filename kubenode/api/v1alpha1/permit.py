@@ -53,6 +53,7 @@ class HoldReason(StrEnum):
     FAULT_UNKNOWN = "FaultUnknown"
     PDB_BLOCKED = "PDBBlocked"
     PERMIT_LOST = "PermitLost"
+    PROVIDER_UNREACHABLE = "ProviderUnreachable"
 
 
 class Holder(Model):

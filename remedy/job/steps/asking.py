@@ -1,24 +1,220 @@
-"""How a step asks whoever runs the machine for something, at most once where it must be. Pure."""
+"""How a step asks whoever runs the machine for something, at most once where it must be. Pure.
 
-from kubenode.api.v1alpha1 import JobPhase
-from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
-from remedy.job.model import Job, NodeSeen
+First the request is written down, with the boot of the host that it is meant for; then it is asked
+for, and what was heard is written. A wish for a state (off, on) may be repeated. What is none
+(reset, replace) is repeated only where the provider knows a request again by its ID, or after a
+clear answer that it was not taken: once nobody knows whether it was asked, it counts as asked.
+"""
 
-POWER = frozenset({"powerOff", "powerOn", "powerCycle", "fence"})
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
+from kubenode.api.v1alpha1.ladder import PowerPath
+from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
+from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.moves import Move, due, held_for, hold, may, patience, stands, wait
+from remedy.job.records import ask, begun, put
+from remedy.power.seen import Outcome, PowerSeen
+
+ASKED, HEARD, WAS, MACHINE = "asked", "heard", "was", "machine"
+"""Keys of a step's output: the word of the wish, what came of it, the machine's power before, and
+which machine.
+"""
+TAKEN, UNCLEAR, LATER, GONE = "taken", "unclear", "later", "gone"
+"""What was heard; absent: nothing, so nobody knows whether it was asked."""
+AGAIN = timedelta(minutes=1)
+"""A state that was asked for and does not come is asked for again after this."""
+LATEST = timedelta(minutes=5)
+"""A provider that says when to come again is asked by then at the latest."""
+POLLED = frozenset({"reboot", "powerOff", "powerOn", "powerCycle", "fence", "replace"})
+"""Steps whose progress only a look at the provider shows."""
+POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
+
+No = Callable[[str], Move]
+"""What follows when it cannot be done: a sentence -> the move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """word   as it stands in the output
+    state  whether it is one that may be wished for again
+    """
+
+    word: str
+    act: Act
+    state: bool
+
+
+OFF = Wish("off", Act.POWER_OFF, state=True)
+ON = Wish("on", Act.POWER_ON, state=True)
+RESET = Wish("reset", Act.RESET, state=False)
+REPLACE = Wish("replace", Act.REPLACE, state=False)
+
+
+def asked(record: StepStatus) -> str:
+    """The word of the wish that stands written, "" for none."""
+    open_ = record.by is StepBy.PROVIDER and record.asked_at is not None
+    return record.output.get(ASKED, "") if open_ else ""
+
+
+def deadline(step: Step, record: StepStatus) -> datetime | None:
+    """The end of the whole step, whatever was asked of whom in it."""
+    return None if record.started_at is None else record.started_at + step.body.timeout
+
+
+def over(step: Step, record: StepStatus, now: datetime) -> bool:
+    end = deadline(step, record)
+    return end is not None and now >= end
+
+
+def proven_dark(job: Job, power: PowerSeen | None) -> bool:
+    """Off or gone by the provider's word. One that does not know a machine proves that it is gone
+    only if it knew it before in this job: it may be asked in the wrong place.
+    """
+    if power is None:
+        return False
+    known = any(WAS in record.output for record in job.status.steps)
+    return power.dark or (power.outcome is Outcome.GONE and known)
+
+
+def leave(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
+    """None when nothing speaks against asking."""
+    return may(job, seen, evidence=evidence) or stands(job, seen)
+
+
+def write(
+    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, wish: Wish, **noted: str
+) -> Move:
+    """The request goes into the status; it is asked for by the round after that write."""
+    output = {k: v for k, v in record.output.items() if k != HEARD}
+    machine = {MACHINE: node.provider_id} if node.provider_id else {}
+    output |= {ASKED: wish.word, **machine, **noted}
+    noted_record = record.model_copy(update={"output": output})
+    end = deadline(step, record) or seen.now
+    return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), Act.NONE
+
+
+def go_on(
+    job: Job,
+    seen: Seen,
+    record: StepStatus,
+    wish: Wish,
+    no: No,
+    *,
+    check: bool = True,
+    evidence: bool | None = None,
+    repeatable: bool = False,
+) -> Move:
+    """Ask for what stands written, as often as it may be asked, and write down what was heard.
+
+    check     whether guards, evidence and permit must stand right before it
+    evidence  whether the fault must be plain true; None: unless this rung did something before
+    """
+    heard = seen.heard
+    repeats = wish.state or repeatable
+    if heard is not None and heard.act is wish.act and heard.outcome is not None:
+        return _heed(job, seen, record, wish, repeats, no)
+    if not _due(job, seen, record, repeats, wish):
+        return wait(job)
+    if check:
+        free = withdrawn(job, record) if seen.unasked else job
+        needs = not begun(free) if evidence is None else evidence
+        if (stop := leave(free, seen, evidence=needs)) is not None:
+            after, act = stop
+            return (job, act) if act is not Act.NONE else (after, act)
+    return job, wish.act
+
+
+def _due(job: Job, seen: Seen, record: StepStatus, repeats: bool, wish: Wish) -> bool:
+    if seen.unasked:
+        return True
+    match record.output.get(HEARD, ""):
+        case "taken":
+            return wish.state and seen.now >= (record.asked_at or seen.now) + AGAIN
+        case "":
+            return repeats
+        case _:
+            return repeats and due(job, seen.now)
+
+
+def _heed(job: Job, seen: Seen, record: StepStatus, wish: Wish, repeats: bool, no: No) -> Move:
+    heard, now = seen.heard, seen.now
+    assert heard is not None
+    match heard.outcome:
+        case Outcome.TAKEN:
+            at = {"asked_at": now} if wish.state else {}
+            return put(job, noted(record, TAKEN, **at)).having(hold=None), Act.NONE
+        case Outcome.GONE if wish in (OFF, REPLACE):
+            return put(job, noted(record, GONE)).having(hold=None), Act.NONE
+        case Outcome.UNCLEAR if not repeats:
+            why = f"{heard.error}; it may have been taken, and is not asked for again"
+            return put(job, noted(record, UNCLEAR, message=why[:1024])).having(hold=None), Act.NONE
+        case Outcome.UNCLEAR:
+            return away(put(job, noted(record, UNCLEAR)), seen, record, heard.error)
+        case Outcome.LATER:
+            back = put(job, noted(record, LATER)) if wish.state else withdrawn(job, record)
+            return away(back, seen, record, heard.error, heard.after)
+        case _:
+            return no(heard.error)
+
+
+def noted(record: StepStatus, word: str, **changes: object) -> StepStatus:
+    return record.model_copy(update={"output": {**record.output, HEARD: word}, **changes})
+
+
+def withdrawn(job: Job, record: StepStatus) -> Job:
+    """Nobody was asked, or who was did not take it: the job is in flight no more."""
+    output = {k: v for k, v in record.output.items() if k not in (ASKED, HEARD)}
+    changes = {"by": StepBy.OPERATOR, "asked_at": None, "output": output}
+    return put(job, record.model_copy(update=changes))
+
+
+def away(
+    job: Job, seen: Seen, record: StepStatus, why: str, after: timedelta | None = None
+) -> Move:
+    """Wait for a provider that does not answer, or not now."""
+    waited = seen.now - (record.started_at or seen.now)
+    until = seen.now + min(after or patience(waited), LATEST)
+    return hold(job, seen.now, HoldReason.PROVIDER_UNREACHABLE, why, until=until)
+
+
+def waits_for_provider(job: Job, now: datetime) -> bool:
+    return held_for(job, HoldReason.PROVIDER_UNREACHABLE) and not due(job, now)
+
+
+def unread(job: Job, seen: Seen, record: StepStatus, no: No) -> Move:
+    """There is no reading of the machine's power: nothing is done to what is not seen."""
+    power = seen.power
+    if power is None:
+        return wait(job)
+    if power.outcome in (Outcome.REFUSED, Outcome.GONE):
+        return no(power.why)
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    return away(job, seen, record, power.why, power.after)
+
+
+def next_path(step: Step, record: StepStatus) -> PowerPath | None:
+    """The first path of a reboot that is not spent; a spent one has its reason in the output."""
+    assert step.reboot is not None
+    return next((path for path in step.reboot.via if path not in record.output), None)
 
 
 def asks_power(job: Job, node: NodeSeen | None) -> bool:
     """Whether the provider's word on the machine is needed now."""
     step, record = job.step, job.record
-    if job.close_reason is not None:
+    if job.close_reason is not None or job.phase is not JobPhase.RUNNING or step is None:
         return False
-    if job.phase is not JobPhase.RUNNING or step is None or record is None:
+    if record is None or record.state is not StepState.RUNNING:
         return False
-    if record.state is not StepState.RUNNING:
-        return False
-    if step.reboot is not None:
-        return record.by is not StepBy.AGENT
-    return step.name in POWER or step.name == "replace"
+    if step.reboot is None and step.power_cycle is None:
+        return step.name in POWER
+    if step.reboot is not None and not asked(record):
+        return record.asked_at is None and next_path(step, record) is PowerPath.PROVIDER
+    # What is awaited then is a boot, and the provider's word is no proof of one.
+    return not (asked(record) in (ON.word, RESET.word) and record.output.get(HEARD) == TAKEN)
 
 
 def asks_replacing(job: Job) -> bool:

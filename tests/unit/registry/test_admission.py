@@ -276,7 +276,9 @@ async def test_every_outcome_is_counted() -> None:
         assert [counted(o) for o in ("allowed", "refused", "accepted", "unknown")] == [1] * 4
 
 
-BOOT = [{"name": "boot", "steps": [{"cordon": {}}, {"reboot": {}}]}]
+BOOT = [
+    {"name": "boot", "steps": [{"cordon": {}}, {"rollbackComponent": {"component": "kubelet"}}]}
+]
 
 
 @pytest.mark.parametrize(
@@ -286,4 +288,4 @@ async def test_a_step_to_come_is_refused_where_the_rule_acts(mode: str, passes: 
     with Admission(FleetInHand(1000, sick=1)) as admission:
         said = await admission.create(a_spec(mode=mode, ladder=BOOT))
     assert said["allowed"] is passes
-    assert passes or "step reboot is not available in this version" in said["text"]
+    assert passes or "step rollbackComponent is not available in this version" in said["text"]

@@ -1,0 +1,53 @@
+"""Step `fence`: the out-of-service taint, by which Kubernetes frees what the node holds. Pure.
+
+Only for a machine that its provider says is dark: on one that runs, two pods would write to one
+volume.
+"""
+
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from kubenode.providers.port import PowerState
+from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.moves import Move, wait
+from remedy.job.records import disrupt, done, failed
+from remedy.job.steps.asking import over, proven_dark, unread
+from remedy.job.undo import disowned
+
+
+def fence(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    def no(why: str) -> Move:
+        return failed(job, seen, step, record, why)
+
+    ended = over(step, record, seen.now)
+    if node.out_of_service and node.fenced_by == job.mark:
+        return _until_free(job, seen, record, ended)
+    if node.out_of_service:
+        why = "was fenced already, not by us; it stays fenced afterwards"
+        return done(disowned(job, "fenced"), seen, record, why)
+    if ended:
+        return no("the node could not be fenced in time")
+    power = seen.power
+    if not proven_dark(job, power):
+        if power is None or power.power is None:
+            return unread(job, seen, record, no)
+        if power.power.state is PowerState.STOPPING:
+            return wait(job)
+        return no(
+            f"not fenced: {power.provider} does not prove that it is off, it says {power.told}"
+        )
+    if not job.finalizer:
+        return job, Act.ADD_FINALIZER
+    if not job.status.owned.fenced:
+        owned = job.status.owned.model_copy(update={"fenced": True})
+        return job.having(owned=owned), Act.NONE
+    return disrupt(job, seen, Act.FENCE)
+
+
+def _until_free(job: Job, seen: Seen, record: StepStatus, ended: bool) -> Move:
+    """The next step may take the Node away, and with it what frees its volumes soon."""
+    left = seen.pods.left if seen.pods is not None else 0
+    if left and not ended:
+        return wait(job)
+    told = seen.power.told if seen.power is not None else ""
+    rest = f"; {left} pods are still there" if left else ""
+    return done(job, seen, record, f"fenced, proven dark: {told}{rest}")

@@ -1,0 +1,168 @@
+"""Steps that switch a machine: powerOff, powerOn, powerCycle, and the boot by its provider. Pure.
+
+Off and on are proven by the provider's reading, a boot by a new boot ID alone. A machine that was
+switched off in order to boot is switched on again whatever else is true by then.
+"""
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from kubenode.providers.port import PowerState
+from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.moves import Move, wait
+from remedy.job.records import begun, done, failed
+from remedy.job.steps.asking import (
+    GONE,
+    HEARD,
+    OFF,
+    ON,
+    RESET,
+    WAS,
+    No,
+    asked,
+    go_on,
+    leave,
+    over,
+    proven_dark,
+    unread,
+    waits_for_provider,
+    write,
+)
+from remedy.job.undo import disowned
+
+
+def rebooted(before: str, now: str) -> bool:
+    """Whether the host has booted again. Both are boot IDs, "" is unknown and proves nothing."""
+    return bool(before and now and before != now)
+
+
+def power_off(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    def no(why: str) -> Move:
+        return failed(job, seen, step, record, why)
+
+    power = seen.power
+    if power is not None and proven_dark(job, power):
+        return done(job, seen, record, f"proven dark: {power.told}")
+    if over(step, record, seen.now):
+        return no(_not_in_time(job, seen, step, "proven dark"))
+    if power is None or power.power is None:
+        return unread(job, seen, record, no)
+    if asked(record):
+        return go_on(job, seen, record, OFF, no)
+    if not power.can.off:
+        return no(f"{power.provider} cannot switch this machine off")
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    return leave(job, seen, evidence=not begun(job)) or write(
+        job, seen, node, step, record, OFF, **{WAS: power.told}
+    )
+
+
+def power_on(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    def no(why: str) -> Move:
+        return failed(job, seen, step, record, why)
+
+    power = seen.power
+    if over(step, record, seen.now):
+        return no(_not_in_time(job, seen, step, "switched on"))
+    if (move := unfenced(job, node)) is not None:
+        return move
+    if power is None or power.power is None:
+        return unread(job, seen, record, no)
+    if power.power.state is PowerState.ON:
+        return done(job, seen, record, f"runs: {power.told}")
+    if power.power.state is PowerState.GONE:
+        return no("the machine is gone: it can be replaced, not switched on")
+    if asked(record):
+        return go_on(job, seen, record, ON, no)
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    return leave(job, seen, evidence=not begun(job)) or write(
+        job, seen, node, step, record, ON, **{WAS: power.told}
+    )
+
+
+def power_cycle(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    def no(why: str) -> Move:
+        return failed(job, seen, step, record, why)
+
+    return boot(job, seen, node, step, record, no, by_reset=False)
+
+
+def boot(
+    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, no: No, *, by_reset: bool
+) -> Move:
+    """Boot by the provider: off until proven dark, then on; or one reset.
+
+    by_reset  which is taken where the provider can do both
+    """
+    word = asked(record)
+    if word in ("on", "reset") and rebooted(record.boot_id, node.boot_id):
+        return done(job, seen, record, f"booted again: {node.boot_id}, before {record.boot_id}")
+    if over(step, record, seen.now):
+        return failed(
+            job, seen, step, record, _not_in_time(job, seen, step, "back with a new boot")
+        )
+    match word:
+        case "off":
+            return _dark_then_on(job, seen, node, step, record, no)
+        case "on":
+            return go_on(job, seen, record, ON, no, check=False)
+        case "reset":
+            repeatable = seen.power is not None and seen.power.can.repeatable
+            return go_on(job, seen, record, RESET, no, repeatable=repeatable)
+        case _:
+            return _begin(job, seen, node, step, record, no, by_reset=by_reset)
+
+
+def _dark_then_on(
+    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, no: No
+) -> Move:
+    power = seen.power
+    if proven_dark(job, power):
+        gone = power is None or power.power is None or power.power.state is PowerState.GONE
+        if gone or record.output.get(HEARD) == GONE:
+            return no("the machine is gone: it can be replaced, not booted")
+        return unfenced(job, node) or write(job, seen, node, step, record, ON)
+    if power is None or power.power is None:
+        return unread(job, seen, record, no)
+    return go_on(job, seen, record, OFF, no)
+
+
+def _begin(
+    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, no: No, *, by_reset: bool
+) -> Move:
+    power = seen.power
+    if power is None or power.power is None:
+        return unread(job, seen, record, no)
+    if not node.boot_id:
+        return no("the node reports no boot ID, so a boot could not be proven")
+    if power.power.state is PowerState.GONE:
+        return no("the machine is gone: it can be replaced, not booted")
+    if not power.can.reset and not power.can.off:
+        return no(f"{power.provider} can neither reset this machine nor switch it off and on")
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    if (stop := leave(job, seen, evidence=not begun(job))) is not None:
+        return stop
+    if power.dark:
+        return unfenced(job, node) or write(job, seen, node, step, record, ON, **{WAS: power.told})
+    wish = RESET if power.can.reset and (by_reset or not power.can.off) else OFF
+    return write(job, seen, node, step, record, wish, **{WAS: power.told})
+
+
+def unfenced(job: Job, node: NodeSeen) -> Move | None:
+    """Our fence comes off before the machine may run again; None when there is none."""
+    if not job.status.owned.fenced:
+        return None
+    if node.out_of_service and node.fenced_by == job.mark:
+        return job, Act.UNFENCE
+    return disowned(job, "fenced"), Act.NONE
+
+
+def _not_in_time(job: Job, seen: Seen, step: Step, what: str) -> str:
+    why = f"not {what} within {format_duration(step.body.timeout)}"
+    hold, power = job.status.hold, seen.power
+    if hold is not None:
+        return f"{why}: {hold.message}"
+    return why if power is None else f"{why}; {power.provider or 'no provider'} says {power.told}"

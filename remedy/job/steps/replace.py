@@ -1,0 +1,91 @@
+"""Step `replace`: the machine is given back by whoever made it, who makes another. Pure.
+
+Done when the old Node is gone and one of the same group that came since is Ready. A machine that
+runs is given up only while the fault is plain true.
+"""
+
+from datetime import timedelta
+
+from kubenode.api.duration import format_duration
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.ladder import ReplacePath
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.moves import Move, wait
+from remedy.job.records import begun, done, failed, put
+from remedy.job.steps.asking import (
+    REPLACE,
+    WAS,
+    asked,
+    away,
+    go_on,
+    leave,
+    over,
+    proven_dark,
+    waits_for_provider,
+    write,
+)
+from remedy.power.seen import Outcome, ReplaceSeen
+
+PATH, TARGET, GROUP, GONE_AT = "path", "target", "group", "goneAt"
+ENOUGH = timedelta(minutes=1)
+"""Who makes machines only when they are wanted has had the time to want one."""
+
+
+def replace(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    far = seen.replacing or ReplaceSeen(outcome=Outcome.UNCLEAR)
+    if asked(record):
+        return _asked(job, seen, step, record, far)
+    if over(step, record, seen.now):
+        why = job.status.hold.message if job.status.hold is not None else "nobody could be asked"
+        return failed(job, seen, step, record, f"not replaced: {why}")
+    if not far.path:
+        return _nobody(job, seen, step, record, far)
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    if (stop := leave(job, seen, evidence=_evidence(job, seen))) is not None:
+        return stop
+    was = seen.power.told if seen.power is not None and seen.power.power is not None else ""
+    to = {PATH: far.path, TARGET: far.target, GROUP: far.group, **({WAS: was} if was else {})}
+    return write(job, seen, node, step, record, REPLACE, **to)
+
+
+def _evidence(job: Job, seen: Seen) -> bool:
+    """Whether the fault must be plain true: not of a dark machine that this rung switched off."""
+    return not (begun(job) and proven_dark(job, seen.power))
+
+
+def _nobody(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSeen) -> Move:
+    if far.outcome in (Outcome.REFUSED, Outcome.GONE):
+        return failed(job, seen, step, record, f"nobody can replace the machine: {far.why}")
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    return away(job, seen, record, far.why or "it is not known who can replace the machine")
+
+
+def _asked(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSeen) -> Move:
+    gone = seen.node is None and far.gone
+    since = record.output.get(GONE_AT, "")
+    if gone and far.new:
+        return done(job, seen, record, f"replaced by {far.new} through {record.output[PATH]}")
+    if gone and far.enough and since and format_time(seen.now - ENOUGH) >= since:
+        return done(job, seen, record, f"{far.group} wants no other node; the old one is gone")
+    if over(step, record, seen.now):
+        still = far.why if seen.node is None or not far.gone else "the old Node is still there"
+        within = format_duration(step.body.timeout)
+        return failed(job, seen, step, record, f"not replaced within {within}: {still}")
+    if gone and not since:
+        output = {**record.output, GONE_AT: format_time(seen.now)}
+        return put(job, record.model_copy(update={"output": output})), Act.NONE
+
+    def no(why: str) -> Move:
+        return failed(job, seen, step, record, why)
+
+    if seen.node is None:
+        return wait(job)
+    repeatable = record.output.get(PATH) != ReplacePath.INSTANCE_GROUP or (
+        seen.power is not None and seen.power.can.repeatable
+    )
+    evidence = not proven_dark(job, seen.power)
+    return go_on(job, seen, record, REPLACE, no, evidence=evidence, repeatable=repeatable)
