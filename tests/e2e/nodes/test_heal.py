@@ -1,0 +1,71 @@
+"""A failed container runtime on a real Node is restarted by the agent; what ran goes on running."""
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from support.health_checker import CONDITION, HealthChecker
+from support.hosts import Host
+from support.node_cluster import NodeCluster
+from support.node_rules import rule, rung, timed
+from support.pod_watch import PodWatch
+from support.workloads import deployment
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
+
+NODE = "n1"
+RUNTIME = "containerd.service"
+NAME = "runtime-failed"
+RULE = rule(
+    NAME,
+    "runtime_down",
+    NODE,
+    {"condition": {"type": CONDITION, "for": "1s"}},
+    rung("restart", {"agent": {"action": "RestartUnit", "unit": RUNTIME}}),
+)
+
+
+def fail(host: Host) -> float:
+    """containerd is killed and stays down, as after its start limit; seconds since the epoch."""
+    folder = f"/run/systemd/system/{RUNTIME}.d"
+    host.run("mkdir", "-p", folder)  # on a tmpfs: gone with the boot
+    host.run("tee", f"{folder}/stays-down.conf", stdin="[Service]\nRestart=no\n")
+    host.run("systemctl", "daemon-reload")
+    host.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", RUNTIME)
+    return time.time()
+
+
+def containers(host: Host) -> set[str]:
+    """The processes of all containers, by their number in the host."""
+    shims = host.run("pgrep", "-f", "containerd-shim", check=False).stdout.split()
+    return {child for shim in shims for child in host.run("pgrep", "-P", shim).stdout.split()}
+
+
+def test_failed_runtime_is_restarted_and_containers_go_on_running(
+    cluster: NodeCluster, figures: Callable[..., None]
+) -> None:
+    host = cluster.nodes[NODE]
+    web = deployment("web", 3)
+
+    def runs() -> bool:
+        return host.unit(RUNTIME, "ActiveState") == "active"
+
+    with (
+        HealthChecker(cluster.cp, NODE, runs),
+        cluster.scene(RULE, web),
+        PodWatch(cluster) as watch,
+    ):
+        before = containers(host)
+        fault = fail(host)
+        job = cluster.until(lambda: cluster.closed(NAME), 120, "the job is closed")
+        assert job["status"]["phase"] == "Succeeded", json.dumps(job["status"], indent=1)
+        cluster.until(runs, 10, "containerd runs")
+        cluster.until(lambda: cluster.in_service(NODE), 60, f"{NODE} is in service")
+        assert containers(host) == before
+        assert watch.unavailable(fault, "web", 3, "", time.time()) == 0
+        figures(
+            "runtime failed",
+            **timed(job, fault),
+            pod_unavailable=watch.unavailable(fault, "web", 3, "", time.time()),
+        )

@@ -1,0 +1,180 @@
+"""A small real cluster that heals itself: three hosts as Nodes with the agent on each, and Kube
+Defender and the Remedy operator as processes with the rights that the chart gives them.
+
+Tests share it and take turns: each brings its own workload, rule and fault class, and `scene` takes
+all of it away again.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from support.agent_jobs import install
+from support.agent_service import binds, install_agent
+from support.control_plane import ControlPlane
+from support.daemons import free_port
+from support.hosts import Hosts
+from support.kubelet_hosts import QUICK, KubeletHosts
+from support.programs import Program
+
+CHARTS = Path(__file__).parents[2] / "charts" / "kubenode"
+ACCOUNT = "system:serviceaccount:kubenode-system:kubenode-{}"
+ZONES = {"n1": "a", "n2": "b", "n3": "c"}
+API = "/apis/kubenode.io/v1alpha1"
+POLICY = {
+    "apiVersion": "kubenode.io/v1alpha1",
+    "kind": "DefenderPolicy",
+    "metadata": {"name": "default"},
+    "spec": {
+        # As the default, but for the breaker: here every node has its faults within minutes.
+        "nodes": {"all": True},
+        "limits": [{"scope": "Cluster", "maxConcurrent": 1}],
+        "perNode": {"maxActs": 20, "within": "24h"},
+        "smallPool": {"nodes": 5},
+        "breaker": {"trip": {"minNodes": 1000}},
+    },
+}
+
+
+class NodeCluster:
+    """`nodes` are the hosts by name; `jobs` what the operator made of their faults."""
+
+    def __init__(self, hosts: Hosts, cp: ControlPlane, nodes: KubeletHosts, folder: Path) -> None:
+        self.cp, self.nodes = cp, nodes
+        port = str(free_port())
+        self.defender = self._program("defender", folder, "--listen-port", port)
+        url = f"http://127.0.0.1:{port}"
+        providers = folder / "providers.json"
+        local = {"type": "local", "command": nodes.board_command, "timeout": "40s"}
+        providers.write_text(json.dumps({"providers": [local]}))
+        self.remedy = self._program("remedy", folder, "--defender-url", url)
+
+    def _program(self, name: str, folder: Path, *flags: str) -> Program:
+        kubeconfig = str(self.cp.kubeconfig_for(ACCOUNT.format(name)))
+        common = ["--kubeconfig", kubeconfig, "--namespace", "kubenode-system"]
+        common += ["--health-port", "0"]
+        return Program(name, ["run", name, *common, *flags], folder)
+
+    def jobs(self, rule: str) -> list[dict[str, Any]]:
+        items = self.cp.get(f"{API}/remedyoperationjobs")["items"]
+        return [job for job in items if job["spec"].get("remedier", {}).get("name") == rule]
+
+    def closed(self, rule: str) -> dict[str, Any] | None:
+        """The latest job of a rule, once it is closed or waits for a person."""
+        over = ("Succeeded", "Failed", "Cancelled", "NeedsHuman")
+        jobs = self.jobs(rule)
+        latest = max(jobs, key=lambda job: str(job["metadata"]["creationTimestamp"]), default=None)
+        phase = latest.get("status", {}).get("phase") if latest is not None else None
+        return latest if phase in over else None
+
+    def node(self, name: str) -> dict[str, Any]:
+        node: dict[str, Any] = self.cp.get(f"/api/v1/nodes/{name}")
+        return node
+
+    def in_service(self, name: str) -> bool:
+        """Ready under its host's boot, schedulable, and with no mark or taint of ours."""
+        node = self.node(name)
+        ours = [k for k in node["metadata"].get("annotations", {}) if k.endswith("-by")]
+        spec = node["spec"]
+        return (
+            self.nodes.ready(name)
+            and not spec.get("unschedulable")
+            and not [k for k in ours if k.startswith("kubenode.io/")]
+            and not [t for t in spec.get("taints", []) if "out-of-service" in t["key"]]
+        )
+
+    def why(self) -> str:
+        """For a failure's message: jobs, nodes and pods, and the ends of the logs."""
+        items = self.cp.get(f"{API}/remedyoperationjobs")["items"]
+        jobs = [json.dumps(job.get("status", {}), indent=1)[-6000:] for job in items]
+        told = self.cp.kubectl("get", "nodes,pods,pdb,knrm,knp", "-o", "wide", check=False)
+        programs = {"remedy": self.remedy, "defender": self.defender}
+        logs = [f"--- {name}\n{program.log[-3000:]}" for name, program in programs.items()]
+        return "\n".join([*jobs, told.stdout, told.stderr, *logs])
+
+    def until(self, true: Callable[[], Any], seconds: float, what: str) -> Any:
+        """What `true` gives at last. AssertionError with `why` after `seconds`."""
+        end = time.monotonic() + seconds
+        while not (found := true()):
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {seconds:g} s: {what}\n{self.why()}")
+            time.sleep(0.1)
+        return found
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.cp.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+
+    def delete(self, *objects: dict[str, Any]) -> None:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        flags = ["--ignore-not-found", "--wait=false"]
+        self.cp.kubectl("delete", "-f", "-", *flags, stdin=json.dumps(listed))
+
+    # ---- scenes
+
+    @contextmanager
+    def scene(self, rule: dict[str, Any], *workload: dict[str, Any]) -> Iterator[None]:
+        """All nodes in service, the workload running, the rule loaded; afterwards all is gone."""
+        self.until(lambda: all(map(self.in_service, self.nodes)), 120, "all nodes are in service")
+        self.apply(*workload)
+        run = [thing for thing in workload if thing["kind"] in ("Deployment", "StatefulSet")]
+        self.until(lambda: all(map(self.runs, run)), 90, "the workload runs")
+        self.apply(rule)
+        self.until(lambda: self._active(rule), 60, "the rule is loaded")
+        try:
+            yield
+        finally:
+            self._recover(rule)
+            self.delete(*workload)
+            self.until(lambda: not self.pods(), 90, "the workload is gone")
+
+    def _recover(self, rule: dict[str, Any]) -> None:
+        """Whatever became of it: all hosts run, and no job holds anything."""
+        for name in self.nodes:
+            host = self.nodes[name]
+            host.board("delay 0")
+            host.thaw()
+            host.board("on")
+        self.delete(rule)
+        self.cp.kubectl("delete", "knj", "--all", "--wait=false")
+        self.until(lambda: not self.jobs(rule["metadata"]["name"]), 60, "the jobs are gone")
+
+    def runs(self, thing: dict[str, Any]) -> bool:
+        """Whether a Deployment or StatefulSet has as many ready pods as it wants."""
+        kind, name = f"{thing['kind'].lower()}s", thing["metadata"]["name"]
+        status = self.cp.get(f"/apis/apps/v1/namespaces/default/{kind}/{name}")["status"]
+        return bool(status.get("readyReplicas", 0) == thing["spec"]["replicas"])
+
+    def pods(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.cp.get("/api/v1/namespaces/default/pods")["items"]
+        return items
+
+    def _active(self, rule: dict[str, Any]) -> bool:
+        found = self.cp.get(f"{API}/noderemediers/{rule['metadata']['name']}")
+        return bool(found.get("status", {}).get("phase") == "Active")
+
+
+@contextmanager
+def node_cluster(folder: Path, zones: dict[str, str] = ZONES) -> Iterator[NodeCluster]:
+    with ExitStack() as stack:
+        hosts = stack.enter_context(Hosts())
+        plane = ControlPlane(address=hosts.gateway, controller_args=QUICK, audit=True)
+        cp = stack.enter_context(plane)
+        install(cp)
+        nodes = stack.enter_context(KubeletHosts(hosts, cp))
+        for name, zone in zones.items():
+            install_agent(nodes.boot(name, zone=zone, bind=binds()), cp, name)
+        cp.kubectl("create", "namespace", "kubenode-system")
+        for part in ("remedy", "defender"):
+            cp.kubectl("apply", "-f", CHARTS / part / "rbac.yaml")
+        cluster = NodeCluster(hosts, cp, nodes, folder)
+        cluster.apply(POLICY)
+        nodes.wait_ready()
+        cluster.defender.start()
+        stack.callback(cluster.defender.stop)
+        cluster.remedy.start()
+        stack.callback(cluster.remedy.stop)
+        yield cluster
