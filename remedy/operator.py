@@ -276,7 +276,7 @@ class RemedyOperator:
 
     def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
         store = JobStore(self._kube, self.jobs)
-        nodes = NodeAccess(self._kube, self.nodes)
+        nodes = NodeAccess(self._kube, self.nodes, self.agent_ages)
         pods = PodAccess(self._kube, self.settings.protection, self._clock)
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
         power = PowerAccess(self._providers, self._clock)

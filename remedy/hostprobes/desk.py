@@ -28,12 +28,10 @@ from remedy.hostprobes import witnesses
 from remedy.hostprobes.answering import ready
 from remedy.remedier.build import agent_of
 from remedy.remedier.fleet import is_ready
-from remedy.remedier.leases import Ages
+from remedy.remedier.leases import AGENT_SILENT, Ages
 from rules.facts import Value
 
 WITNESS_INDEX = "for"
-AGENT_SILENT = 18.0
-"""Seconds without a renewal of its Lease, due every 10 s or so, after which an agent is dead."""
 LATE = 10.5
 """Seconds: the kubelet's renewal is late, however little."""
 PROVIDER_SECONDS = 15.0

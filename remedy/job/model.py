@@ -255,7 +255,8 @@ def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
     """The job's node. `cordoned_by`, `fenced_by` are our annotations, "" for none; `boot_id` "" is
-    unknown; `out_of_service` is the taint of that name, whoever set it.
+    unknown; `out_of_service` is the taint of that name, whoever set it. `agent_silent`: the
+    host's agent renews its Lease no more.
     """
 
     unschedulable: bool = False
@@ -264,6 +265,7 @@ class NodeSeen:
     provider_id: str = ""
     out_of_service: bool = False
     fenced_by: str = ""
+    agent_silent: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -364,6 +366,7 @@ SUPPORTED = frozenset(
         "annotate",
         "wait",
         "agent",
+        "collect",
         "reboot",
         "powerOff",
         "powerOn",

@@ -4,6 +4,7 @@ Every change reads the Node live first, compares its uid, and is written with th
 of that reading: a person who wrote in between is seen by the next run, not overwritten.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from kubenode.runtime.kube import paths
@@ -12,6 +13,7 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeSeen
+from remedy.remedier.leases import AGENT_SILENT, Ages
 
 _node = structs(Node)
 
@@ -35,13 +37,19 @@ def same(node: Node, job: Job) -> bool:
 
 
 class NodeAccess:
-    def __init__(self, kube: Kube, informer: Informer[Node]) -> None:
+    """agents  how long ago agents renewed their Leases; None: nobody follows them"""
+
+    def __init__(self, kube: Kube, informer: Informer[Node], agents: Ages | None = None) -> None:
         self._kube = kube
         self._informer = informer
+        self._agents = agents
 
     async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
         node = await self._live(job) if live else self._informer.get(job.spec.node_name)
-        return seen(node) if node is not None and same(node, job) else None
+        if node is None or not same(node, job):
+            return None
+        age = self._agents.age(job.spec.agent) if self._agents is not None else None
+        return replace(seen(node), agent_silent=age is not None and age > AGENT_SILENT)
 
     async def _live(self, job: Job) -> Node | None:
         try:

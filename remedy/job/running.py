@@ -11,6 +11,7 @@ from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible, unsupported
 from remedy.job.moves import Move, enter, may, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
+from remedy.job.steps.collect import collect
 from remedy.job.steps.cordon import cordon
 from remedy.job.steps.fence import fence
 from remedy.job.steps.migrate import migrate
@@ -27,6 +28,7 @@ STEPS: dict[str, Going] = {
     "uncordon": small,
     "migrate": migrate,
     "agent": agent,
+    "collect": collect,
     "wait": wait,
     "notify": small,
     "label": small,
@@ -102,7 +104,7 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
     owned = job.status.owned
     if step.name == "cordon":
         owned = owned.model_copy(update={"cordon": True})
-    if step.agent is not None:
+    if step.agent is not None or step.collect is not None:
         until = seen.now + step.body.timeout
         return ask(job, seen.now, node, record, StepBy.AGENT, until), Act.NONE
     return put(job, record).having(owned=owned, hold=None), Act.NONE

@@ -30,6 +30,8 @@ WATCH_SECONDS = 10.0
 """Of one watch of Leases: the longest time without proof that a silent cache is current."""
 CURRENT_SECONDS = 20.0
 """Without any proof for this long nothing is known."""
+AGENT_SILENT = 18.0
+"""Seconds without a renewal of its Lease, due every 10 s or so, after which an agent is dead."""
 USUAL = 40
 """leaseDurationSeconds of a kubelet's and of our agent's Lease, renewed four times in it."""
 SOON = 15.0

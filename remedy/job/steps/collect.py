@@ -1,0 +1,18 @@
+"""Step `collect`: the agent saves evidence on the host before a repair wipes it away. Pure.
+
+It fails softly: by default the next step follows. A host whose agent is silent is not waited for.
+"""
+
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.model import Job, NodeSeen, Seen
+from remedy.job.moves import Move
+from remedy.job.records import failed
+from remedy.job.steps.agent import agent
+
+
+def collect(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    if job.answer is None and node.agent_silent:
+        why = f"agent {job.spec.agent} is silent: nothing could be collected"
+        return failed(job, seen, step, record, why)
+    return agent(job, seen, node, step, record)
