@@ -1,5 +1,6 @@
 """CollectDiagnostics: a bounded bundle without secrets, that never fills a disk."""
 
+import os
 import tarfile
 from collections import namedtuple
 from pathlib import Path
@@ -74,7 +75,7 @@ async def test_an_unknown_part_is_refused_by_name(tmp_path: Path) -> None:
 async def test_a_disk_that_is_nearly_full_gets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diagnostics.os, "statvfs", lambda path: Space(10, 4096))
+    monkeypatch.setattr(os, "statvfs", lambda path: Space(10, 4096))
     answer = await collected(tmp_path, "dmesg")
     assert answer.state == "Failed" and "are free" in answer.output
     assert list((tmp_path / "diagnostics").iterdir()) == []
