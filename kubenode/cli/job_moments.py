@@ -1,8 +1,8 @@
 """What happened to a job, in order: from the object, its Events and the audit log. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubenode.api.meta import format_time
@@ -14,7 +14,9 @@ CLOSING = "Closing"
 QUIET = frozenset({"AddFinalizer", "RemoveFinalizer", "RenewPermit", "AskPermit"})
 """Acts of the audit log that tell a person nothing."""
 TOLD_ELSEWHERE = ("Step ", "Phase", "Close")
-EARLIEST = datetime.min.replace(tzinfo=UTC)
+AFTER_STEPS = (6, 0)
+AT_ONCE = timedelta(seconds=1)
+"""A step that asks so soon after it begins is told by what it asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Moment:
     what: str
     why: str = ""
     source: str = "object"
-    order: int = field(default=0, compare=False)
+    order: tuple[int, int] = field(default=(0, 0), compare=False)
+    """Among moments of one instant: kind, then place."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,7 +77,7 @@ def moments(job: RemedyOperationJob, beside: Beside) -> list[Moment]:
         found += _audited(beside.audit)
     else:
         found += [
-            Moment(e.first, _held(e), _times(e), "event", 6)
+            Moment(e.first, _held(e), _times(e), "event", AFTER_STEPS)
             for e in beside.events
             if e.reason == "JobHeld"
         ]
@@ -93,29 +96,30 @@ def _timeline(job: RemedyOperationJob) -> Iterator[Moment]:
         (job.spec.trigger.first_true, "the fault is seen", 0),
         (created, "the job is made", 1),
         (line.permit_granted, f"Kube Defender grants a permit{named}", 2),
-        (line.drained, "no movable pod is left on the node", 5),
         (line.acted, "the rung is done; proof is awaited", 7),
         (line.verified, "the fault is proven gone", 8),
         (line.closed, f"the job is over: {job.status.phase}", 10),
     )
     for at, what, order in each:
         if at is not None:
-            yield Moment(at, what, order=order)
+            yield Moment(at, what, order=(order, 0))
 
 
 def _steps(job: RemedyOperationJob) -> Iterator[Moment]:
-    for record in job.status.steps:
+    for place, record in enumerate(job.status.steps):
         name = _named(job, record)
         tries = f", attempt {record.attempts}" if record.attempts > 1 else ""
-        if record.started_at is not None:
-            yield Moment(record.started_at, f"{name} begins{tries}", order=3)
-        if record.asked_at is not None:
-            yield Moment(record.asked_at, *_asked(name, record), order=4)
+        began, asked = record.started_at, record.asked_at
+        if began is not None and (asked is None or asked - began > AT_ONCE):
+            yield Moment(began, f"{name} begins{tries}", order=(3, 4 * place))
+        if asked is not None:
+            yield Moment(asked, f"{name}: {_asked(record)}", order=(3, 4 * place + 1))
         if (answer := _answer(job, record)) is not None:
-            yield answer
+            yield replace(answer, order=(3, 4 * place + 2))
         if record.finished_at is not None:
             state = _ENDED.get(record.state, f"ends: {record.state}")
-            yield Moment(record.finished_at, f"{name} {state}", record.message, order=6)
+            said = f"{name} {state}"
+            yield Moment(record.finished_at, said, record.message, order=(3, 4 * place + 3))
 
 
 _ENDED = {
@@ -138,13 +142,12 @@ def _named(job: RemedyOperationJob, record: StepStatus) -> str:
     return f"{rung.name}: {name}"
 
 
-def _asked(name: str, record: StepStatus) -> tuple[str, str]:
-    whom = {StepBy.AGENT: "the agent", StepBy.PROVIDER: "the provider"}.get(
-        record.by, "the operator"
-    )
-    boot = f"of boot ID {record.boot_id}" if record.boot_id else "of an unknown boot ID"
+def _asked(record: StepStatus) -> str:
+    whom = {StepBy.AGENT: "the agent", StepBy.PROVIDER: "the provider"}
+    who = whom.get(record.by, "the operator")
+    boot = record.boot_id or "unknown"
     until = f", until {record.expires_at:%H:%M:%S}" if record.expires_at is not None else ""
-    return f"{name}: {whom} is asked, request {record.request_id}", f"{boot}{until}"
+    return f"{who} is asked, request {record.request_id}, boot ID {boot}{until}"
 
 
 def _answer(job: RemedyOperationJob, record: StepStatus) -> Moment | None:
@@ -154,9 +157,9 @@ def _answer(job: RemedyOperationJob, record: StepStatus) -> Moment | None:
     if answer is None or answer.finished_at is None:
         return None
     code = f", code {answer.code}" if answer.code is not None else ""
-    boot = f"boot ID {answer.boot_id}" if answer.boot_id else ""
-    what = f"the agent answers {record.request_id}: {answer.state}{code}"
-    return Moment(answer.finished_at, what, boot, order=5)
+    boot = f", boot ID {answer.boot_id}" if answer.boot_id else ""
+    what = f"the agent answers {record.request_id}: {answer.state}{code}{boot}"
+    return Moment(answer.finished_at, what)
 
 
 def _words(job: RemedyOperationJob) -> Iterator[Moment]:
@@ -165,19 +168,15 @@ def _words(job: RemedyOperationJob) -> Iterator[Moment]:
             continue
         rung = f" (rung {word.rung})" if word.rung is not None else ""
         unheard = "" if n < job.status.words_heard else "; not heard yet"
-        yield Moment(
-            word.at,
-            f"{word.by or 'nobody'} says {word.decision}{rung}{unheard}",
-            word.note,
-            order=4,
-        )
+        said = f"{word.by or 'nobody'} says {word.decision}{rung}{unheard}"
+        yield Moment(word.at, said, word.note, order=(2, 1))
 
 
 def _ending(job: RemedyOperationJob) -> Iterator[Moment]:
     for condition in job.status.conditions:
         if condition.type == CLOSING:
             what = f"it is decided to end: {condition.reason}"
-            yield Moment(condition.last_transition_time, what, condition.message, order=9)
+            yield Moment(condition.last_transition_time, what, condition.message, order=(9, 0))
 
 
 # -- Events and audit lines ----------------------------------------------------------------------
@@ -214,7 +213,7 @@ def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
             text = f"a word of {who} is refused"
         else:
             text = f"{what}{after}: {outcome}"
-        yield Moment(at, text, why, "audit", 6)
+        yield Moment(at, text, why, "audit", AFTER_STEPS)
 
 
 def _read(text: Any) -> datetime | None:

@@ -9,7 +9,8 @@ from kubenode.cli.job_story import HoldTold, RungTold, Story
 from kubenode.cli.lengths import length
 
 WIDTH = 100
-SIGN = {"now": "=>", "tried": " x", "skipped": " -", "to come": "  "}
+HERE = {"now": "=>"}
+STATES = max(map(len, ("tried", "skipped", "to come")))
 
 
 def text(story: Story) -> list[str]:
@@ -22,7 +23,11 @@ def text(story: Story) -> list[str]:
     if story.hold is not None:
         lines += ["", "Why it waits", *_hold(story.hold)]
     if story.proof:
-        lines += ["", "Proof", *(line for each in story.proof for line in _wrapped("  ", each))]
+        lines += [
+            "",
+            "Pods and proof",
+            *(line for each in story.proof for line in _wrapped("  ", each)),
+        ]
     if story.can:
         lines += ["", "What you can do", *_commands(story.can)]
     return lines
@@ -65,8 +70,9 @@ def _ladder(rungs: tuple[RungTold, ...]) -> Iterator[str]:
         max((len(rung.class_) for rung in rungs), default=0),
     )
     for rung in rungs:
-        head = f"  {SIGN[rung.state]} {rung.number} {rung.name.ljust(name)}  "
-        yield from _wrapped(f"{head}{rung.class_.ljust(class_)}  ", ", ".join(rung.steps))
+        head = f"  {HERE.get(rung.state, '  ')} {rung.number} {rung.name.ljust(name)}"
+        head += f"  {rung.state.ljust(STATES)}  {rung.class_.ljust(class_)}  "
+        yield from _wrapped(head, ", ".join(rung.steps))
 
 
 def _moments(found: tuple[Moment, ...]) -> Iterator[str]:
