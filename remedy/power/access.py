@@ -30,12 +30,15 @@ MACHINE = "machine"
 NOBODY = "no provider has this machine (spec.providerID {id!r}): configure the one that runs it"
 
 
-class PowerAccess:
-    """clock    for the time of a reading that a provider does not give"""
+FRESH = 1.0
+"""Seconds for which a reading serves the rounds of one run: each looks at the whole world."""
 
+
+class PowerAccess:
     def __init__(self, providers: Providers, clock: Clock) -> None:
         self._providers = providers
         self._clock = clock
+        self._read: dict[str, tuple[float, PowerSeen]] = {}
 
     def of(self, job: Job, node: NodeSeen | None) -> tuple[Machine, Provider | None]:
         machine = machine_of(job, node)
@@ -46,6 +49,15 @@ class PowerAccess:
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
             return PowerSeen(outcome=Outcome.REFUSED, why=why)
+        now = self._clock.monotonic()
+        self._read = {job: kept for job, kept in self._read.items() if now < kept[0] + FRESH}
+        if job.name in self._read:
+            return self._read[job.name][1]
+        seen = await self._reading(machine, provider)
+        self._read[job.name] = (now, seen)
+        return seen
+
+    async def _reading(self, machine: Machine, provider: Provider) -> PowerSeen:
         read = PowerSeen(provider=provider.name, can=provider.can)
         try:
             return replace(read, power=await provider.power(machine))
@@ -58,6 +70,7 @@ class PowerAccess:
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
             return Heard(what, outcome=Outcome.REFUSED, error=why)
+        self._read.pop(job.name, None)
         ask = {Act.POWER_OFF: provider.off, Act.POWER_ON: provider.on, Act.RESET: provider.reset}
         return await heard(what, ask[what](machine, request_of(job)))
 

@@ -2,9 +2,11 @@
 another.
 """
 
+from dataclasses import replace
+
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.providers.errors import NoSuchMachine, ProviderError
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import Machine, PowerState, Provider
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
@@ -41,29 +43,48 @@ class InstanceGroup:
         return Found(machine.provider_id, group_of(node))
 
     async def ask(self, asked: Asked) -> Heard:
-        machine = Machine(asked.target, asked.node)
-        provider = self._providers.of(machine)
+        machine, provider = self._of(asked)
         if provider is None:
             why = NOBODY.format(id=asked.target)
             return Heard(Act.REPLACE, outcome=Outcome.REFUSED, error=why)
         return await heard(Act.REPLACE, provider.replace(machine, asked.request))
 
     async def far(self, asked: Asked) -> ReplaceSeen:
+        machine, provider = self._of(asked)
         seen = ReplaceSeen(self.name, asked.target, asked.group, new=self._new(asked))
-        machine = Machine(asked.target, asked.node)
-        provider = self._providers.of(machine)
         if provider is None:
             why = NOBODY.format(id=asked.target)
-            return _but(seen, gone=False, outcome=Outcome.REFUSED, why=why)
+            return replace(seen, outcome=Outcome.REFUSED, why=why)
+        if provider.can.renews:
+            renewed = self._renewed(asked)
+            return replace(
+                seen, renewed=renewed, why="its Node has not booted anew, or is not Ready"
+            )
         try:
             power = await provider.power(machine)
         except NoSuchMachine:
-            return _but(seen, gone=True, why="the new node is not Ready")
+            return replace(seen, gone=True, why="the new node is not Ready")
         except ProviderError as error:
-            return _but(seen, gone=False, outcome=outcome_of(error)[0], why=sentence(error))
+            return replace(seen, outcome=outcome_of(error)[0], why=sentence(error))
         gone = power.state is PowerState.GONE
         why = "the new node is not Ready" if gone else f"the old machine is {power.state} still"
-        return _but(seen, gone=gone, why=why)
+        return replace(seen, gone=gone, why=why)
+
+    def _of(self, asked: Asked) -> tuple[Machine, Provider | None]:
+        node = self._nodes.get(asked.node)
+        old = node is not None and node.metadata.uid == asked.node_uid
+        machine = Machine(
+            asked.target, asked.node, node.metadata.annotations if node is not None and old else {}
+        )
+        return machine, self._providers.of(machine)
+
+    def _renewed(self, asked: Asked) -> bool:
+        """The same Node after another boot, or another one under its name."""
+        node = self._nodes.get(asked.node)
+        if node is None or not node.is_ready:
+            return False
+        boot_id = node.status.node_info.boot_id
+        return node.metadata.uid != asked.node_uid or boot_id not in ("", asked.boot_id)
 
     def _new(self, asked: Asked) -> str:
         """A Node of the group that was made since, or another one under the old name, and Ready."""
@@ -82,11 +103,3 @@ def group_of(node: Node) -> str:
     if label is not None:
         return f"{label}={labels[label]}"
     return f"{SCHEME}={node.spec.provider_id.partition(':')[0]}"
-
-
-def _but(
-    seen: ReplaceSeen, *, gone: bool, why: str, outcome: Outcome = Outcome.TAKEN
-) -> ReplaceSeen:
-    return ReplaceSeen(
-        seen.path, seen.target, seen.group, gone=gone, new=seen.new, outcome=outcome, why=why
-    )

@@ -99,4 +99,5 @@ def _asked(job: Job) -> Asked | None:
         group=record.output.get(GROUP, ""),
         at=record.asked_at,
         request=request_of(job),
+        boot_id=record.boot_id,
     )

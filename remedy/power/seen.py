@@ -65,6 +65,7 @@ class ReplaceSeen:
     group         what the machine is one of: its replacement is one of it too
     gone          the old machine is gone, as whoever made it says
     new           name of the Node that came in its place and is Ready
+    renewed       the machine was made anew as itself: its Node has booted since, and is Ready
     enough        nobody will make another: the group does not want one now
     why           why no way applies, or what is waited for
     """
@@ -74,6 +75,7 @@ class ReplaceSeen:
     group: str = ""
     gone: bool = False
     new: str = ""
+    renewed: bool = False
     enough: bool = False
     outcome: Outcome = Outcome.TAKEN
     why: str = ""

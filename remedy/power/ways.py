@@ -38,6 +38,7 @@ class Asked:
     group: str
     at: datetime
     request: str
+    boot_id: str = ""
 
 
 class Way(Protocol):

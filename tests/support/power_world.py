@@ -25,6 +25,7 @@ class FakeHost:
     unread     answers to the next readings of its power, in order
     path       who can replace it, "" if nobody can
     new_after  how long until the replacement is Ready; None: it never is
+    renews     a replaced machine is made anew as itself
     """
 
     provider: str = "fake"
@@ -36,6 +37,7 @@ class FakeHost:
     unread: list[Refusal] = field(default_factory=list)
     path: str = "InstanceGroup"
     new_after: timedelta | None = timedelta(seconds=120)
+    renews: bool = False
     booted: int = 0
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What was asked for and taken, with its request ID."""
@@ -76,6 +78,9 @@ class FakeHost:
         self._up_at = None if self.up_after is None else now + self.up_after
 
     def _replace(self, now: datetime) -> None:
+        if self.renews:
+            self._boots(now)
+            return
         self.state, self.replaced_at = GONE, now
 
     def passes(self, now: datetime) -> bool:
@@ -101,5 +106,10 @@ class FakeHost:
         if not self.path:
             return ReplaceSeen(outcome=Outcome.REFUSED, why="InstanceGroup: no group has it")
         return ReplaceSeen(
-            self.path, "fake:///n1", "pool-a", gone=self.replaced_at is not None, new=self.new
+            self.path,
+            "fake:///n1",
+            "pool-a",
+            gone=self.replaced_at is not None,
+            new=self.new,
+            renewed=self.renews and self.booted > 0,
         )

@@ -23,6 +23,7 @@ HOLDS = {
     "EnginesDisagree": "Two rule engines came to different answers.",
     "Cooldown": "The rule has acted on the node a short while ago.",
     "PermitLost": "Its permit was revoked or has ended.",
+    "ProviderUnreachable": "Whoever runs the machine does not answer, or not now.",
     "GroupWait": "It waits a moment for a stronger rule to match too.",
     "GuardTrue": "A guard of the rule forbids the repair now.",
 }

@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import PowerState
 from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move, wait
-from remedy.job.records import begun, done, failed
+from remedy.job.records import begun, done, failed, put
 from remedy.job.steps.asking import (
     GONE,
     HEARD,
@@ -19,6 +19,7 @@ from remedy.job.steps.asking import (
     RESET,
     WAS,
     No,
+    Wish,
     asked,
     go_on,
     leave,
@@ -26,6 +27,7 @@ from remedy.job.steps.asking import (
     proven_dark,
     unread,
     waits_for_provider,
+    withdrawn,
     write,
 )
 from remedy.job.undo import disowned
@@ -110,6 +112,7 @@ def boot(
             return go_on(job, seen, record, ON, no, check=False)
         case "reset":
             repeatable = seen.power is not None and seen.power.can.repeatable
+            no = _other_way(job, seen, record, RESET, no)
             return go_on(job, seen, record, RESET, no, repeatable=repeatable)
         case _:
             return _begin(job, seen, node, step, record, no, by_reset=by_reset)
@@ -126,7 +129,28 @@ def _dark_then_on(
         return unfenced(job, node) or write(job, seen, node, step, record, ON)
     if power is None or power.power is None:
         return unread(job, seen, record, no)
-    return go_on(job, seen, record, OFF, no)
+    return go_on(job, seen, record, OFF, _other_way(job, seen, record, OFF, no))
+
+
+def _other_way(job: Job, seen: Seen, record: StepStatus, refused: Wish, no: No) -> No:
+    """A provider that refuses one way to boot a machine may know another: a group would replace
+    one that is switched off, and takes a reset.
+    """
+    power, other = seen.power, RESET if refused is OFF else OFF
+    able = power is not None and (power.can.reset if other is RESET else power.can.off)
+
+    def then(why: str) -> Move:
+        if other.word in record.output:
+            return no(f"{record.output[other.word]}; {why}")
+        if not able:
+            return no(why)
+        free = withdrawn(job, record)
+        spent = free.record
+        assert spent is not None
+        output = {**spent.output, refused.word: why[:1024]}
+        return put(free, spent.model_copy(update={"output": output})), Act.NONE
+
+    return then
 
 
 def _begin(
@@ -147,7 +171,8 @@ def _begin(
         return stop
     if power.dark:
         return unfenced(job, node) or write(job, seen, node, step, record, ON, **{WAS: power.told})
-    wish = RESET if power.can.reset and (by_reset or not power.can.off) else OFF
+    ways = [w for w in ((RESET, OFF) if by_reset else (OFF, RESET)) if w.word not in record.output]
+    wish = next(w for w in ways if (power.can.reset if w is RESET else power.can.off))
     return write(job, seen, node, step, record, wish, **{WAS: power.told})
 
 

@@ -67,6 +67,8 @@ def _nobody(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSe
 def _asked(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSeen) -> Move:
     gone = seen.node is None and far.gone
     since = record.output.get(GONE_AT, "")
+    if far.renewed:
+        return done(job, seen, record, f"made anew through {record.output[PATH]}, and Ready")
     if gone and far.new:
         return done(job, seen, record, f"replaced by {far.new} through {record.output[PATH]}")
     if gone and far.enough and since and format_time(seen.now - ENOUGH) >= since:

@@ -194,7 +194,7 @@ async def test_an_agent_that_wakes_late_finds_its_request_expired_and_of_another
 
 @pytest.mark.parametrize("rung", [CYCLE, BY_PROVIDER, REPLACE])
 async def test_f21_a_call_that_is_refused_fails_at_once_and_says_so(rung: dict[str, Any]) -> None:
-    host = FakeHost(refuses=[(Outcome.REFUSED, "fake: no right to do this")])
+    host = FakeHost(refuses=[(Outcome.REFUSED, "fake: no right to do this")] * 2)
     world = hung(rung, host=host)
     started = world.clock.now()
     await world.run(needs_human)
@@ -337,3 +337,26 @@ async def test_nothing_asks_for_a_machine_while_a_person_is_waited_for() -> None
     before = list(world.host.asked)
     await world.run(closed, hours=3)
     assert world.host.asked == before
+
+
+async def test_a_group_that_refuses_to_have_its_machine_switched_off_takes_a_reset() -> None:
+    host = FakeHost(refuses=[(Outcome.REFUSED, "fake: the group would replace it")])
+    world = hung(CYCLE, host=host)
+    await world.run(at_rest)
+    assert world.obj.status.phase is JobPhase.SUCCEEDED and words(world) == ["reset"]
+
+
+async def test_a_provider_that_refuses_both_ways_to_boot_is_not_asked_for_ever() -> None:
+    refuses = [(Outcome.REFUSED, "fake: no off"), (Outcome.REFUSED, "fake: no reset")] * 5
+    world = hung(CYCLE, host=FakeHost(refuses=refuses))
+    await world.run(needs_human)
+    assert len(world.host.refuses) == 8
+    assert "no off" in world.obj.status.message and "no reset" in world.obj.status.message
+
+
+async def test_a_machine_that_is_made_anew_as_itself_is_replaced_once_it_has_booted() -> None:
+    world = hung({"name": "r", "steps": [{"replace": {}}], "verify": VERIFY})
+    world.host.renews = True
+    await world.run(at_rest)
+    assert world.obj.status.phase is JobPhase.SUCCEEDED and world.host.booted == 1
+    assert world.node_uid == "node-uid-1"
