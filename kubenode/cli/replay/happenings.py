@@ -10,11 +10,13 @@ from kubenode.api.v1alpha1.leaves import (
     AlertLeaf,
     ConditionLeaf,
     EventLeaf,
+    FactLeaf,
     HostEventLeaf,
 )
 from kubenode.cli.replay.clock import SetClock
 from kubenode.cli.replay.fleet import Fleet
 from kubenode.cli.replay.jobs import Jobs
+from kubenode.cli.replay.leases import Leases
 from kubenode.cli.replay.moments import Moment, instant
 from kubenode.cli.replay.outside import HostDoctor, Hosts
 from kubenode.cli.replay.signals import Condition, Event, NodeLook
@@ -22,6 +24,7 @@ from kubenode.cli.replay.timeline import Entry
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import ObjectMeta
 from remedy.remedier.facts import FactStore
+from remedy.remedier.leases import LEASE_AGE
 from rules.history import CLIP
 from rules.leaves.pattern import found
 
@@ -72,13 +75,14 @@ class Happenings:
         facts: FactStore,
         doctor: HostDoctor,
         hosts: Hosts,
+        leases: Leases,
         jobs: Jobs,
         created: Callable[[str, NodeLook | None], None],
         woken: Callable[[Iterable[str]], None],
     ) -> None:
         self._read = EventsRead(())
         self._start, self._clock, self._fleet, self._facts = start, clock, fleet, facts
-        self._doctor, self._hosts, self._jobs = doctor, hosts, jobs
+        self._doctor, self._hosts, self._leases, self._jobs = doctor, hosts, leases, jobs
         self._created, self._woken = created, woken
         self._events = 0
         self.signals = 0
@@ -110,6 +114,9 @@ class Happenings:
                 self._end_condition(node, leaf)
             elif isinstance(leaf, HostEventLeaf | AlertLeaf):
                 self._woken(self._doctor.end(node, leaf))
+            elif isinstance(leaf, FactLeaf) and leaf.name == LEASE_AGE:
+                self._leases.booted(node)
+                self._woken((node,))
 
     def _named(self, pattern: str) -> list[str]:
         if "*" not in pattern:
@@ -158,6 +165,10 @@ class Happenings:
             self._jobs.wake_node(name)
         elif entry.probe is not None:
             self._hosts.answer(name, entry.probe)
+        elif entry.lease is not None:
+            self._leases.say(name, renewed=entry.lease == "renewed")
+            self._woken((name,))
+            self._jobs.wake_node(name)
         elif entry.pods is not None:
             self._fleet.reporters[name].pods = entry.pods
         elif entry.person is not None:

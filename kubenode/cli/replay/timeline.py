@@ -58,6 +58,8 @@ class Entry(Model):
     """Reporters that write no heartbeats any more: all (and the node's lease), or by condition."""
     heard: StrictBool | list[str] | None = None
     """One heartbeat now, of all conditions or of these."""
+    lease: Literal["renewed", "silent"] | None = None
+    """The kubelet's Lease: renewed all the time, or not any more."""
     probe: Answers | None = None
     pods: int | None = Field(default=None, ge=0)
     """Pods that can be moved."""

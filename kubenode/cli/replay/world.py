@@ -28,6 +28,7 @@ from kubenode.cli.replay.clock import SetClock
 from kubenode.cli.replay.fleet import LONG_AGO, PODS, Fleet, healthy
 from kubenode.cli.replay.happenings import Happenings
 from kubenode.cli.replay.jobs import Jobs
+from kubenode.cli.replay.leases import Leases
 from kubenode.cli.replay.moments import instant
 from kubenode.cli.replay.outside import HostDoctor, Hosts
 from kubenode.cli.replay.records import JobRecord
@@ -105,9 +106,14 @@ class World:
         self.start = start
         self._clock = SetClock(start)
         self._fleet = Fleet(start, self._node_changed)
+        self._leases = Leases(self._clock)
         self._budget = Budget(self._clock, policies, unlimited=unlimited)
         self._facts = FactStore(
-            self._fleet, self._past, self._clock, one_engine_is_enough=diagnoser is None
+            self._fleet,
+            self._past,
+            self._clock,
+            one_engine_is_enough=diagnoser is None,
+            leases=self._leases,
         )
         self._alone = diagnoser is None
         self._diagnoser: Engine = diagnoser or Diagnoser()
@@ -133,6 +139,7 @@ class World:
             self._facts,
             self._doctor,
             self._hosts,
+            self._leases,
             self._jobs,
             self._come,
             self._wake,
@@ -184,6 +191,7 @@ class World:
             "conditions": [*usual, *look.conditions],
             "created": look.created or self.now - age,
         }
+        self._leases.say(name, renewed=True)
         self._fleet.create(name, look.model_copy(update=update), self.now, pods=pods)
 
     def _come(self, name: str, look: NodeLook | None) -> None:
@@ -331,6 +339,10 @@ class World:
 
     def _node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
         self._budget.node_changed(name, old, new)
+        if new is None:
+            self._leases.forget(name)
+        elif old is not None and old.status.node_info.boot_id != new.status.node_info.boot_id:
+            self._leases.booted(name)
         if not self._facts.node_changed(name, old, new):
             return
         if new is None:
