@@ -5,18 +5,24 @@ is proven dark. Taints are a list without a key of their own, so the whole list 
 resourceVersion that it was read at: a taint that somebody adds in between is a conflict, and stays.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from remedy.job.model import FENCED_BY, OUT_OF_SERVICE, Job
 
 VALUE, EFFECT = "nodeshutdown", "NoExecute"
 
 
+class Nodes(Protocol):
+    """Of the client what is needed."""
+
+    async def get(self, path: str) -> dict[str, Any]: ...
+    async def patch(self, path: str, body: Any) -> dict[str, Any]: ...
+
+
 class Fencing:
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: Nodes) -> None:
         self._kube = kube
 
     async def fence(self, job: Job) -> None:

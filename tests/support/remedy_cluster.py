@@ -19,6 +19,7 @@ from support.running import running, until
 from kubenode.api.crd import FOLDER, definition
 from kubenode.api.v1alpha1 import KINDS, Ask, Reason, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube import paths
@@ -176,6 +177,7 @@ class Cluster:
         diagnoser: Diagnoser,
         fence: Fence | None = None,
         settings: RemedySettings | None = None,
+        providers: Providers | None = None,
     ) -> RemedyOperator:
         return RemedyOperator(
             self.kube,
@@ -185,6 +187,7 @@ class Cluster:
             SystemClock(),
             CollectorRegistry(),
             settings,
+            providers=providers,
         )
 
 
