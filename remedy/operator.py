@@ -35,11 +35,12 @@ from remedy.hostprobes.witnesses import part_of
 from remedy.job.audit import JobAudit
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
-from remedy.job.drain import Protection
 from remedy.job.metrics import Metrics as JobMetrics
+from remedy.job.migration.access import PodAccess
+from remedy.job.migration.cordoning import CORDONING, cordoning
+from remedy.job.migration.policy import Protection
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
-from remedy.job.pods import PodAccess
 from remedy.job.store import JobStore
 from remedy.job.wakes import Wakes
 from remedy.power.access import PowerAccess
@@ -138,6 +139,7 @@ class RemedyOperator:
         self.node_leases.add_handler(self.lease_ages.changed)
         self.agent_leases.add_handler(self.agent_ages.changed)
         noticing.index(self.jobs)
+        self.jobs.add_index(CORDONING, cordoning)
         self._concerns = noticing.Jobs(self.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
         self.facts = FactStore(
@@ -277,7 +279,12 @@ class RemedyOperator:
     def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
         store = JobStore(self._kube, self.jobs)
         nodes = NodeAccess(self._kube, self.nodes, self.agent_ages)
-        pods = PodAccess(self._kube, self.settings.protection, self._clock)
+        pods = PodAccess(
+            self._kube,
+            self.settings.protection,
+            self._clock,
+            cordoning=lambda: len(self.jobs.by(CORDONING, CORDONING)),
+        )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
         power = PowerAccess(self._providers, self._clock)
         replacing = Replacing(self._kube, self.nodes, self._providers)

@@ -32,6 +32,13 @@ class Effects(Protocol):
     async def unfence(self, job: Job) -> None: ...
     async def replace(self, job: Job, node: NodeSeen | None) -> Heard: ...
 
+    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+        """DELETE_PODS, SURGE, UNSURGE or CHECKPOINT, for the pods that `seen` tells of."""
+        ...
+
+    async def protect(self, job: Job) -> None: ...
+    async def unprotect(self, job: Job) -> None: ...
+
 
 class Leave(Protocol):
     """Kube Defender as a job meets it: no answer is an answer, with the reason as text."""
@@ -84,6 +91,12 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
             await effects.fence(job)
         case Act.UNFENCE:
             await effects.unfence(job)
+        case Act.DELETE_PODS | Act.SURGE | Act.UNSURGE | Act.CHECKPOINT:
+            return job, await effects.move(job, what, seen)
+        case Act.PROTECT:
+            await effects.protect(job)
+        case Act.UNPROTECT:
+            await effects.unprotect(job)
         case Act.REPLACE:
             return job, await effects.replace(job, seen.node)
         case _:

@@ -7,10 +7,10 @@ from defender.client import DefenderUnreachable, Permits
 from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
 from kubenode.runtime.recorder import EventRecorder
 from remedy.job.events import Event
-from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods
+from remedy.job.migration.access import PodAccess
+from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
-from remedy.job.pods import PodAccess
 from remedy.job.store import JobStore
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
@@ -111,6 +111,15 @@ class ClusterEffects:
 
     async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
         return await self.replacing_access.ask(job, node)
+
+    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+        return await self.pod_access.move(job, what, seen)
+
+    async def protect(self, job: Job) -> None:
+        await self.nodes.protect(job)
+
+    async def unprotect(self, job: Job) -> None:
+        await self.nodes.unprotect(job)
 
 
 @dataclass(frozen=True, slots=True)

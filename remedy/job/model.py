@@ -31,6 +31,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
+from remedy.job.migration.words import Blocked as Blocked
+from remedy.job.migration.words import Pods as Pods
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
@@ -69,6 +71,12 @@ class Act(StrEnum):
     FENCE = "Fence"
     UNFENCE = "Unfence"
     REPLACE = "Replace"
+    DELETE_PODS = "DeletePods"
+    SURGE = "Surge"
+    UNSURGE = "Unsurge"
+    CHECKPOINT = "Checkpoint"
+    PROTECT = "Protect"
+    UNPROTECT = "Unprotect"
 
 
 HARMFUL = frozenset({Act.CORDON, Act.EVICT})
@@ -255,8 +263,9 @@ def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
     """The job's node. `cordoned_by`, `fenced_by` are our annotations, "" for none; `boot_id` "" is
-    unknown; `out_of_service` is the taint of that name, whoever set it. `agent_silent`: the
-    host's agent renews its Lease no more.
+    unknown; `out_of_service` is the taint of that name, whoever set it. `ready` is what its
+    condition Ready says: True, False or Unknown, "" if it never said. `agent_silent`: the host's
+    agent renews its Lease no more.
     """
 
     unschedulable: bool = False
@@ -265,6 +274,7 @@ class NodeSeen:
     provider_id: str = ""
     out_of_service: bool = False
     fenced_by: str = ""
+    ready: str = ""
     agent_silent: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -287,25 +297,6 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Pods:
-    """Pods that have to leave the node: `left` in all, `due` those to be evicted next, in order."""
-
-    left: int = 0
-    due: tuple[str, ...] = ()
-    waiting: str = ""
-    """Why pods are left that are not due, "" if they only need time to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """An eviction that was refused: which pod, by which budgets, in the server's words."""
-
-    pod: str
-    budget: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Heard:
     """What came back from the act of the run before. `error` is why no verdict came."""
 
@@ -316,6 +307,10 @@ class Heard:
     moved: str = ""
     """Notes on the evicted pods, by which their replacements are found again."""
     blocked: Blocked | None = None
+    lowered: tuple[str, ...] = ()
+    """Deployments without surge of ours any more."""
+    saved: Mapping[str, str] = field(default_factory=dict)
+    """Gangs whose receivers answered: "" for saved, else why not. Others are asked again."""
     outcome: Outcome | None = None
     """Of what a provider, or whoever makes the nodes, was asked for; `error` says why not."""
     after: timedelta | None = None
@@ -404,14 +399,4 @@ def unsupported_step(step: Step) -> str:
         return f"step {step.name} is not available in this version"
     if step.replace is not None and step.replace.surge != "None":
         return "step replace with surge First is not available in this version"
-    if step.migrate is not None:
-        if step.migrate.on_timeout == "Delete":
-            return "step migrate with onTimeout Delete is not available in this version"
-        if step.migrate.surge != "None":
-            return "step migrate with surge First is not available in this version"
-        for policy in step.migrate.pod_policies:
-            if policy.mode in ("DeleteAfter", "Gang"):
-                return (
-                    f"step migrate with a pod policy {policy.mode} is not available in this version"
-                )
     return ""

@@ -12,6 +12,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
+from remedy.job.marks import added, removed
 from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeSeen
 from remedy.remedier.leases import AGENT_SILENT, Ages
 
@@ -26,6 +27,7 @@ def seen(node: Node) -> NodeSeen:
         provider_id=node.spec.provider_id,
         out_of_service=any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints),
         fenced_by=node.metadata.annotations.get(FENCED_BY, ""),
+        ready=node.ready_condition.status if node.ready_condition is not None else "",
         labels=node.metadata.labels,
         annotations=node.metadata.annotations,
     )
@@ -71,6 +73,21 @@ class NodeAccess:
         if node is None or not same(node, job) or seen(node).cordoned_by != job.mark:
             return
         await self._patch(node, {"annotations": {CORDONED_BY: None}}, {"unschedulable": None})
+
+    async def protect(self, job: Job) -> None:
+        """The autoscalers' marks that are missing, and which of them are ours, in one write."""
+        node = await self._live(job)
+        if node is None or not same(node, job):
+            return
+        if marks := added(node.metadata.annotations, job.mark):
+            await self._patch(node, {"annotations": marks})
+
+    async def unprotect(self, job: Job) -> None:
+        node = await self._live(job)
+        if node is None or not same(node, job):
+            return
+        if marks := removed(node.metadata.annotations, job.mark):
+            await self._patch(node, {"annotations": marks})
 
     async def set(self, job: Job, kind: str, key: str, value: str) -> None:
         """One label or annotation; `kind` is the metadata field."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
+from remedy.job.marks import protect
 from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible, unsupported_step
 from remedy.job.moves import Move, enter, may, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
@@ -48,6 +49,8 @@ GONE = NodeSeen()
 
 def running(job: Job, seen: Seen) -> Move:
     step, record, node = job.step, job.record, seen.node or GONE
+    if (first := protect(job, seen, node)) is not None:
+        return first
     if step is None:
         return _steps_done(job, seen)
     if record is None or record.state is not StepState.RUNNING:

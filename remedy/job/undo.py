@@ -8,6 +8,8 @@ more (a person took it, the node is gone) is merely forgotten.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from remedy.job import marks
+from remedy.job.migration import surging
 from remedy.job.model import Act, Job, NodeSeen, Seen
 
 
@@ -32,6 +34,13 @@ def disowned(job: Job, *names: str) -> Job:
 
 
 THINGS: tuple[Thing, ...] = (
+    Thing(act=Act.UNSURGE, owned=surging.owns, off=surging.forget),
+    Thing(
+        act=Act.UNPROTECT,
+        owned=lambda job: job.status.owned.scale_down_disabled,
+        off=lambda job: disowned(job, "scale_down_disabled"),
+        there=marks.there,
+    ),
     Thing(
         act=Act.UNFENCE,
         owned=lambda job: job.status.owned.fenced,

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
-from remedy.job.model import INCIDENT_ENDS, Act, Job, Seen
+from remedy.job.model import INCIDENT_ENDS, Act, Job, Pods, Seen
 from remedy.job.moves import LATE, LOOK_AGAIN, SOON
 from remedy.job.step import ask_again_at, renew_at, verify_until, watched
 from remedy.job.steps.agent import ANSWER_GRACE
@@ -39,7 +39,7 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
     ):
         times.append(renew_at(job))
     if job.phase is JobPhase.RUNNING:
-        times.extend(_step_times(job, now))
+        times.extend(_step_times(job, now, seen.pods))
     if job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN):
         if status.evidence_false_since is not None:
             times.append(status.evidence_false_since + job.rung.verify.for_)
@@ -47,7 +47,7 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
     return max(min((t for t in times if t > now), default=now + SOON), now)
 
 
-def _step_times(job: Job, now: datetime) -> list[datetime]:
+def _step_times(job: Job, now: datetime, pods: Pods | None) -> list[datetime]:
     record, what = job.record, job.step
     if record is None or what is None or record.started_at is None or record.expires_at is None:
         return [now + LOOK_AGAIN]
@@ -58,6 +58,8 @@ def _step_times(job: Job, now: datetime) -> list[datetime]:
         # Nobody tells us that a pod has ended: pods are listed, not watched.
         waited = now - record.started_at
         times.append(now + min(max(waited / 8, timedelta(seconds=1)), SOON))
+        if pods is not None and pods.at is not None:
+            times.append(pods.at)
     if what.name in POLLED and (record.by is not StepBy.AGENT or record.asked_at is None):
         # Providers tell nobody what became of a request.
         waited = now - record.started_at

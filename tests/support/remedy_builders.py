@@ -7,6 +7,7 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import JobPhase, Reason, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.ladder import Disruption
+from remedy.job.marks import MARKS
 from remedy.job.model import Fault, Job, NodeSeen, Seen
 from rules.truth import Truth
 
@@ -96,9 +97,10 @@ def refused(reason: Reason = Reason.CONCURRENCY_LIMIT) -> Verdict:
 
 FAULTY = Fault(Truth.TRUE, Truth.FALSE, agreed=True, gone=Truth.FALSE)
 HEALED = Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
-SCHEDULABLE = NodeSeen(boot_id="boot-1")
-OURS = NodeSeen(unschedulable=True, cordoned_by=JOB, boot_id="boot-1")
-THEIRS = NodeSeen(unschedulable=True, boot_id="boot-1")
+SCHEDULABLE = NodeSeen(boot_id="boot-1", annotations=MARKS)
+"""Somebody keeps the autoscalers off these nodes already, so that no job has to."""
+OURS = NodeSeen(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
+THEIRS = NodeSeen(unschedulable=True, boot_id="boot-1", annotations=MARKS)
 
 
 def seen(**changes: Any) -> Seen:

@@ -13,6 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
+from support.moving_world import FakePods
 from support.power_world import FakeHost
 from support.remedy_builders import granted, refused
 
@@ -22,6 +23,7 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import Conflict
 from remedy.job.controller import JobController, never_busy
 from remedy.job.events import Event
+from remedy.job.marks import added, removed
 from remedy.job.metrics import Metrics
 from remedy.job.model import (
     CORDONED_BY,
@@ -34,6 +36,7 @@ from remedy.job.model import (
     Job,
     NodeSeen,
     Pods,
+    Seen,
 )
 from remedy.job.store import status_patch
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
@@ -80,6 +83,7 @@ class FakeWorld:
     """A fault that leaves the agent alive; the next boot cures it."""
     agent_reboots: bool = True
     out_of_service: bool = False
+    moving: FakePods = field(default_factory=FakePods)
 
     def _write(self, name: str, apply: Callable[[], None]) -> None:
         self.writes.append(name)
@@ -148,6 +152,7 @@ class FakeWorld:
             provider_id="fake:///n1",
             out_of_service=self.out_of_service,
             fenced_by=self.annotations.get(FENCED_BY, ""),
+            ready="Unknown" if self.hung else "True",
             labels=dict(self.labels),
             annotations=dict(self.annotations),
         )
@@ -165,9 +170,7 @@ class FakeWorld:
         return granted() if permit in self.permits.values() else refused(Reason.UNKNOWN)
 
     async def pods_left(self, job: Job) -> Pods:
-        return Pods(
-            left=len(self.pods), due=tuple(p for p in self.pods if p not in self.terminating)
-        )
+        return self.moving.seen(job, self.pods, self.terminating, self.clock.now())
 
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         return timedelta(seconds=42)
@@ -278,6 +281,29 @@ class FakeWorld:
 
         self._write("unfence", apply)
 
+    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+        if what is not Act.UNSURGE:
+            self._may_disrupt(job)
+        assert FINALIZER in self.obj.metadata.finalizers
+        dark = self.host.state.dark
+        heard = self.moving.move(job, what, seen, dark=dark, write=self._write)
+        if what is Act.DELETE_PODS:
+            self.terminating += [p for p in heard.evicted if p not in self.terminating]
+            self.pods = [p for p in self.pods if not dark or p not in heard.evicted]
+        return heard
+
+    async def protect(self, job: Job) -> None:
+        assert FINALIZER in self.obj.metadata.finalizers, "marks that nobody would take off"
+        marks = {k: v for k, v in added(self.annotations, job.mark).items() if v is not None}
+        self._write("protect", lambda: self.annotations.update(marks))
+
+    async def unprotect(self, job: Job) -> None:
+        def apply() -> None:
+            for key in removed(self.annotations, job.mark):
+                self.annotations.pop(key, None)
+
+        self._write("unprotect", apply)
+
     async def ask(self, ask: Ask) -> Verdict | str:
         if not self.allowed or ask.dry_run:
             return refused()
@@ -312,8 +338,9 @@ class FakeWorld:
             self.boots()
         if self.host.new:
             self.node_uid = "node-uid-2"
-        self.pods = [p for p in self.pods if p not in self.terminating]
-        self.terminating = []
+        if not (self.hung or self.moving.hang):
+            self.pods = [p for p in self.pods if p not in self.terminating]
+            self.terminating = []
         job = self.job
         if job.record is None or not job.asked_agent or not self.agent_works or job.answer:
             return

@@ -23,8 +23,9 @@ from kubenode.cli.replay.telling import told
 from kubenode.runtime.fence import AlwaysLeader
 from remedy.job.controller import JobController
 from remedy.job.events import Event
+from remedy.job.marks import added, removed
 from remedy.job.metrics import Metrics
-from remedy.job.model import CORDONED_BY, Act, Fault, Heard, Job, NodeSeen, Pods
+from remedy.job.model import CORDONED_BY, Act, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.nodes import same, seen
 from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
@@ -292,6 +293,18 @@ class Jobs(NoPower):
             self._later(kept.leaving[-1], lambda: self.wake_node(kept.record.node))
         return Heard(Act.EVICT, evicted=pods)
 
+    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+        """Simulated pods leave by plain eviction."""
+        return Heard(what)
+
+    async def protect(self, job: Job) -> None:
+        if (node := self._fleet.get(job.spec.node_name)) is not None:
+            self._fleet.annotate(node.metadata.name, added(node.metadata.annotations, job.mark))
+
+    async def unprotect(self, job: Job) -> None:
+        if (node := self._fleet.get(job.spec.node_name)) is not None:
+            self._fleet.annotate(node.metadata.name, removed(node.metadata.annotations, job.mark))
+
     async def notify(self, job: Job) -> str:
         return ""
 
@@ -327,8 +340,8 @@ class Jobs(NoPower):
         kept, now = self._kept[job.name], self._clock.now()
         count = self._fleet.reporters[job.spec.node_name].pods
         if not kept.leaving and count:
-            return Pods(count, tuple(f"pods/{n}" for n in range(count)))
-        return Pods(sum(at > now for at in kept.leaving))
+            return Pods(left=count, due=tuple(f"pods/{n}" for n in range(count)))
+        return Pods(left=sum(at > now for at in kept.leaving))
 
 
 def _past(kept: Kept) -> Past:

@@ -98,3 +98,20 @@ def custom(
     """A resource of our own group, `kubenode.io/v1alpha1`."""
     base = f"/apis/{GROUP}/{VERSION}"
     return resource(base, plural, namespace=namespace, name=name, subresource=subresource)
+
+
+def apps(plural: str, namespace: str, name: str) -> str:
+    """One object of `apps/v1`, such as a Deployment."""
+    return resource("/apis/apps/v1", plural, namespace=namespace, name=name)
+
+
+def horizontal_pod_autoscalers(namespace: str) -> str:
+    return resource("/apis/autoscaling/v2", "horizontalpodautoscalers", namespace=namespace)
+
+
+def persistent_volume_claim(namespace: str, name: str) -> str:
+    return resource("/api/v1", "persistentvolumeclaims", namespace=namespace, name=name)
+
+
+def persistent_volume(name: str) -> str:
+    return resource("/api/v1", "persistentvolumes", name=name)

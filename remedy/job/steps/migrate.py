@@ -1,91 +1,131 @@
-"""Step `migrate`: evict until no movable pod is left; what to do when it takes too long. Pure."""
+"""Step `migrate`: evict by policy until no pod is left that has to leave. Pure.
+
+What each run finds out (evicted, refused, saved) goes into the step's record first. Then, in this
+order: the end, force where nothing runs any more, the time that is over, a host that ends nothing,
+and what may leave next.
+"""
 
 from datetime import timedelta
 
-from kubenode.api.duration import format_duration
-from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
-from kubenode.api.v1alpha1.ladder import OnTimeout
-from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
-from remedy.job.model import Act, Job, NodeSeen, Pods, Seen
-from remedy.job.moves import (
-    YIELD_LONGEST,
-    Move,
-    climb,
-    due,
-    enter,
-    give_up,
-    held_for,
-    hold,
-    patience,
-    set_condition,
-    wait,
-)
-from remedy.job.records import disrupt, done, ended, late, put
+from kubenode.api.v1alpha1 import HoldReason, Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.migration import gangs
+from remedy.job.migration.absence import add
+from remedy.job.migration.cordoning import PATIENCE
+from remedy.job.migration.ending import drained, hangs, hopeless, too_late
+from remedy.job.migration.force import proven_off
+from remedy.job.migration.surge_step import surge
+from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.moves import MESSAGE, Move, close, due, held_for, hold, wait
+from remedy.job.records import begun, disrupt, late, put
+from remedy.job.words import heard as hear
+from remedy.job.words import word
+from rules.truth import Truth
 
 
 def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     now, heard, pods = seen.now, seen.heard, seen.pods
-    if heard is not None and heard.act is Act.EVICT and (heard.evicted or heard.blocked):
-        return _evicted(job, seen, record)
-    if pods is not None and pods.left == 0:
-        drained = job.status.timeline.model_copy(update={"drained": now})
-        conditions = set_condition(job, now, "Drained", "Empty")
-        return done(
-            job, seen, record, "no movable pod is left", timeline=drained, conditions=conditions
-        )
+    if heard is not None and (after := _written(job, heard, seen, record)) is not None:
+        return after
+    if word(job) is not None:
+        return hear(job), Act.NONE
+    if pods is None:
+        return wait(job)
+    if pods.left == 0:
+        return drained(job, seen, record, pods)
+    if proven_off(seen):
+        return _once(job, seen, Act.DELETE_PODS)
+    if why := hopeless(node, pods, now):
+        return hangs(job, seen, step, record, why)
     if late(record, now):
-        return _not_drained(job, seen, step, record, pods)
-    if pods is None or not pods.due:
-        return wait(job)
-    if held_for(job, HoldReason.PDB_BLOCKED) and not due(job, now):
-        return wait(job)
-    return disrupt(job, seen, Act.EVICT)
+        return too_late(job, seen, step, record, pods)
+    return surge(job, seen, record, pods.surges) or _next(job, seen, record, pods)
 
 
-def _evicted(job: Job, seen: Seen, record: StepStatus) -> Move:
-    """Write down what the evictions brought: who moved, and which budget said no."""
-    heard, now = seen.heard, seen.now
-    assert heard is not None
-    if heard.moved:
-        moved = ";".join(filter(None, (record.output.get("moved", ""), heard.moved)))
-        job = put(job, record.model_copy(update={"output": {**record.output, "moved": moved}}))
+def _next(job: Job, seen: Seen, record: StepStatus, pods: Pods) -> Move:
+    """Whoever may leave now, else the reason for waiting."""
+    now = seen.now
+    if pods.overdue or pods.checkpoint:
+        told = gangs.told(gangs.read(record.output), pods.checkpoint, now)
+        told = gangs.ended(told, dict.fromkeys(pods.overdue, gangs.Told.LATE), now)
+        output = gangs.write(record.output, told)
+        if output != record.output:
+            return put(job, record.model_copy(update={"output": output})), Act.NONE
+    if pods.checkpoint and not _just_did(seen, Act.CHECKPOINT):
+        return disrupt(job, seen, Act.CHECKPOINT)
+    if pods.delete and not _just_did(seen, Act.DELETE_PODS):
+        return disrupt(job, seen, Act.DELETE_PODS)
+    if pods.due and _all_cordoned(record, pods, seen) and not _just_did(seen, Act.EVICT):
+        return disrupt(job, seen, Act.EVICT)
+    return _waiting(job, seen, record, pods)
+
+
+def _just_did(seen: Seen, act: Act) -> bool:
+    return seen.heard is not None and seen.heard.act is act
+
+
+def _once(job: Job, seen: Seen, act: Act) -> Move:
+    return wait(job) if _just_did(seen, act) else disrupt(job, seen, act)
+
+
+def _all_cordoned(record: StepStatus, pods: Pods, seen: Seen) -> bool:
+    """Whether every job that may act has cordoned its node, or had the time to."""
+    return pods.cordoning == 0 or seen.now >= (record.started_at or seen.now) + PATIENCE
+
+
+def _written(job: Job, heard: Heard, seen: Seen, record: StepStatus) -> Move | None:
+    """What the last act brought goes into the record; None if it brought nothing."""
+    now = seen.now
+    if heard.saved:
+        ends = {
+            name: gangs.Told.LATE if why else gangs.Told.SAVED for name, why in heard.saved.items()
+        }
+        states = gangs.ended(gangs.read(record.output), ends, now)
+        output = gangs.write(record.output, states)
+        failed = "; ".join(f"gang {g}: {why}" for g, why in sorted(heard.saved.items()) if why)
+        record = record.model_copy(update={"output": output})
+        if failed:
+            record = record.model_copy(update={"message": f"not saved: {failed}"[:MESSAGE]})
+        return put(job, record), Act.NONE
+    if not heard.evicted and heard.blocked is None:
+        return None
+    if heard.evicted:
+        job = put(job, _counted(record, seen, len(heard.evicted), heard.moved))
     if heard.blocked is None:
+        return job, Act.NONE
+    return _blocked(job, seen)
+
+
+def _counted(record: StepStatus, seen: Seen, evicted: int, moved: str) -> StepStatus:
+    """Progress for people, and the notes by which replacements are found."""
+    total = int(record.output.get("evicted", "0")) + evicted
+    output = {**add(record.output, moved), "evicted": str(total)}
+    if seen.pods is not None:
+        output["left"] = str(seen.pods.left)
+    return record.model_copy(update={"output": output})
+
+
+def _blocked(job: Job, seen: Seen) -> Move:
+    heard, pods = seen.heard, seen.pods
+    refused = pods.blocked if pods is not None else None
+    blocked = refused or (heard.blocked if heard is not None else None)
+    assert blocked is not None
+    why = f"pod {blocked.pod} cannot be evicted: {blocked.message}"
+    until = blocked.until or seen.now + timedelta(seconds=5)
+    return hold(job, seen.now, HoldReason.PDB_BLOCKED, why, scope=blocked.budget, until=until)
+
+
+def _waiting(job: Job, seen: Seen, record: StepStatus, pods: Pods) -> Move:
+    """Nothing can be done now: say why, as seldom as the reason changes."""
+    if seen.fault.evidence is Truth.FALSE and not begun(job):
+        return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if pods.blocked is not None:
+        if held_for(job, HoldReason.PDB_BLOCKED) and not due(job, seen.now):
+            return wait(job)
+        return _blocked(job, seen)
+    if job.status.hold is not None:
         return job.having(hold=None), Act.NONE
-    until = now + patience(now - (record.started_at or now))
-    why = f"pod {heard.blocked.pod} cannot be evicted: {heard.blocked.message}"
-    after, act = hold(
-        job, now, HoldReason.PDB_BLOCKED, why, scope=heard.blocked.budget, until=until
-    )
-    return after, act
-
-
-def _not_drained(job: Job, seen: Seen, step: Step, record: StepStatus, pods: Pods | None) -> Move:
-    assert step.migrate is not None
-    left = "pods are" if pods is None or pods.left > 1 else "one pod is"
-    why = f"{left} still on the node after {format_duration(step.migrate.timeout)}"
-    if held_for(job, HoldReason.PDB_BLOCKED) and job.status.hold is not None:
-        why = f"{why}: {job.status.hold.message}"
-    elif pods is not None and pods.waiting:
-        why = f"{why}: {pods.waiting}"
-    match step.migrate.on_timeout:
-        case OnTimeout.YIELD:
-            return _yield(job, seen, record, why, step.body.timeout)
-        case OnTimeout.ESCALATE:
-            return climb(put(job, ended(record, seen.now, StepState.FAILED, why)), seen.now, why)
-        case OnTimeout.STOP | OnTimeout.DELETE:
-            stopped = put(job, ended(record, seen.now, StepState.FAILED, why))
-            return give_up(stopped, seen.now, why)
-
-
-def _yield(job: Job, seen: Seen, record: StepStatus, why: str, timeout: timedelta) -> Move:
-    """Give the slot to others, keep the cordon, begin this rung again later; each time a longer
-    wait.
-    """
-    again = [
-        r.model_copy(update={"state": StepState.WAITING}) if r.rung == record.rung else r
-        for r in put(job, ended(record, seen.now, StepState.FAILED, why)).status.steps
-    ]
-    pause = min(timeout / 2 * 2 ** min(record.attempts - 1, 10), max(YIELD_LONGEST, timeout))
-    scope = job.status.hold.scope if job.status.hold is not None else ""
-    yielded, _ = enter(job, JobPhase.AWAITING_PERMIT, why, step=0, steps=again)
-    return hold(yielded, seen.now, HoldReason.PDB_BLOCKED, why, scope=scope, until=seen.now + pause)
+    if pods.waiting and pods.waiting[:MESSAGE] != record.message:
+        told = record.model_copy(update={"message": pods.waiting[:MESSAGE]})
+        return put(job, told), Act.NONE
+    return wait(job)

@@ -32,6 +32,7 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
+from remedy.job.marks import MARKS
 from remedy.job.model import (
     HARMFUL,
     Act,
@@ -185,7 +186,7 @@ HEARD = (
     Heard(Act.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
     Heard(Act.NOTIFY),
 )
-NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeSeen(cordoned_by=JOB))
+NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeSeen(cordoned_by=JOB, annotations=MARKS))
 PODS = (None, Pods(), Pods(2, ("a/b", "a/c")), Pods(1))
 
 
@@ -480,7 +481,7 @@ def test_f19_a_persons_cordon_is_not_taken_over_and_not_taken_off() -> None:
 
 
 @pytest.mark.parametrize("cordon", [CORDONED, a_record(0, "cordon")])
-@pytest.mark.parametrize("node", [SCHEDULABLE, NodeSeen(cordoned_by=JOB)])
+@pytest.mark.parametrize("node", [SCHEDULABLE, NodeSeen(cordoned_by=JOB, annotations=MARKS)])
 def test_f08_a_persons_uncordon_ends_the_job(node: NodeSeen, cordon: dict[str, Any]) -> None:
     """Seen by our mark on a schedulable node, or because we had seen the cordon before."""
     if node is SCHEDULABLE and cordon is not CORDONED:

@@ -1,0 +1,198 @@
+"""How long the work of evicted pods was away: notes in the step's record, and what they add up to.
+Pure.
+
+A note is `namespace,ownerUID,selector,bornMillis,goneMillis*count+…`, one for each controller.
+Notes are spread over the outputs `moved`, `moved1`, … of at most CHUNK characters; those that find
+no room are counted in `untold`, so that a sum is never taken for more than it is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from kubenode.runtime.kube.objects import Pod
+from remedy.job.migration.policy import owner
+from remedy.job.model import Job
+
+OUTPUT, UNTOLD = "moved", "untold"
+CHUNK, CHUNKS = 1024, 8
+DISTINCT = 6
+"""Times that a note keeps apart: more are drawn together into their mean, which keeps the sum."""
+REPLICA_LABELS = (
+    "statefulset.kubernetes.io/pod-name",
+    "pod-template-hash",
+    "batch.kubernetes.io/controller-uid",
+)
+"""Labels that a pod shares with its replacement and with few others, by who sets them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Evicted pods of one controller: how to find their replacements, and since when they are away.
+
+    born  replacements were created at or after this
+    """
+
+    namespace: str
+    owner: str
+    selector: str
+    born: datetime
+    times: tuple[datetime, ...]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.namespace, self.owner, self.selector
+
+
+def replica_label(pod: Pod) -> str:
+    """A label selector that finds the pod's replacement, "" for a pod that nobody replaces."""
+    if owner(pod) is None:
+        return ""
+    labels = pod.metadata.labels
+    return next((f"{k}={labels[k]}" for k in REPLICA_LABELS if k in labels), "")
+
+
+def away_since(pod: Pod, at: datetime) -> datetime:
+    """`at`, or before that when the pod stopped being ready: on a host that hangs its work was away
+    long before it was evicted.
+    """
+    unready = (
+        c.last_transition_time
+        for c in pod.status.conditions
+        if c.type == "Ready" and c.status != "True" and c.last_transition_time is not None
+    )
+    return min([at, *unready])
+
+
+def note(pods: Iterable[Pod], at: datetime, born: Mapping[str, datetime] | None = None) -> str:
+    """Notes on pods that were evicted at `at`, joined by `;`.
+
+    born  of the ReplicaSets (uid) that got replacements first: when those were asked for
+    """
+    found: dict[tuple[str, str, str], Note] = {}
+    for pod in pods:
+        ref, selector = owner(pod), replica_label(pod)
+        if ref is None or not selector:
+            continue
+        new = Note(
+            pod.metadata.namespace,
+            ref.uid,
+            selector,
+            (born or {}).get(ref.uid, at),
+            (away_since(pod, at),),
+        )
+        found[new.key] = _joined(found.get(new.key), new)
+    return ";".join(_text(n) for _, n in sorted(found.items()))
+
+
+def add(output: Mapping[str, str], moved: str) -> dict[str, str]:
+    """The output with the notes `moved` in it, within its bounds."""
+    notes: dict[tuple[str, str, str], Note] = {}
+    for each in [*_parsed(output), *_read(moved)]:
+        notes[each.key] = _joined(notes.get(each.key), each)
+    rest = {k: v for k, v in output.items() if not _is_chunk(k) and k != UNTOLD}
+    chunks, untold = _chunks([_text(n) for _, n in sorted(notes.items())])
+    untold += int(output.get(UNTOLD, "0"))
+    names = [OUTPUT + (str(i) if i else "") for i in range(len(chunks))]
+    kept = dict(zip(names, chunks, strict=True))
+    return {**rest, **kept, **({UNTOLD: str(untold)} if untold else {})}
+
+
+def read_notes(job: Job) -> Iterator[Note]:
+    """What stands in the records of this job. Broken notes are passed over."""
+    found: dict[tuple[str, str, str], Note] = {}
+    for record in job.status.steps:
+        for each in _parsed(record.output):
+            found[each.key] = _joined(found.get(each.key), each)
+    yield from found.values()
+
+
+def waited(note: Note, pods: Sequence[Pod], now: datetime) -> timedelta:
+    """The sum over the evicted pods of the time until a replacement was ready, or until `now`.
+
+    The i-th pod to go is matched with the i-th replacement to become ready. A replacement is a pod
+    of the same controller that was created since `born`; the server keeps whole seconds.
+    """
+    born = note.born.replace(microsecond=0)
+    ready = sorted(
+        c.last_transition_time
+        for pod in pods
+        if any(o.controller and o.uid == note.owner for o in pod.metadata.owner_references)
+        and pod.metadata.creation_timestamp is not None
+        and pod.metadata.creation_timestamp >= born
+        for c in pod.status.conditions
+        if c.type == "Ready" and c.status == "True" and c.last_transition_time is not None
+    )
+    padded = [*ready, *([now] * len(note.times))]
+    return sum(
+        (max(back - gone, timedelta()) for gone, back in zip(note.times, padded, strict=False)),
+        timedelta(),
+    )
+
+
+def _joined(old: Note | None, new: Note) -> Note:
+    if old is None:
+        return new
+    times = tuple(sorted([*old.times, *new.times]))
+    if len(set(times)) > DISTINCT:
+        mean = sum((t - times[0] for t in times), timedelta()) / len(times)
+        times = (times[0] + mean,) * len(times)
+    return replace(new, born=min(old.born, new.born), times=times)
+
+
+def _text(note: Note) -> str:
+    counts: dict[int, int] = {}
+    for at in note.times:
+        counts[_millis(at)] = counts.get(_millis(at), 0) + 1
+    times = "+".join(f"{at}*{n}" for at, n in sorted(counts.items()))
+    return ",".join((*note.key, str(_millis(note.born)), times))
+
+
+def _chunks(texts: Sequence[str]) -> tuple[list[str], int]:
+    """Within CHUNK and CHUNKS, and how many notes found no room."""
+    chunks: list[str] = []
+    for i, text in enumerate(texts):
+        if chunks and len(chunks[-1]) + 1 + len(text) <= CHUNK:
+            chunks[-1] += ";" + text
+        elif len(chunks) < CHUNKS and len(text) <= CHUNK:
+            chunks.append(text)
+        else:
+            return chunks, len(texts) - i
+    return chunks, 0
+
+
+def _is_chunk(name: str) -> bool:
+    rest = name.removeprefix(OUTPUT)
+    return name.startswith(OUTPUT) and (rest == "" or rest.isdigit())
+
+
+def _parsed(output: Mapping[str, str]) -> Iterator[Note]:
+    for name in sorted(output):
+        if _is_chunk(name):
+            yield from _read(output[name])
+
+
+def _read(text: str) -> Iterator[Note]:
+    for each in filter(None, text.split(";")):
+        parts = each.split(",")
+        if len(parts) != 5 or not _is_millis(parts[3]):
+            continue
+        times: list[datetime] = []
+        for part in parts[4].split("+"):
+            at, _, count = part.partition("*")
+            if _is_millis(at) and count.isdigit():
+                times += [_time(at)] * min(int(count), 1024)
+        if times:
+            yield Note(parts[0], parts[1], parts[2], _time(parts[3]), tuple(sorted(times)))
+
+
+def _is_millis(text: str) -> bool:
+    return text.isdigit() and len(text) <= 14
+
+
+def _millis(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _time(millis: str) -> datetime:
+    return datetime.fromtimestamp(int(millis) / 1000, UTC)

@@ -1,0 +1,85 @@
+"""Tells a receiver that a gang will leave its node, so that it saves its work first.
+
+The receiver is asked by POST until it says that it is done: 200 or 204 is done, 202 is under way.
+Each question about one gang of one job carries the same key, so asking again is no new checkpoint.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any, Protocol
+
+from kubenode.api.v1alpha1.steps import CheckpointWebhook, Gang, MigrateStep
+from kubenode.runtime.kube.objects import Pod
+from remedy.job.migration.gangs import gang_of
+from remedy.job.migration.policy import Protection, policy_of
+from remedy.job.model import Job
+from remedy.notify.message import NotDelivered
+
+TIMEOUT = timedelta(seconds=10)
+"""For one question; one that takes longer is asked again."""
+PACE = timedelta(seconds=5)
+"""Between two questions about one gang."""
+
+
+class Reply(Protocol):
+    @property
+    def status(self) -> int: ...
+
+
+class Direct(Protocol):
+    """Raises NotDelivered."""
+
+    async def ask(
+        self,
+        receiver: str,
+        body: Mapping[str, Any],
+        key: str,
+        timeout: timedelta | None = None,  # noqa: ASYNC109  the receiver's
+    ) -> Reply: ...
+
+
+class Nobody:
+    """No receivers are configured."""
+
+    async def ask(
+        self,
+        receiver: str,
+        body: Mapping[str, Any],
+        key: str,
+        timeout: timedelta | None = None,  # noqa: ASYNC109  as in Direct
+    ) -> Reply:
+        raise NotDelivered(f"the settings name no receiver {receiver}", final=True)
+
+
+def members(
+    pods: Collection[Pod], step: MigrateStep, protection: Protection
+) -> dict[str, tuple[Gang, list[Pod]]]:
+    """The gangs of a node, each with its policy and those of its pods that are on the node."""
+    found: dict[str, tuple[Gang, list[Pod]]] = {}
+    for pod in pods:
+        policy = policy_of(pod, step, protection)
+        if policy is not None and policy.gang is not None and (name := gang_of(pod, policy.gang)):
+            found.setdefault(name, (policy.gang, []))[1].append(pod)
+    return found
+
+
+async def ask(
+    direct: Direct, job: Job, name: str, checkpoint: CheckpointWebhook, pods: Collection[Pod]
+) -> str | None:
+    """Empty when the work is saved, None while it is under way, else why it is not."""
+    body = {
+        "job": job.name,
+        "node": job.spec.node_name,
+        "gang": name,
+        "pods": sorted(pod.metadata.key for pod in pods),
+    }
+    key = hashlib.sha256(f"{job.uid}/{name}".encode()).hexdigest()[:32]
+    timeout = min(TIMEOUT, checkpoint.timeout)
+    try:
+        reply = await direct.ask(checkpoint.webhook, body, key, timeout)
+    except NotDelivered as error:
+        return str(error)
+    if reply.status in (200, 204):
+        return ""
+    return None if reply.status == 202 else f"receiver {checkpoint.webhook}: {reply.status}"

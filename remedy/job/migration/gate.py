@@ -1,0 +1,56 @@
+"""How fast pods are asked to leave, over all nodes: a storm must not flood the API server.
+
+A 429 without a budget behind it is the server's own: then nobody asks for as long as it says, and
+longer each time it says so again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from kubenode.runtime.clock import Clock
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 24
+"""Requests under way for all nodes together; a node has AT_ONCE_OF_NODE of them at most."""
+AT_ONCE_OF_NODE = 8
+LEAST, MOST = timedelta(seconds=1), timedelta(seconds=30)
+
+
+class Gate:
+    def __init__(self, clock: Clock, at_once: int = AT_ONCE) -> None:
+        self._clock = clock
+        self._slots = asyncio.Semaphore(at_once)
+        self._calm_until: datetime | None = None
+        self._pause = LEAST
+
+    @property
+    def calm(self) -> datetime | None:
+        """Until then nothing is asked; None: now it may be."""
+        until = self._calm_until
+        return until if until is not None and until > self._clock.now() else None
+
+    def throttled(self, after: float | None) -> None:
+        """The server wants fewer requests; `after` is how many seconds it wants to wait."""
+        asked = timedelta(seconds=after or 0.0)
+        if self.calm is None:
+            self._pause = min(self._pause * 2, MOST)
+        self._calm_until = self._clock.now() + max(asked, self._pause)
+
+    def served(self) -> None:
+        self._pause = LEAST
+
+    async def each(self, items: Sequence[T], ask: Callable[[T], Awaitable[R]]) -> list[R]:
+        """`ask` for each of a node's pods, in their order, few at a time."""
+        own = asyncio.Semaphore(AT_ONCE_OF_NODE)
+
+        async def one(item: T) -> R:
+            async with own, self._slots:
+                return await ask(item)
+
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(one(item)) for item in items]
+        return [task.result() for task in asked]

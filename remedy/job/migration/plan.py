@@ -1,0 +1,218 @@
+"""Which pods leave a node next, and what the others wait for. Pure.
+
+Turns (ordinary, protected, ours) follow one another: a turn begins when nothing of the one before
+is left. Within a turn pods without state are asked to leave first, then those with, then those that
+nobody makes anew; a refused one holds up no other. Pods of one StatefulSet leave one by one, a gang
+leaves together.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.steps import MigrateStep, PodPolicy, PodPolicyMode
+from kubenode.runtime.kube.objects import Pod
+from remedy.job.migration.gangs import GangState, gang_of
+from remedy.job.migration.policy import (
+    STATEFUL_SET,
+    Protection,
+    mode_of,
+    movable,
+    ordinal,
+    owner,
+    owner_kind,
+    policy_of,
+    rank,
+    ready,
+    turn,
+)
+from remedy.job.migration.words import NO_SURGES, Blocked, Going, Pods, Surges
+
+NAMED = 3
+"""Pods that a sentence names; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beside the list of pods.
+
+    began      when the step began
+    asked      uids of pods that were asked to leave a moment ago, or refused: not again before then
+    blocked    of the refused ones the one that is due first
+    sets       uid of a StatefulSet to why its next pod has to wait; absent: it need not
+    surging    uid of a ReplicaSet to how many of its pods may go now that their replacements run
+    gangs      what became of the receivers that were told
+    asking     gangs whose receiver may be asked now
+    local      keys of pods with a local PersistentVolume
+    cordoning  other jobs that may act and have not cordoned their nodes yet
+    calm       until then nobody is evicted: the API server asks for patience
+    """
+
+    now: datetime
+    began: datetime
+    asked: Mapping[str, datetime] = field(default_factory=dict)
+    blocked: Blocked | None = None
+    sets: Mapping[str, str] = field(default_factory=dict)
+    surges: Surges = NO_SURGES
+    surging: Mapping[str, int] = field(default_factory=dict)
+    gangs: Mapping[str, GangState] = field(default_factory=dict)
+    asking: frozenset[str] = frozenset()
+    local: frozenset[str] = frozenset()
+    cordoning: int = 0
+    calm: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The pods of one node, by what is to become of them."""
+
+    leaving: list[tuple[Pod, PodPolicy | None]] = field(default_factory=list)
+    going: list[Going] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    delete: list[Pod] = field(default_factory=list)
+    stay: list[str] = field(default_factory=list)
+    patient: list[str] = field(default_factory=list)
+    checkpoint: set[str] = field(default_factory=set)
+    overdue: set[str] = field(default_factory=set)
+    times: list[datetime] = field(default_factory=list)
+    waits: set[str] = field(default_factory=set)
+
+
+def plan(pods: Iterable[Pod], step: MigrateStep, protection: Protection, known: Known) -> Pods:
+    """Who has to leave, and what is to be done next."""
+    found = _Sorted()
+    for pod in pods:
+        if movable(pod):
+            _sort(pod, step, protection, known, found)
+    first = min(
+        [*found.turns, *(turn(pod, protection) for pod, _ in found.leaving)],
+        default=0,
+    )
+    now = [(pod, policy) for pod, policy in found.leaving if turn(pod, protection) == first]
+    due = [] if known.calm is not None else _due(now, known, found)
+    every = [
+        *(pod.metadata.key for pod, _ in found.leaving),
+        *(pod.metadata.key for pod in found.delete),
+        *(going.pod for going in found.going),
+        *found.patient,
+    ]
+    return Pods(
+        left=len(every),
+        every=tuple(sorted(every)),
+        due=tuple(pod.metadata.key for pod in due),
+        delete=tuple(sorted(pod.metadata.key for pod in found.delete)),
+        going=tuple(sorted(found.going, key=lambda g: (g.ends, g.pod))),
+        patient=len(found.patient),
+        stay=tuple(sorted(found.stay)),
+        local=tuple(sorted(known.local.intersection(every))),
+        checkpoint=tuple(sorted(found.checkpoint)),
+        overdue=tuple(sorted(found.overdue)),
+        surges=known.surges,
+        blocked=known.blocked,
+        waiting=_sentence(found, known),
+        cordoning=known.cordoning,
+        at=min([*found.times, *([known.calm] if known.calm else [])], default=None),
+    )
+
+
+def _sort(
+    pod: Pod, step: MigrateStep, protection: Protection, known: Known, found: _Sorted
+) -> None:
+    if pod.metadata.deletion_timestamp is not None:
+        found.going.append(Going(pod.metadata.key, pod.metadata.deletion_timestamp))
+        found.turns.append(turn(pod, protection))
+        return
+    policy = policy_of(pod, step, protection, known.local)
+    match mode_of(pod, policy):
+        case PodPolicyMode.NEVER:
+            found.stay.append(pod.metadata.key)
+        case PodPolicyMode.WAIT_FOR_COMPLETION:
+            found.patient.append(pod.metadata.key)
+            found.waits.add("pods run to completion")
+        case PodPolicyMode.DELETE_AFTER:
+            until = known.began + ((policy.after if policy else None) or timedelta(0))
+            if known.now >= until and pod.metadata.uid not in known.asked:
+                found.delete.append(pod)
+            else:
+                found.patient.append(pod.metadata.key)
+                found.times.append(until)
+                found.waits.add("pods may end by themselves before they are deleted")
+        case PodPolicyMode.GANG if policy is not None and policy.gang is not None:
+            _sort_member(pod, policy, known, found)
+        case _:
+            found.leaving.append((pod, policy))
+
+
+def _sort_member(pod: Pod, policy: PodPolicy, known: Known, found: _Sorted) -> None:
+    gang = policy.gang
+    assert gang is not None
+    name = gang_of(pod, gang)
+    if gang.after_gang_ends:
+        found.patient.append(pod.metadata.key)
+        found.waits.add("pods run until their gang has ended")
+        return
+    state = known.gangs.get(name)
+    if not name or gang.checkpoint is None or (state is not None and state.over):
+        found.leaving.append((pod, policy))
+        return
+    found.patient.append(pod.metadata.key)
+    found.waits.add("pods wait for the checkpoint of their gang")
+    if state is not None and known.now >= state.since + gang.checkpoint.timeout:
+        found.overdue.add(name)
+    elif state is None or name in known.asking:
+        found.checkpoint.add(name)
+
+
+def _due(
+    leaving: Sequence[tuple[Pod, PodPolicy | None]], known: Known, found: _Sorted
+) -> list[Pod]:
+    found.times += [
+        known.asked[p.metadata.uid] for p, _ in leaving if p.metadata.uid in known.asked
+    ]
+    free = [(pod, policy) for pod, policy in leaving if pod.metadata.uid not in known.asked]
+    lowest = min((rank(pod) for pod, _ in free), default=0)
+    free = [(pod, policy) for pod, policy in free if rank(pod) == lowest]
+    free.sort(key=lambda item: (item[0].metadata.namespace, item[0].metadata.name))
+    due: list[Pod] = []
+    sets: dict[str, Pod] = {}
+    places = dict(known.surging)
+    for pod, policy in free:
+        uid = _owner_uid(pod)
+        if owner_kind(pod) == STATEFUL_SET and policy is None:
+            if why := known.sets.get(uid):
+                found.waits.add(why)
+            elif uid not in sets or _before(pod, sets[uid]):
+                sets[uid] = pod
+        elif uid in places:
+            if places[uid] > 0:
+                places[uid] -= 1
+                due.append(pod)
+            else:
+                found.waits.add("pods wait for replacements that are started first")
+        else:
+            due.append(pod)
+    return due + sorted(sets.values(), key=lambda pod: pod.metadata.key)
+
+
+def _before(pod: Pod, other: Pod) -> bool:
+    """Of two pods of a StatefulSet one goes: first what is not ready, then the highest ordinal."""
+    return (not ready(pod), ordinal(pod)) > (not ready(other), ordinal(other))
+
+
+def _owner_uid(pod: Pod) -> str:
+    ref = owner(pod)
+    return ref.uid if ref is not None else ""
+
+
+def _sentence(found: _Sorted, known: Known) -> str:
+    """Why pods wait; "" if they only need time to end."""
+    if known.calm is not None:
+        return "the API server asks for patience"
+    return "; ".join(sorted(found.waits))
+
+
+def some(keys: Collection[str]) -> str:
+    """The first of them by name, and how many more."""
+    named = sorted(keys)
+    rest = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return ", ".join(named[:NAMED]) + rest

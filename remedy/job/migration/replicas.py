@@ -1,0 +1,223 @@
+"""The controllers of pods at the API server: whether a StatefulSet is whole, and what a Deployment
+has of surge.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Structs
+from remedy.job.migration.surging import (
+    MARK,
+    SURGED_TO,
+    Controller,
+    lowered,
+    raised,
+    refusal,
+)
+
+
+class RollingUpdate(msgspec.Struct, rename="camel"):
+    max_surge: int | str = "25%"
+
+
+class Strategy(msgspec.Struct, rename="camel"):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate = msgspec.field(default_factory=RollingUpdate)
+
+
+class ReplicasSpec(msgspec.Struct, rename="camel"):
+    replicas: int = 1
+    paused: bool = False
+    strategy: Strategy = msgspec.field(default_factory=Strategy)
+
+
+class ReplicasStatus(msgspec.Struct, rename="camel"):
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    observed_generation: int = 0
+
+
+class Replicated(msgspec.Struct):
+    """What Deployments, ReplicaSets and StatefulSets have in common, as far as it is read."""
+
+    metadata: ObjectMeta
+    spec: ReplicasSpec = msgspec.field(default_factory=ReplicasSpec)
+    status: ReplicasStatus = msgspec.field(default_factory=ReplicasStatus)
+
+
+class _Target(msgspec.Struct):
+    kind: str = ""
+    name: str = ""
+
+
+class _ScalerSpec(msgspec.Struct, rename="camel"):
+    scale_target_ref: _Target = msgspec.field(default_factory=_Target)
+
+
+class _Scaler(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _ScalerSpec = msgspec.field(default_factory=_ScalerSpec)
+
+
+class _Scalers(msgspec.Struct):
+    items: list[_Scaler] = []
+
+
+_replicated: Structs[Replicated] = Structs(Replicated)
+_scalers: Structs[_Scalers] = Structs(_Scalers)
+
+
+def may_add(found: Replicated) -> int:
+    """How many pods above `replicas` the strategy allows; a share is rounded up, as Deployments do.
+
+    0 for a value that cannot be read.
+    """
+    if found.spec.strategy.type != "RollingUpdate":
+        return 0
+    most = found.spec.strategy.rolling_update.max_surge
+    if isinstance(most, int):
+        return max(most, 0)
+    number = most.removesuffix("%")
+    if not number.isdigit():
+        return 0
+    return math.ceil(int(number) * found.spec.replicas / 100)
+
+
+def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> Controller:
+    """own  replicas of the ReplicaSet whose pods shall move; None: not looked at"""
+    marks = {
+        key: int(value)
+        for key, value in found.metadata.annotations.items()
+        if key.startswith(MARK) and value.isdigit()
+    }
+    set_to = found.metadata.annotations.get(SURGED_TO, "")
+    spec, status = found.spec, found.status
+    return Controller(
+        replicas=spec.replicas,
+        ready=status.ready_replicas,
+        may_add=may_add(found),
+        settled=status.observed_generation >= found.metadata.generation
+        and (own is None or own == spec.replicas),
+        mine=marks.get(MARK + job, 0),
+        added=sum(marks.values()),
+        set_to=int(set_to) if set_to.isdigit() else None,
+        paused=spec.paused,
+        scaled_by=scaled_by,
+    )
+
+
+def waits_for(stateful_set: str) -> str:
+    return f"pods of StatefulSet {stateful_set} wait until all of it is ready"
+
+
+class Replicas:
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def incomplete(self, namespace: str, name: str) -> str:
+        """Why a StatefulSet cannot spare a pod now, "" if all of it is ready, or it is gone."""
+        try:
+            found = await self._get("statefulsets", namespace, name)
+        except NotFound:
+            return ""
+        ready, wanted = found.status.ready_replicas, found.spec.replicas
+        stale = found.status.observed_generation < found.metadata.generation
+        if ready >= wanted and not stale:
+            return ""
+        return waits_for(f"{namespace}/{name}")
+
+    async def deployment_of(self, namespace: str, replica_set: str) -> tuple[str, Replicated] | str:
+        """Name of the Deployment that owns a ReplicaSet, and the ReplicaSet; else why there is
+        none.
+        """
+        try:
+            found = await self._get("replicasets", namespace, replica_set)
+        except NotFound:
+            return "its ReplicaSet is gone"
+        owner = next((o for o in found.metadata.owner_references if o.controller), None)
+        if not _is_deployment(owner):
+            return "its ReplicaSet belongs to no Deployment"
+        assert owner is not None
+        return owner.name, found
+
+    async def controller(
+        self, namespace: str, deployment: str, job: str, own: int | None = None
+    ) -> Controller | None:
+        """None: there is none of that name any more."""
+        try:
+            found = await self._get("deployments", namespace, deployment)
+        except NotFound:
+            return None
+        return seen(found, job, await self._scaler(namespace, deployment), own)
+
+    async def _scaler(self, namespace: str, deployment: str) -> str:
+        path = paths.horizontal_pod_autoscalers(namespace)
+        found = await self._kube.get(path, _scalers, {"resourceVersion": "0"})
+        return next(
+            (
+                s.metadata.name
+                for s in found.items
+                if (s.spec.scale_target_ref.kind, s.spec.scale_target_ref.name)
+                == ("Deployment", deployment)
+            ),
+            "",
+        )
+
+    async def raise_by(self, key: str, job: str, count: int) -> str:
+        """`count` replicas more, marked as the job's; nothing if they are. Why not, "" if so."""
+        namespace, _, name = key.partition("/")
+        try:
+            live = await self._get("deployments", namespace, name)
+        except NotFound:
+            return "it is gone"
+        found = seen(live, job, await self._scaler(namespace, name), None)
+        if found.mine:
+            return ""
+        if why := refusal(found, claims=False):
+            return why
+        to = raised(found, count)
+        await self._patch(live, {MARK + job: str(count), SURGED_TO: str(to)}, to)
+        return ""
+
+    async def lower(self, key: str, job: str) -> str:
+        """Without what the job added; nothing if it added none. Why not, "" if so."""
+        namespace, _, name = key.partition("/")
+        try:
+            live = await self._get("deployments", namespace, name)
+        except NotFound:
+            return ""
+        found = seen(live, job, "", None)
+        if not found.mine:
+            return ""
+        to = lowered(found)
+        annotations: dict[str, str | None] = {MARK + job: None}
+        if found.added == found.mine:
+            annotations[SURGED_TO] = None
+        elif to is not None:
+            annotations[SURGED_TO] = str(to)
+        await self._patch(live, annotations, to)
+        return ""
+
+    async def _get(self, plural: str, namespace: str, name: str) -> Replicated:
+        return await self._kube.get(paths.apps(plural, namespace, name), _replicated)
+
+    async def _patch(
+        self, live: Replicated, annotations: Mapping[str, str | None], to: int | None
+    ) -> None:
+        meta = live.metadata
+        body: dict[str, Any] = {
+            "metadata": {"annotations": dict(annotations), "resourceVersion": meta.resource_version}
+        }
+        if to is not None:
+            body["spec"] = {"replicas": to}
+        await self._kube.patch(paths.apps("deployments", meta.namespace, meta.name), body)
+
+
+def _is_deployment(owner: OwnerReference | None) -> bool:
+    return owner is not None and owner.kind == "Deployment" and owner.api_version == "apps/v1"

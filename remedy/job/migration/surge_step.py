@@ -1,0 +1,48 @@
+"""What step `migrate` does for surge before it evicts. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.migration import surging
+from remedy.job.migration.words import Surge, Surges
+from remedy.job.model import Act, Job, Seen
+from remedy.job.moves import Move
+from remedy.job.records import disrupt, put
+
+
+def surge(job: Job, seen: Seen, record: StepStatus, surges: Surges) -> Move | None:
+    """The next move for surge's sake; None: it needs none now."""
+    heard, mine = seen.heard, surging.read(record.output)
+    if heard is not None and heard.act is Act.UNSURGE and heard.lowered:
+        output = surging.write_plain(record.output, _given_up(mine, surges.over))
+        left = [s for s in mine if s.key not in heard.lowered]
+        return _with(job, record, surging.write(output, left)), Act.NONE
+    if surges.over:
+        return job, Act.UNSURGE
+    output = surging.write_plain(record.output, surges.plain)
+    output = surging.write(output, [*mine, *surges.new]) if surges.new else output
+    if surges.new and not job.finalizer:
+        return job, Act.ADD_FINALIZER
+    if output != record.output:
+        return _with(job, record, output), Act.NONE
+    if surges.up and not (heard is not None and heard.act is Act.SURGE):
+        return disrupt(job, seen, Act.SURGE)
+    return None
+
+
+def lowered(job: Job, seen: Seen) -> Move | None:
+    """Before the step ends whatever is raised is lowered; None: nothing is."""
+    if not surging.owns(job):
+        return None
+    heard = seen.heard
+    if heard is not None and heard.act is Act.UNSURGE and not heard.error:
+        return surging.forget(job, heard.lowered or None), Act.NONE
+    return job, Act.UNSURGE
+
+
+def _with(job: Job, record: StepStatus, output: Mapping[str, str]) -> Job:
+    return put(job, record.model_copy(update={"output": dict(output)}))
+
+
+def _given_up(mine: Iterable[Surge], over: Mapping[str, str]) -> dict[str, str]:
+    return {s.owner: over[s.key] for s in mine if over.get(s.key)}
