@@ -31,11 +31,7 @@ class Direct(Protocol):
     """Raises NotDelivered."""
 
     async def ask(
-        self,
-        receiver: str,
-        body: Mapping[str, Any],
-        key: str,
-        timeout: timedelta | None = None,  # noqa: ASYNC109  the receiver's
+        self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
     ) -> Reply: ...
 
 
@@ -43,11 +39,7 @@ class Nobody:
     """No receivers are configured."""
 
     async def ask(
-        self,
-        receiver: str,
-        body: Mapping[str, Any],
-        key: str,
-        timeout: timedelta | None = None,  # noqa: ASYNC109  as in Direct
+        self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
     ) -> Reply:
         raise NotDelivered(f"the settings name no receiver {receiver}", final=True)
 
@@ -75,9 +67,9 @@ async def ask(
         "pods": sorted(pod.metadata.key for pod in pods),
     }
     key = hashlib.sha256(f"{job.uid}/{name}".encode()).hexdigest()[:32]
-    timeout = min(TIMEOUT, checkpoint.timeout)
+    within = min(TIMEOUT, checkpoint.timeout)
     try:
-        reply = await direct.ask(checkpoint.webhook, body, key, timeout)
+        reply = await direct.ask(checkpoint.webhook, body, key, within)
     except NotDelivered as error:
         return str(error)
     if reply.status in (200, 204):

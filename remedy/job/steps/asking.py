@@ -209,6 +209,9 @@ def asks_power(job: Job, node: NodeSeen | None) -> bool:
         return False
     if record is None or record.state is not StepState.RUNNING:
         return False
+    if step.migrate is not None:
+        # A node that does not answer may be off: then nothing on it has to be waited for.
+        return node is not None and node.ready not in ("True", "")
     if step.reboot is None and step.power_cycle is None:
         return step.name in POWER
     if step.reboot is not None and not asked(record):
