@@ -150,25 +150,26 @@ class KubeletHosts:
     def __iter__(self) -> Iterator[str]:
         return iter(self._nodes)
 
-    def ready(self, name: str) -> bool:
-        """Whether the Node is Ready under the boot that its host runs now."""
-        node = next((n for n in self._listed() if n["metadata"]["name"] == name), None)
-        if node is None:
-            return False
-        boot = node["status"].get("nodeInfo", {}).get("bootID")
-        conditions = node["status"].get("conditions", [])
-        return boot == self[name].boot_id() and any(
-            c["type"] == "Ready" and c["status"] == "True" for c in conditions
-        )
+    def ready(self) -> dict[str, dict[str, Any]]:
+        """The Nodes that are Ready under the boot that their hosts run now, by name."""
+        listed = self._cp.get("/api/v1/nodes")["items"]
+        nodes = {node["metadata"]["name"]: node for node in listed}
+        return {name: node for name, node in nodes.items() if self._is_ready(name, node["status"])}
 
-    def _listed(self) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self._cp.get("/api/v1/nodes")["items"]
-        return items
+    def _is_ready(self, name: str, status: dict[str, Any]) -> bool:
+        boot = status.get("nodeInfo", {}).get("bootID")
+        return (
+            name in self._nodes
+            and boot == self[name].boot_id()
+            and any(
+                c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", [])
+            )
+        )
 
     def wait_ready(self) -> None:
         """Until every Node is Ready. AssertionError with kubelet's last words."""
         end = time.monotonic() + READY_SECONDS
-        while waiting := [name for name in self._nodes if not self.ready(name)]:
+        while waiting := sorted(self._nodes.keys() - self.ready().keys()):
             if time.monotonic() > end:
                 said = self[waiting[0]].journal("kubelet.service")
                 raise AssertionError(f"not Ready within {READY_SECONDS:g} s: {waiting}\n{said}")

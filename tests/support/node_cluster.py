@@ -24,6 +24,7 @@ CHARTS = Path(__file__).parents[2] / "charts" / "kubenode"
 ACCOUNT = "system:serviceaccount:kubenode-system:kubenode-{}"
 ZONES = {"n1": "a", "n2": "b", "n3": "c"}
 API = "/apis/kubenode.io/v1alpha1"
+OURS = {"kubenode.io/cordoned-by", "kubenode.io/fenced-by"}
 POLICY = {
     "apiVersion": "kubenode.io/v1alpha1",
     "kind": "DefenderPolicy",
@@ -47,10 +48,11 @@ class NodeCluster:
         port = str(free_port())
         self.defender = self._program("defender", folder, "--listen-port", port)
         url = f"http://127.0.0.1:{port}"
-        providers = folder / "providers.json"
+        providers = folder / "providers.yaml"
         local = {"type": "local", "command": nodes.board_command, "timeout": "40s"}
-        providers.write_text(json.dumps({"providers": [local]}))
-        self.remedy = self._program("remedy", folder, "--defender-url", url)
+        providers.write_text(json.dumps([local]))  # JSON is YAML
+        flags = ["--defender-url", url, "--providers-file", str(providers)]
+        self.remedy = self._program("remedy", folder, *flags)
 
     def _program(self, name: str, folder: Path, *flags: str) -> Program:
         kubeconfig = str(self.cp.kubeconfig_for(ACCOUNT.format(name)))
@@ -74,16 +76,14 @@ class NodeCluster:
         node: dict[str, Any] = self.cp.get(f"/api/v1/nodes/{name}")
         return node
 
-    def in_service(self, name: str) -> bool:
-        """Ready under its host's boot, schedulable, and with no mark or taint of ours."""
-        node = self.node(name)
-        ours = [k for k in node["metadata"].get("annotations", {}) if k.endswith("-by")]
-        spec = node["spec"]
-        return (
-            self.nodes.ready(name)
-            and not spec.get("unschedulable")
-            and not [k for k in ours if k.startswith("kubenode.io/")]
-            and not [t for t in spec.get("taints", []) if "out-of-service" in t["key"]]
+    def in_service(self) -> frozenset[str]:
+        """Nodes that are Ready under their host's boot, schedulable, and bear no mark of ours."""
+        return frozenset(
+            name
+            for name, node in self.nodes.ready().items()
+            if not node["spec"].get("unschedulable")
+            and not OURS & node["metadata"].get("annotations", {}).keys()
+            and not any("out-of-service" in t["key"] for t in node["spec"].get("taints", []))
         )
 
     def why(self) -> str:
@@ -118,13 +118,14 @@ class NodeCluster:
     @contextmanager
     def scene(self, rule: dict[str, Any], *workload: dict[str, Any]) -> Iterator[None]:
         """All nodes in service, the workload running, the rule loaded; afterwards all is gone."""
-        self.until(lambda: all(map(self.in_service, self.nodes)), 120, "all nodes are in service")
-        self.apply(*workload)
+        every = frozenset(self.nodes)
+        self.until(lambda: self.in_service() == every, 120, "all nodes are in service")
         run = [thing for thing in workload if thing["kind"] in ("Deployment", "StatefulSet")]
-        self.until(lambda: all(map(self.runs, run)), 90, "the workload runs")
-        self.apply(rule)
-        self.until(lambda: self._active(rule), 60, "the rule is loaded")
         try:
+            self.apply(*workload)
+            self.until(lambda: all(map(self.runs, run)), 120, "the workload runs")
+            self.apply(rule)
+            self.until(lambda: self._active(rule), 60, "the rule is loaded")
             yield
         finally:
             self._recover(rule)
@@ -151,6 +152,13 @@ class NodeCluster:
     def pods(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.cp.get("/api/v1/namespaces/default/pods")["items"]
         return items
+
+    def pod(self, name: str) -> dict[str, Any]:
+        pod: dict[str, Any] = self.cp.get(f"/api/v1/namespaces/default/pods/{name}")
+        return pod
+
+    def node_of(self, pod: str) -> str:
+        return str(self.pod(pod)["spec"]["nodeName"])
 
     def _active(self, rule: dict[str, Any]) -> bool:
         found = self.cp.get(f"{API}/noderemediers/{rule['metadata']['name']}")

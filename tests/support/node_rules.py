@@ -8,11 +8,19 @@ from support.pod_watch import instant
 from kubenode.api.duration import parse_duration
 
 Thing = dict[str, Any]
+SILENT = {
+    "all": [
+        {"fact": {"name": "node.leaseAge", "above": 6}},
+        {"probe": {"name": "power.cloud_state", "equals": "running"}},
+        {"probe": {"name": "peers.reachable", "is": False}},
+    ]
+}
+"""A host that hangs: its kubelet is silent, no peer reaches it, and its provider says it runs."""
 VERIFY = {"for": "2s", "settle": "0s", "timeout": "90s"}
 
 
-def rule(name: str, fault: str, node: str, when: Thing, *ladder: Thing) -> Thing:
-    """A rule in Enforce for one node: the tests that share a cluster do not share nodes' faults."""
+def rule(name: str, fault: str, when: Thing, *ladder: Thing, **more: Any) -> Thing:
+    """A rule in Enforce for all nodes; `more` goes into its spec."""
     return {
         "apiVersion": "kubenode.io/v1alpha1",
         "kind": "NodeRemedier",
@@ -21,13 +29,14 @@ def rule(name: str, fault: str, node: str, when: Thing, *ladder: Thing) -> Thing
             "mode": "Enforce",
             "severity": "Critical",
             "faultClass": fault,
-            "nodes": {"selector": {"matchLabels": {"kubernetes.io/hostname": node}}},
+            "nodes": {"all": True},
             "when": when,
             "unless": {"any": [{"fact": {"name": "maintenance.active"}}]},
             "groupWait": "0s",
             "startupGrace": "0s",
             "cooldown": "0s",
             "ladder": list(ladder),
+            **more,
         },
     }
 
@@ -52,12 +61,12 @@ def timed(job: Thing, fault: float) -> dict[str, float]:
         or step["name"].startswith("power")
         if step.get("finishedAt") and step.get("startedAt")
     )
+    noticed = {"noticed": line["jobCreated"] - fault}
+    if "closed" not in line:
+        return noticed
     total = line["closed"] - line["faultSeen"]
-    return {
-        "noticed": line["jobCreated"] - fault,
-        "closed": line["closed"] - fault,
-        "overhead": total - held - theirs - _seconds(VERIFY["for"]),
-    }
+    overhead = total - held - theirs - _seconds(VERIFY["for"])
+    return {**noticed, "closed": line["closed"] - fault, "overhead": overhead}
 
 
 def _seconds(text: str) -> float:

@@ -66,7 +66,7 @@ class PodWatch:
                 nodes = ready.setdefault(pod["metadata"]["labels"]["app"], {})
                 node = pod["spec"]["nodeName"]
                 nodes[node] = nodes.get(node, 0) + 1
-        back = frozenset(name for name in self.cluster.nodes if self.cluster.in_service(name))
+        back = self.cluster.in_service()
         return Sample(time.time(), ready, back, self._twins())
 
     def _twins(self) -> frozenset[str]:
@@ -89,6 +89,10 @@ class PodWatch:
         """Pods that ever ran twice at the same time."""
         return {name for sample in self.samples for name in sample.twins}
 
+    def serving(self, app: str, but: str) -> int:
+        """As `Sample.serving`, at the last look."""
+        return self.samples[-1].serving(app, but) if self.samples else 0
+
     def elsewhere_after(self, fault: float, app: str, replicas: int, node: str) -> float:
         """Seconds from `fault` until all replicas served on other nodes than `node`."""
         return self._first(fault, lambda s: s.serving(app, node) >= replicas)
@@ -99,14 +103,15 @@ class PodWatch:
         return self._first(fault, lambda s: s.at > fault + out and node in s.back)
 
     def unavailable(self, fault: float, app: str, replicas: int, node: str, until: float) -> float:
-        """Pod-seconds that `app` lacked after `fault`, pods on the dead `node` counted as lost
-        until it is back in service, or `until`.
+        """Pod-seconds that `app` lacked from `fault` to `until`; pods on the dead `node`, if there
+        is one, count as lost until it is back in service.
         """
-        lost, last = 0.0, fault
+        lost, last, out = 0.0, fault, False
         for sample in self.samples:
             if sample.at < fault or last > until:
                 continue
-            gone = "" if node in sample.back else node
+            out = out or node not in sample.back
+            gone = "" if out and node in sample.back else node
             lost += max(0, replicas - sample.serving(app, gone)) * (sample.at - last)
             last = sample.at
         return lost

@@ -20,7 +20,6 @@ NAME = "fabric-down"
 RULE = rule(
     NAME,
     "fabric_down",
-    NODE,
     {"condition": {"type": CONDITION, "for": "1s"}},
     rung(
         "restart",
@@ -56,7 +55,7 @@ def test_budget_of_zero_frees_the_slot_and_is_named_with_its_pod(
         job = cluster.until(lambda: cluster.closed(NAME), 120, "the job is closed")
         assert job["status"]["phase"] == "Succeeded", json.dumps(job["status"], indent=1)
         assert unit.starts == starts + 1
-        cluster.until(lambda: cluster.in_service(NODE), 60, f"{NODE} is in service")
+        cluster.until(lambda: NODE in cluster.in_service(), 60, f"{NODE} is in service")
         began = instant(job["status"]["timeline"]["faultSeen"])
         figures(
             "budget of zero",

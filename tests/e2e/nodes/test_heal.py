@@ -20,7 +20,6 @@ NAME = "runtime-failed"
 RULE = rule(
     NAME,
     "runtime_down",
-    NODE,
     {"condition": {"type": CONDITION, "for": "1s"}},
     rung("restart", {"agent": {"action": "RestartUnit", "unit": RUNTIME}}),
 )
@@ -61,7 +60,7 @@ def test_failed_runtime_is_restarted_and_containers_go_on_running(
         job = cluster.until(lambda: cluster.closed(NAME), 120, "the job is closed")
         assert job["status"]["phase"] == "Succeeded", json.dumps(job["status"], indent=1)
         cluster.until(runs, 10, "containerd runs")
-        cluster.until(lambda: cluster.in_service(NODE), 60, f"{NODE} is in service")
+        cluster.until(lambda: NODE in cluster.in_service(), 60, f"{NODE} is in service")
         assert containers(host) == before
         assert watch.unavailable(fault, "web", 3, "", time.time()) == 0
         figures(
