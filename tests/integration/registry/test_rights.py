@@ -46,6 +46,8 @@ MAY = [
     ("patch", "", "secrets", SYSTEM, "kubenode-remedy-webhook"),
     ("patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "",
      "kubenode-remedy"),
+    ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "",
+     "kubenode-remedy"),
 ]  # fmt: skip
 MAY_NOT = [
     ("patch", OURS, "noderemediers", "", "any"),
@@ -72,6 +74,8 @@ MAY_NOT = [
     ("create", "apps", "controllerrevisions", "shop", ""),
     ("patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "another"),
     ("create", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", ""),
+    ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "another"),
+    ("create", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ""),
 ]
 
 
