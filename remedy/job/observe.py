@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.model import Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
 from remedy.job.step import watched
-from remedy.job.steps.asking import asks_power, asks_replacing
+from remedy.job.steps.asking import asks_power, asks_replacing, kept_dark
 from remedy.power.seen import PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
@@ -54,17 +54,18 @@ async def observe(
 ) -> Seen:
     node = await world.node(job, live=_acting(job)) if not job.phase.closed else None
     fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
+    power = await world.power(job, node) if asks_power(job, node) else None
     return Seen(
         now=now,
         node=node,
         fresh=world.fresh(),
-        fault=fault,
+        fault=kept_dark(job, fault, power),
         permit=await _permit(job, world),
         pods=await world.pods(job) if _draining(job) else None,
         unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
         heard=heard,
         woken=woken,
-        power=await world.power(job, node) if asks_power(job, node) else None,
+        power=power,
         replacing=await world.replacing(job, node) if asks_replacing(job) else None,
         unasked=unasked,
     )
@@ -110,7 +111,7 @@ def _draining(job: Job) -> bool:
     return (
         _disrupting(job)
         and step is not None
-        and step.migrate is not None
+        and (step.migrate is not None or step.fence is not None)
         and record is not None
         and record.state is StepState.RUNNING
     )

@@ -50,7 +50,7 @@ class FakeHost:
         """`off`, `on`, `reset` or `replace`."""
         if self.refuses:
             outcome, why = self.refuses.pop(0)
-            if outcome is not Outcome.UNCLEAR:
+            if outcome not in (Outcome.UNCLEAR, Outcome.TAKEN):
                 return outcome, why
         else:
             outcome, why = Outcome.TAKEN, ""

@@ -24,6 +24,7 @@ from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
+from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
 from remedy.operator import RemedyOperator, RemedySettings
@@ -89,7 +90,15 @@ class YesPermits:
 def install_crds(cp: ControlPlane) -> None:
     cp.kubectl("apply", "-f", FOLDER)
     names = [f"crd/{definition(kind)['metadata']['name']}" for kind in KINDS]
-    cp.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    established(cp, names)
+
+
+def established(cp: ControlPlane, crds: list[str]) -> None:
+    """Wait until they are served. kubectl fails at once on one without any condition yet."""
+    for last in (*[False] * 30, True):
+        waited = ("wait", "--for=condition=Established", "--timeout=60s", *crds)
+        if cp.kubectl(*waited, check=last).returncode == 0:
+            return
 
 
 @dataclass
@@ -124,8 +133,21 @@ class Cluster:
         await self.kube.create(RULES, body)
 
     async def pod(self, node: str, namespace: str, name: str, app: str) -> None:
+        """Of a controller that only has the name of one; pods without any stay where they are."""
+        owner = {"name": f"owner-of-{app}"}
+        try:
+            made = await self.kube.create(config_maps(namespace), {"metadata": owner})
+        except AlreadyExists:
+            made = await self.kube.get(f"{config_maps(namespace)}/{owner['name']}")
+        reference = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner["name"],
+            "uid": made["metadata"]["uid"],
+            "controller": True,
+        }
         body = {
-            "metadata": {"name": name, "labels": {"app": app}},
+            "metadata": {"name": name, "labels": {"app": app}, "ownerReferences": [reference]},
             "spec": {
                 "nodeName": node,
                 "terminationGracePeriodSeconds": 0,
@@ -189,6 +211,10 @@ class Cluster:
             settings,
             providers=providers,
         )
+
+
+def config_maps(namespace: str) -> str:
+    return paths.resource("/api/v1", "configmaps", namespace=namespace)
 
 
 INFO = (

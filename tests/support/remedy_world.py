@@ -81,6 +81,8 @@ class FakeWorld:
     """Nothing on the host answers; the next boot cures it."""
     sick: bool = False
     """A fault that leaves the agent alive; the next boot cures it."""
+    blind_to_dark: bool = False
+    """The evidence says that the machine is on, so that of a dark one it is false."""
     agent_reboots: bool = True
     out_of_service: bool = False
     moving: FakePods = field(default_factory=FakePods)
@@ -159,6 +161,8 @@ class FakeWorld:
 
     @property
     def faulty(self) -> bool:
+        if self.blind_to_dark and self.host.state.dark:
+            return False
         return self.hung or self.sick or len(set(self.restarts)) < self.needs
 
     async def fault(self, job: Job) -> Fault:

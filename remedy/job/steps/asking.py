@@ -7,16 +7,17 @@ clear answer that it was not taken: once nobody knows whether it was asked, it c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Act, Fault, Job, NodeSeen, Seen
 from remedy.job.moves import Move, due, held_for, hold, may, patience, stands, wait
 from remedy.job.records import ask, begun, put
 from remedy.power.seen import Outcome, PowerSeen
+from rules.truth import Truth
 
 ASKED, HEARD, WAS, MACHINE = "asked", "heard", "was", "machine"
 """Keys of a step's output: the word of the wish, what came of it, the machine's power before, and
@@ -31,6 +32,9 @@ LATEST = timedelta(minutes=5)
 POLLED = frozenset({"reboot", "powerOff", "powerOn", "powerCycle", "fence", "replace"})
 """Steps whose progress only a look at the provider shows."""
 POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
+
+OPEN = (JobPhase.AWAITING_PERMIT, JobPhase.RUNNING, JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)
+"""Phases in which it matters that we switched the machine off."""
 
 No = Callable[[str], Move]
 """What follows when it cannot be done: a sentence -> the move."""
@@ -196,6 +200,27 @@ def unread(job: Job, seen: Seen, record: StepStatus, no: No) -> Move:
     return away(job, seen, record, power.why, power.after)
 
 
+def switched_off(job: Job) -> bool:
+    """Whether this job switched the machine off and has not seen it boot since."""
+    off = False
+    for record in job.status.steps:
+        if record.output.get(ASKED) in (OFF.word, ON.word):
+            off = record.name == "powerOff" or record.state is not StepState.DONE
+        elif record.name == "reboot" and record.state is StepState.DONE:
+            off = False
+    return off
+
+
+def kept_dark(job: Job, fault: Fault, power: PowerSeen | None) -> Fault:
+    """A machine that we switched off is not well, whatever its evidence says of a dark host: the
+    ladder goes on, or a person finds the node cordoned and fenced.
+    """
+    if power is None or not power.dark or not switched_off(job):
+        return fault
+    why = "the machine is dark: this job switched it off"
+    return replace(fault, evidence=Truth.TRUE, gone=Truth.FALSE, agreed=True, why=fault.why or why)
+
+
 def next_path(step: Step, record: StepStatus) -> PowerPath | None:
     """The first path of a reboot that is not spent; a spent one has its reason in the output."""
     assert step.reboot is not None
@@ -205,7 +230,11 @@ def next_path(step: Step, record: StepStatus) -> PowerPath | None:
 def asks_power(job: Job, node: NodeSeen | None) -> bool:
     """Whether the provider's word on the machine is needed now."""
     step, record = job.step, job.record
-    if job.close_reason is not None or job.phase is not JobPhase.RUNNING or step is None:
+    if job.close_reason is not None:
+        return False
+    if switched_off(job) and job.phase in OPEN:
+        return True
+    if job.phase is not JobPhase.RUNNING or step is None:
         return False
     if record is None or record.state is not StepState.RUNNING:
         return False
