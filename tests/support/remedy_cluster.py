@@ -25,6 +25,7 @@ from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 from kubenode.runtime.kube.errors import AlreadyExists
+from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
 from remedy.operator import RemedyOperator, RemedySettings
@@ -211,6 +212,10 @@ class Cluster:
             settings,
             providers=providers,
         )
+
+
+def config_maps(namespace: str) -> str:
+    return paths.resource("/api/v1", "configmaps", namespace=namespace)
 
 
 def config_maps(namespace: str) -> str:
