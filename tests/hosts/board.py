@@ -5,7 +5,7 @@ host hangs, and a unix socket takes one word per connection and answers with a l
 
     state          on | off | stopping
     on, off        wishes: asking again does no harm; `off` answers once nothing of the host runs
-    reset          off by force, and on again after the boot delay
+    reset          off by force, and on again after the boot delay; `refused: …` when it is off
     delay SECONDS  between down and up of every later boot that follows a reboot or a reset
 
 systemd-nspawn ends with 133 when the host asks for a reboot. A host that is off has its network
@@ -48,6 +48,8 @@ class Board:
             case "off":
                 return await self._off()
             case "reset":
+                if self._state() == "off":
+                    return "refused: it is off"
                 if (ended := await self._off()) != "ok":
                     return ended
                 self._on(self._delay)
@@ -90,6 +92,7 @@ class Board:
         while True:
             await asyncio.sleep(delay)
             self._plug("up")
+            os.write(1, b"[board] boot\n")
             host = await asyncio.create_subprocess_exec(
                 *("systemd-nspawn", *self._argv), preexec_fn=self._join
             )

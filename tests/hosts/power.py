@@ -4,14 +4,14 @@
 
 FOLDER  of the session: its name is SESSION, and HOST has its board in a folder of its own below.
 Exit codes as kubenode.providers.local tells: 68 for a machine that does not exist, 69 when its
-board does not answer.
+board does not answer, 78 when it refuses.
 """
 
 import socket
 import sys
 from pathlib import Path
 
-NO_SUCH_MACHINE, UNREACHABLE = 68, 69
+NO_SUCH_MACHINE, UNREACHABLE, REFUSED = 68, 69, 78
 
 
 def main(folder: Path, verb: str, machine: str) -> int:
@@ -33,6 +33,8 @@ def main(folder: Path, verb: str, machine: str) -> int:
         sys.stdout.write(f"{answer}\n")
         return 0
     sys.stderr.write(f"{answer}\n")
+    if answer.startswith("refused"):
+        return REFUSED
     return 0 if answer == "ok" else UNREACHABLE
 
 

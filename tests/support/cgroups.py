@@ -43,7 +43,7 @@ def make_groups(name: str) -> list[Path]:
 def end_groups(groups: Sequence[Path], seconds: float = 5.0) -> None:
     """SIGKILL what still runs in groups of ours, and wait until it is gone."""
     end = time.monotonic() + seconds
-    while (pids := _processes(groups)) and time.monotonic() < end:
+    while (pids := processes(groups)) and time.monotonic() < end:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, SIGKILL)
@@ -53,7 +53,8 @@ def end_groups(groups: Sequence[Path], seconds: float = 5.0) -> None:
         time.sleep(0.05)
 
 
-def _processes(groups: Sequence[Path]) -> set[int]:
+def processes(groups: Sequence[Path]) -> set[int]:
+    """Those in the groups and in what was made below them."""
     found: set[int] = set()
     for group in groups:
         for procs in [group / "cgroup.procs", *group.rglob("cgroup.procs")]:

@@ -43,6 +43,7 @@ from support.host_claims import (
 from support.host_image import base_image
 
 BOARD = Path(__file__).parents[1] / "hosts" / "board.py"
+POWER = BOARD.with_name("power.py")
 FIRST_HOST = 11
 UP_SECONDS = 90.0
 """Generous: a boot takes a second on an idle machine."""
@@ -113,9 +114,16 @@ class Hosts:
         """A name for this session's hosts that no other session on this machine has."""
         return self.folder.name
 
+    @property
+    def power_command(self) -> list[str]:
+        """For the settings of the provider `local`: it switches `SESSION/NAME` for each host."""
+        return [sys.executable, str(POWER), str(self.folder)]
+
 
 class Host:
-    """One host. `root` is its disk as this machine sees it; `address` its IPv4 address."""
+    """One host. `root` is its disk as this machine sees it; `address` its IPv4 address; `groups`
+    are its cgroups.
+    """
 
     def __init__(
         self,
@@ -133,7 +141,7 @@ class Host:
         self._socket = self._folder / "board"
         self.root = self._folder / "root"
         self._args, self._boot_delay = list(args), boot_delay
-        self._groups: list[Path] = []
+        self.groups: list[Path] = []
         self._daemon: Daemon | None = None
 
     # ---- life
@@ -143,8 +151,8 @@ class Host:
         if not self.root.exists():
             self._make_disk()
             self._make_network()
-            self._groups = make_groups(self._link)
-            (self._folder / "groups").write_text("".join(f"{group}\n" for group in self._groups))
+            self.groups = make_groups(self._link)
+            (self._folder / "groups").write_text("".join(f"{group}\n" for group in self.groups))
         if self._daemon is None:
             self._start_board()
         self.board("on")
@@ -254,13 +262,19 @@ class Host:
     def console(self) -> str:
         return self._daemon.tail() if self._daemon is not None else ""
 
+    @property
+    def boots(self) -> int:
+        """How often it has begun to boot."""
+        log = self._folder / "console.log"
+        return log.read_text(errors="replace").count("[board] boot\n") if log.exists() else 0
+
     def destroy(self) -> None:
         """Power cut, then nothing is left of it. Safe at any time."""
         if self._daemon is not None:
             self.board("off")
             self._daemon.kill()
-        end_groups(self._groups)
-        remove_host(self._link, self.root, self._groups)
+        end_groups(self.groups)
+        remove_host(self._link, self.root, self.groups)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # ---- use
@@ -337,7 +351,7 @@ class Host:
 
     def group(self, controller: str) -> Path:
         """The host's cgroup directory of a controller (cgroup v1: memory, pids, cpu, freezer)."""
-        for group in self._groups:
+        for group in self.groups:
             if controller in group.parts:
                 return group
         raise HostError(f"{self.name} has no cgroup of {controller}")

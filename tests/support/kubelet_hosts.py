@@ -8,14 +8,13 @@
         nodes.boot("n1", zone="a")
         nodes.wait_ready()
 
-The Node's `spec.providerID` leads to the host's board (`board_command`), so that the provider
+The Node's `spec.providerID` leads to the host's board (`Hosts.power_command`), so that the provider
 `local` can look at its power and cut it. Pods of different hosts cannot reach each other: nothing
 here needs them to.
 """
 
 import json
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,7 +29,6 @@ QUICK = ("--node-monitor-grace-period=8s", "--node-monitor-period=1s")
 """For kube-controller-manager: a silent node is Ready=Unknown after 8 s, not after 50."""
 PREFIX = "kubenode-local://"
 FILES = Path(__file__).parents[1] / "hosts" / "node"
-POWER = Path(__file__).parents[1] / "hosts" / "power.py"
 ARGS = (
     "--capability=all",
     "--system-call-filter=add_key keyctl bpf perf_event_open",
@@ -57,11 +55,6 @@ class KubeletHosts:
 
     def provider_id(self, name: str) -> str:
         return f"{PREFIX}{self._hosts.session}/{name}"
-
-    @property
-    def board_command(self) -> list[str]:
-        """For the settings of the provider `local`."""
-        return [sys.executable, str(POWER), str(self._hosts.folder)]
 
     def boot(
         self, name: str, *, zone: str, bind: Mapping[Path, str] | None = None, delay: float = 0.0

@@ -49,7 +49,7 @@ class NodeCluster:
         self.defender = self._program("defender", folder, "--listen-port", port)
         url = f"http://127.0.0.1:{port}"
         providers = folder / "providers.yaml"
-        local = {"type": "local", "command": nodes.board_command, "timeout": "40s"}
+        local = {"type": "local", "command": hosts.power_command, "timeout": "40s"}
         providers.write_text(json.dumps([local]))  # JSON is YAML
         flags = ["--defender-url", url, "--providers-file", str(providers)]
         self.remedy = self._program("remedy", folder, *flags)

@@ -2,7 +2,8 @@
 
 A thread looks several times a second and keeps what it saw. A pod on a host that hangs or is off
 serves nobody, whatever the API server still says of it. Whether two pods of one name ever ran at
-the same time is seen in the processes of all hosts, which are processes of this machine too.
+the same time is seen in the processes of all hosts, which are processes of this machine too; one of
+a hung host counts, for it would go on if it were thawed.
 """
 
 import threading
@@ -23,13 +24,13 @@ class Sample:
     """at     seconds since the epoch
     ready   ready pods by app and node
     back    nodes that are Ready under the boot that their host runs, and schedulable
-    twins   names of pods of which more than one ran
+    running  for each pod of a StatefulSet, how many of it have a process on any host
     """
 
     at: float
     ready: Mapping[str, Mapping[str, int]]
     back: frozenset[str]
-    twins: frozenset[str]
+    running: Mapping[str, int]
 
     def serving(self, app: str, but: str) -> int:
         """Ready pods of `app` on other nodes than `but`."""
@@ -67,10 +68,10 @@ class PodWatch:
                 node = pod["spec"]["nodeName"]
                 nodes[node] = nodes.get(node, 0) + 1
         back = self.cluster.in_service()
-        return Sample(time.time(), ready, back, self._twins())
+        return Sample(time.time(), ready, back, self._running())
 
-    def _twins(self) -> frozenset[str]:
-        """Names of pods with processes in more than one container."""
+    def _running(self) -> dict[str, int]:
+        """Containers by the pod's name: the last word of their first process."""
         seen: dict[str, int] = {}
         for file in Path("/proc").glob("[0-9]*/cmdline") if self.stateful else ():
             try:
@@ -80,14 +81,18 @@ class PodWatch:
             # The shell of a container, not what it started: that has other words.
             if words[0] == "sh" and len(words) > 3 and words[3].startswith(self.stateful):
                 seen[words[3]] = seen.get(words[3], 0) + 1
-        return frozenset(name for name, count in seen.items() if count > 1)
+        return seen
 
     # ---- what it was like
 
     @property
-    def twins(self) -> set[str]:
-        """Pods that ever ran twice at the same time."""
-        return {name for sample in self.samples for name in sample.twins}
+    def most_running(self) -> dict[str, int]:
+        """Of each pod of a StatefulSet, how many ever ran at the same time."""
+        most: dict[str, int] = {}
+        for sample in self.samples:
+            for name, count in sample.running.items():
+                most[name] = max(most.get(name, 0), count)
+        return most
 
     def serving(self, app: str, but: str) -> int:
         """As `Sample.serving`, at the last look."""

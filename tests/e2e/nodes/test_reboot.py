@@ -88,7 +88,7 @@ def test_host_that_never_comes_back_is_proven_off_and_fenced_and_a_person_is_ask
         subprocess.run([*end, str(cluster.cp.kubeconfig)], check=True, timeout=60)
         cluster.until(lambda: node in cluster.in_service(), 120, f"{node} is in service again")
         assert cluster.closed(NAME) is not None
-    assert watch.twins == set(), "a StatefulSet's pod ran twice"
+    assert watch.most_running == {"db-0": 1, "db-1": 1}, "each once at any time"
     figures(
         "reboot without end", noticed=timed(job, fault)["noticed"], stateful_elsewhere=elsewhere
     )
