@@ -25,6 +25,7 @@ from alibabacloud_ess20220222.models import (
     DescribeScalingInstancesRequest,
     RemoveInstancesRequest,
 )
+from alibabacloud_tea_openapi.exceptions import AlibabaCloudException
 from alibabacloud_tea_openapi.models import Config
 
 from kubenode.providers import ids
@@ -51,6 +52,8 @@ STATES = {
 """Status of an instance. A released one is not found."""
 LEAVING = frozenset({"Removing", "RemovingWait", "Detaching"})
 """Lifecycle states in a scaling group of an instance that is on its way out."""
+ALLOWED = "DryRunOperation"
+"""Error code of a dry run that would have been done."""
 _NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
 
 
@@ -143,17 +146,27 @@ class Alibaba:
         """The SDK keeps its connections for the whole process."""
 
     def _instance(self, machine: Machine) -> Any:
-        wanted = ids.ecs(machine.provider_id).instance
-        asked = DescribeInstancesRequest(
-            region_id=self._settings.region, instance_ids=json.dumps([wanted])
-        )
+        wanted, region = ids.ecs(machine.provider_id).instance, self._settings.region
+        asked = DescribeInstancesRequest(region_id=region, instance_ids=json.dumps([wanted]))
         body = self._clients.get().ecs.describe_instances(asked).body
         found = list((body.instances.instance if body.instances else None) or ())
         if not found:
-            raise NoSuchMachine(NAME, f"no instance {wanted} in {self._settings.region}")
+            self._may_describe(wanted)
+            raise NoSuchMachine(NAME, f"no instance {wanted} in {region}")
         if found[0].instance_id != wanted:
             raise Refused(NAME, f"asked for {wanted}, ECS answers {found[0].instance_id}")
         return found[0]
+
+    def _may_describe(self, instance: str) -> None:
+        """Whoever lacks the right sees an empty list too: a dry run tells. Raises what it says."""
+        asked = DescribeInstancesRequest(
+            region_id=self._settings.region, instance_ids=json.dumps([instance]), dry_run=True
+        )
+        try:
+            self._clients.get().ecs.describe_instances(asked)
+        except AlibabaCloudException as error:
+            if error.code != ALLOWED:
+                raise
 
     def _checked(self, machine: Machine) -> Any:
         """The instance, which is surely the Node's. Raises Refused."""

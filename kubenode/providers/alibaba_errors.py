@@ -67,7 +67,9 @@ def explain(error: Exception) -> ProviderError | None:
             return Denied(NAME, plain(f"{error.code or ''} {error.message}"))
         case UnretryableException() if (inner := _inside(error)) is not None:
             return explain(inner)
-        case RetryError() | UnretryableException() | RequestException():
+        case RetryError():
+            return Unreachable(NAME, plain(str(error.message)))
+        case UnretryableException() | RequestException():
             return Unreachable(NAME, plain(str(error)))
         case TeaException():
             return Refused(NAME, plain(f"{error.code}: {error.message}"))

@@ -110,9 +110,9 @@ class Azure:
         self._ask(machine, "begin_restart")
 
     def replace(self, machine: Machine, request: str) -> None:
+        self._checked(machine)
         if not ids.azure(machine.provider_id).scale_set:
             raise Refused(NAME, "the machine is in no scale set of uniform mode: none would follow")
-        self._checked(machine)
         reimage = self._settings.replace is AzureReplace.REIMAGE
         self._ask(machine, "begin_reimage" if reimage else "begin_delete")
 

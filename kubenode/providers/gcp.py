@@ -8,6 +8,7 @@ that somebody else stopped for failed and makes it anew, unless its policy says 
 import re
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 import google.auth
 from google.api_core.client_options import ClientOptions
@@ -73,7 +74,8 @@ class Gcp:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._timeout = settings.read_timeout.total_seconds()
+        # Without retries: by default the SDK goes on for ten minutes.
+        self._how: Any = {"retry": None, "timeout": settings.read_timeout.total_seconds()}
         self._clients = Once(lambda: _clients(settings, credentials))
 
     def owns(self, machine: Machine) -> bool:
@@ -99,7 +101,7 @@ class Gcp:
             no_graceful_shutdown=True,
             discard_local_ssd=self._settings.discard_local_ssd,
         )
-        self._clients.get().instances.stop_unary(asked, timeout=self._timeout)
+        self._clients.get().instances.stop_unary(asked, **self._how)
 
     def on(self, machine: Machine, request: str) -> None:
         instance = self._checked(machine)
@@ -110,7 +112,7 @@ class Gcp:
                 asked = compute_v1.StartInstanceRequest(
                     **self._named(machine), request_id=_unique(request, "on")
                 )
-                self._clients.get().instances.start_unary(asked, timeout=self._timeout)
+                self._clients.get().instances.start_unary(asked, **self._how)
             case PowerState.STOPPING:
                 raise Busy(NAME, f"the instance is {instance.status}")
             case _:
@@ -123,7 +125,7 @@ class Gcp:
         asked = compute_v1.ResetInstanceRequest(
             **self._named(machine), request_id=_unique(request, "reset")
         )
-        self._clients.get().instances.reset_unary(asked, timeout=self._timeout)
+        self._clients.get().instances.reset_unary(asked, **self._how)
 
     def replace(self, machine: Machine, request: str) -> None:
         instance = self._checked(machine)
@@ -146,7 +148,7 @@ class Gcp:
                         compute_v1.InstanceGroupManagersRecreateInstancesRequest(instances=names)
                     ),
                 ),
-                timeout=self._timeout,
+                **self._how,
             )
         else:
             self._clients.get().regional.recreate_instances_unary(
@@ -159,7 +161,7 @@ class Gcp:
                         compute_v1.RegionInstanceGroupManagersRecreateRequest(instances=names)
                     ),
                 ),
-                timeout=self._timeout,
+                **self._how,
             )
 
     def approve(self, machine: Machine, event: str) -> None:
@@ -179,7 +181,7 @@ class Gcp:
 
     def _instance(self, machine: Machine) -> compute_v1.Instance:
         asked = compute_v1.GetInstanceRequest(**self._named(machine))
-        instance = self._clients.get().instances.get(asked, timeout=self._timeout)
+        instance = self._clients.get().instances.get(asked, **self._how)
         if instance.name != asked.instance:
             raise Refused(NAME, f"asked for {asked.instance}, Google answers {instance.name!r}")
         return instance
@@ -203,14 +205,14 @@ class Gcp:
                 project=project,
                 zone=group.zone,
                 instance_group_manager=group.name,
-                timeout=self._timeout,
+                **self._how,
             )
         else:
             found = clients.regional.get(
                 project=project,
                 region=group.region,
                 instance_group_manager=group.name,
-                timeout=self._timeout,
+                **self._how,
             )
         if found.instance_lifecycle_policy.default_action_on_failure == "DO_NOTHING":
             return

@@ -49,8 +49,11 @@ def explain(error: Exception) -> ProviderError | None:
 
 
 def _answer(error: api.GoogleAPICallError, status: int) -> ProviderError:
-    reasons = {str(e["reason"]) for e in error.errors if isinstance(e, Mapping) and "reason" in e}
-    told = plain(f"{status} {' '.join(sorted(reasons))}: {error.message}")
+    details = [e for e in error.errors if isinstance(e, Mapping)]
+    reasons = {str(e["reason"]) for e in details if "reason" in e}
+    # The SDK puts the request's address before the words, and the address names the instance.
+    words = next((str(e["message"]) for e in details if "message" in e), error.message)
+    told = plain(f"{status} {' '.join(sorted(reasons))}: {words}")
     if status == 429 or reasons & THROTTLED:
         headers = getattr(error.response, "headers", None) or {}
         return Throttled(NAME, told, retry_after(headers.get("Retry-After")))
@@ -58,8 +61,8 @@ def _answer(error: api.GoogleAPICallError, status: int) -> ProviderError:
         return Denied(NAME, told)
     if status == 404:
         # A project that is not found tells of the credentials, not of the machine.
-        return NoSuchMachine(NAME, told) if "/instances/" in error.message else Denied(NAME, told)
-    if status == 409 or reasons & NOT_READY or "POOL_EXHAUSTED" in error.message:
+        return NoSuchMachine(NAME, told) if "/instances/" in words else Denied(NAME, told)
+    if status == 409 or reasons & NOT_READY or "POOL_EXHAUSTED" in words:
         return Busy(NAME, told)
     if status == 408 or status >= 500:
         return Unreachable(NAME, told)
