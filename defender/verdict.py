@@ -9,7 +9,7 @@ from datetime import datetime
 
 from defender.census import Health
 from defender.control import RiskControl
-from defender.ledger import Held
+from defender.ledger import JOB, Held
 from defender.limits.case import Case, Refusal, look_again_at
 from defender.limits.concurrency import concurrency
 from defender.limits.displaced import displaced
@@ -63,7 +63,7 @@ def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[Refusal]:
     if ask.class_ is Disruption.NONE:
         return [_unknown(ask, control, now, "class None disrupts nothing and needs no permit")]
     control.counts.catch_up()
-    mine = control.ledger.open_of(ask.holder, ask.node)
+    mine = control.ledger.open_of(ask.holder, ask.node) or _predecessor(ask, control)
     found = [no for no in (_busy(ask, control, now), foreign(ask, member, control, now)) if no]
     healthy = member.health is Health.HEALTHY and not control.census.is_taken(member.name)
     costs, cases = int(healthy), list[Case]()
@@ -94,10 +94,24 @@ def stands_for(held: Held, ask: Ask) -> bool:
     )
 
 
+def _predecessor(ask: Ask, control: RiskControl) -> Held | None:
+    """The permit of the job that the holder supersedes. It is given back once the holder has its
+    own, so the two are one disruption.
+    """
+    return next(
+        (
+            held
+            for held in control.ledger.open_on(ask.node)
+            if ask.successor_of and (held.holder.kind, held.holder.name) == (JOB, ask.successor_of)
+        ),
+        None,
+    )
+
+
 def _busy(ask: Ask, control: RiskControl, now: datetime) -> Refusal | None:
     """One permit per node: two holders on one node undo each other's work."""
     for held in control.ledger.open_on(ask.node):
-        if not held.same_holder(ask.holder):
+        if not held.same_holder(ask.holder) and held is not _predecessor(ask, control):
             who = f"{held.holder.kind} {held.holder.name}"
             return Refusal(
                 Reason.NODE_BUSY,

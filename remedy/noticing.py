@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from kubenode.api.v1alpha1 import HostEvent, HostProbe, RemedyOperationJob
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node
+from remedy.job.model import CloseReason, Job
+from remedy.job.store import NODE_INDEX
 from remedy.remedier.facts import FactStore
 
-JOBS_OF_NODE, JOBS_OF_RULE = "node", "remedier"
+JOBS_OF_NODE, JOBS_OF_RULE = NODE_INDEX, "remedier"
 """Indexes of the jobs."""
 
 
@@ -45,7 +47,9 @@ class Nodes:
             return ()
         if old is not None and new is not None and old is not new:
             a, b = old.status, new.status
-            if (a.phase, a.evidence_false_since) == (b.phase, b.evidence_false_since):
+            superseded = Job.of(new).close_reason is CloseReason.SUPERSEDED
+            same = (a.phase, a.evidence_false_since) == (b.phase, b.evidence_false_since)
+            if same and not superseded:
                 return ()
         return (job.spec.node_name,)
 
@@ -58,6 +62,13 @@ class Jobs:
 
     def of(self, node: str) -> list[str]:
         return [job.metadata.name for job in self._jobs.by(JOBS_OF_NODE, node)]
+
+    def job(
+        self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
+    ) -> Iterable[str]:
+        """A job that supersedes another concerns that one too."""
+        job = new or old
+        return (key, job.spec.supersedes) if job is not None and job.spec.supersedes else (key,)
 
     def node(self, key: str, old: Node | None, new: Node | None) -> Iterable[str]:
         return self.of(key)

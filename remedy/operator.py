@@ -170,6 +170,7 @@ class RemedyOperator:
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
         self.decider.wake = self._look_again
+        self.decider.wake_job = lambda name: self.job.queue.add(name)
         self.questions = self._controller("host-probe", self.asker.reconcile, 8)
         self.questions.watch(self.probes, self.asker.noticed)
         self.keeper = self._keeper()
@@ -291,7 +292,17 @@ class RemedyOperator:
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock)
         job = JobController(
             jobs=store,
-            world=ClusterWorld(self.facts, nodes, pods, judge, permits, power, replacing),
+            world=ClusterWorld(
+                self.facts,
+                nodes,
+                pods,
+                judge,
+                permits,
+                power,
+                replacing,
+                self.decider.stronger,
+                store,
+            ),
             effects=ClusterEffects(store, nodes, pods, notices, power, fencing, replacing),
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),
@@ -303,7 +314,7 @@ class RemedyOperator:
             audit=JobAudit(self._audit, self._clock),
         )
         controller = self._controller("job", job.reconcile, self.settings.actors)
-        controller.watch(self.jobs)
+        controller.watch(self.jobs, self._concerns.job)
         controller.watch(self.nodes, self._concerns.node)
         controller.watch(self.events, self._concerns.event)
         controller.watch(self.host_events, self._concerns.host_event)

@@ -16,6 +16,10 @@ class Effects(Protocol):
     async def delete(self, job: Job) -> None: ...
     async def cordon(self, job: Job) -> None: ...
     async def uncordon(self, job: Job) -> None: ...
+    async def take_over(self, job: Job) -> None:
+        """Our mark on the cordon in place of the superseded job's."""
+        ...
+
     async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard: ...
     async def notify(self, job: Job) -> str:
         """Why people could not be told, "" if they were."""
@@ -75,6 +79,8 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
             await effects.cordon(job)
         case Act.UNCORDON:
             await effects.uncordon(job)
+        case Act.TAKE_OVER:
+            await effects.take_over(job)
         case Act.EVICT:
             return job, await effects.evict(job, seen.pods.due if seen.pods is not None else ())
         case Act.NOTIFY:
@@ -124,5 +130,6 @@ def ask_for(job: Job) -> Ask:
         fault_class=job.spec.fault_class,
         evidence=sorted({f.source for f in job.spec.trigger.facts if f.source and known(f)})[:64],
         deadline=job.spec.deadline,
+        successor_of=job.spec.supersedes,
         dry_run=job.spec.mode is not Mode.ENFORCE and job.spec.mode is not Mode.APPROVE,
     )

@@ -18,6 +18,7 @@ from remedy.power.replacing import Replacing
 from remedy.power.seen import PowerSeen, ReplaceSeen
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
+from remedy.remedier.stronger import Stronger
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class ClusterWorld:
     permits: Permits
     power_access: PowerAccess
     replacing_access: Replacing
+    superseding: Stronger
+    store: JobStore
 
     def fresh(self) -> bool:
         return self.facts.fresh()
@@ -49,6 +52,12 @@ class ClusterWorld:
 
     async def pods(self, job: Job) -> Pods:
         return await self.pod_access.left(job)
+
+    def stronger(self, job: Job) -> str:
+        return self.superseding.over(job.name)
+
+    def successor(self, job: Job) -> Job | None:
+        return self.store.successor(job)
 
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         return await self.pod_access.unavailable(job, now)
@@ -83,6 +92,9 @@ class ClusterEffects:
 
     async def uncordon(self, job: Job) -> None:
         await self.nodes.uncordon(job)
+
+    async def take_over(self, job: Job) -> None:
+        await self.nodes.take_over(job)
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
         return await self.pod_access.evict(job, pods)

@@ -60,6 +60,7 @@ class Act(StrEnum):
     RELEASE_PERMIT = "ReleasePermit"
     CORDON = "Cordon"
     UNCORDON = "Uncordon"
+    TAKE_OVER = "TakeOver"
     EVICT = "Evict"
     NOTIFY = "Notify"
     LABEL = "Label"
@@ -87,6 +88,9 @@ class CloseReason(StrEnum):
     """Why a job ends; it outlives a restart as the reason of the condition Closing."""
 
     PROVEN = "Proven"
+    CHECKED = "ChecksPassed"
+    """Proven by its checks, while the evidence still says otherwise: it may be a latched one."""
+    SUPERSEDED = "Superseded"
     GAVE_UP = "GaveUp"
     FAULT_GONE = "FaultGone"
     NODE_GONE = "NodeGone"
@@ -100,7 +104,7 @@ class CloseReason(StrEnum):
     @property
     def phase(self) -> JobPhase:
         match self:
-            case CloseReason.PROVEN:
+            case CloseReason.PROVEN | CloseReason.CHECKED:
                 return JobPhase.SUCCEEDED
             case CloseReason.GAVE_UP | CloseReason.PERSON_CLOSED:
                 return JobPhase.FAILED
@@ -109,12 +113,20 @@ class CloseReason(StrEnum):
 
     @property
     def outlasts_the_job(self) -> bool:
-        """Whether no other job may follow while the incident lasts: it was given up, or a person
-        spoke.
+        """Whether no other job may follow while the incident lasts: it was given up, a person
+        spoke, or the evidence says that it goes on although it does not.
         """
-        return self not in (CloseReason.PROVEN, CloseReason.FAULT_GONE, CloseReason.NODE_GONE)
+        return self not in _OVER
 
 
+_OVER = frozenset(
+    {
+        CloseReason.PROVEN,
+        CloseReason.SUPERSEDED,
+        CloseReason.FAULT_GONE,
+        CloseReason.NODE_GONE,
+    }
+)
 INCIDENT_ENDS = timedelta(minutes=10)
 """An incident is over when its evidence has been known false for this long."""
 
@@ -326,6 +338,8 @@ class Seen:
     permit       Kube Defender's answer to `check`; None: not asked, or no answer
     pods         None: not looked at
     unavailable  sum of the time that evicted pods had no ready replacement; None: not looked at
+    stronger     the rule that would supersede the job now, "" for none
+    successor    the job that supersedes this one, once there is one
     woken        Kube Defender keeps a slot for this job: ask now, whatever the hold says
     power        the provider's word on the machine; None: not asked for
     replacing    who can replace the machine, or how far that is; None: not asked for
@@ -341,6 +355,8 @@ class Seen:
     pods: Pods | None = None
     unavailable: timedelta | None = None
     heard: Heard | None = None
+    stronger: str = ""
+    successor: Job | None = None
     woken: bool = False
     power: PowerSeen | None = None
     replacing: ReplaceSeen | None = None
@@ -349,6 +365,12 @@ class Seen:
 
 def irreversible(step: Step) -> bool:
     return step.irreversible
+
+
+def binding(job: Job, record: StepStatus) -> bool:
+    """Whether it is about a step that cannot be undone; a check only looks."""
+    steps = job.spec.ladder[record.rung].steps if record.rung < len(job.spec.ladder) else []
+    return record.index < len(steps) and steps[record.index].irreversible
 
 
 SUPPORTED = frozenset(
@@ -378,8 +400,6 @@ ACTING = frozenset({Mode.ENFORCE, Mode.APPROVE})
 def unsupported(ladder: list[Rung]) -> str:
     """What of `ladder` this version cannot do, as a sentence; "" if all can be done."""
     for rung in ladder:
-        if rung.verify.checks:
-            return f"rung {rung.name}: verify.checks is not available in this version"
         for step in rung.steps:
             if why := unsupported_step(step):
                 return f"rung {rung.name}: {why}"

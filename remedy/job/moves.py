@@ -66,6 +66,19 @@ def hold(
     return job.having(hold=new), Act.NONE
 
 
+def timed(before: Job, after: Job, now: datetime) -> Job:
+    """`after` with the time that holds took: since when this one lasts, and the sum of all."""
+    old, new = before.status.hold, after.status.hold
+    if old is new:
+        return after
+    since = (old.since if old is not None else None) or now
+    if new is not None:
+        return after.having(hold=new.model_copy(update={"since": since}))
+    timeline = after.status.timeline
+    held = (timeline.held or timedelta(0)) + max(now - since, timedelta(0))
+    return after.having(timeline=timeline.model_copy(update={"held": held}))
+
+
 def due(job: Job, now: datetime) -> bool:
     """Whether the job's hold is to be looked at again, or there is none."""
     old = job.status.hold

@@ -89,6 +89,14 @@ class NodeAccess:
         if marks := removed(node.metadata.annotations, job.mark):
             await self._patch(node, {"annotations": marks})
 
+    async def take_over(self, job: Job) -> None:
+        """Our mark in place of the superseded job's; nothing if the cordon is not that job's."""
+        node = await self._live(job)
+        if node is None or not same(node, job) or not node.spec.unschedulable:
+            return
+        if seen(node).cordoned_by == job.spec.supersedes:
+            await self._patch(node, {"annotations": {CORDONED_BY: job.mark}})
+
     async def set(self, job: Job, kind: str, key: str, value: str) -> None:
         """One label or annotation; `kind` is the metadata field."""
         node = await self._live(job)

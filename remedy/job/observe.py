@@ -5,9 +5,9 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
-from remedy.job.model import Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.ending import watched
+from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
-from remedy.job.step import watched
 from remedy.job.steps.asking import asks_power, asks_replacing, kept_dark
 from remedy.power.seen import PowerSeen, ReplaceSeen
 from rules.truth import Truth
@@ -31,6 +31,14 @@ class World(Protocol):
         ...
 
     async def pods(self, job: Job) -> Pods: ...
+
+    def stronger(self, job: Job) -> str:
+        """The rule that would supersede the job now, "" for none."""
+        ...
+
+    def successor(self, job: Job) -> Job | None:
+        """The job that supersedes this one."""
+        ...
 
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         """How long pods that this job evicted had no ready replacement, summed."""
@@ -63,6 +71,8 @@ async def observe(
         permit=await _permit(job, world),
         pods=await world.pods(job) if _draining(job) else None,
         unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
+        stronger=world.stronger(job) if not job.phase.closed else "",
+        successor=world.successor(job) if _superseded(job) else None,
         heard=heard,
         woken=woken,
         power=power,
@@ -71,9 +81,19 @@ async def observe(
     )
 
 
+def _superseded(job: Job) -> bool:
+    return not job.phase.closed and job.close_reason is CloseReason.SUPERSEDED
+
+
+def _takes_over(job: Job) -> bool:
+    return job.phase is JobPhase.PENDING and bool(job.spec.supersedes)
+
+
 def _acting(job: Job) -> bool:
     """Whether the next thing may be an act on the node: then the cache is not good enough."""
-    return job.close_reason is not None or (job.phase is JobPhase.RUNNING and not job.asked_agent)
+    if job.close_reason is not None or _takes_over(job):
+        return True
+    return job.phase is JobPhase.RUNNING and not job.asked_agent
 
 
 def _asks_for_the_fault(job: Job) -> bool:
@@ -118,11 +138,11 @@ def _draining(job: Job) -> bool:
 
 
 def _proving(job: Job, fault: Fault, now: datetime) -> bool:
-    since = job.status.evidence_false_since
+    since, verify = job.status.evidence_false_since, job.rung.verify
     return (
         job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)
         and job.close_reason is None
         and since is not None
-        and fault.gone is Truth.TRUE
-        and now >= since + job.rung.verify.for_
+        and (fault.gone is Truth.TRUE or bool(verify.checks))
+        and now >= since + verify.for_
     )

@@ -10,7 +10,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus, Timeline
-from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible
+from remedy.job.model import Act, Job, NodeSeen, Seen, binding
 from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands
 
 FIRST_CHECK = 16
@@ -92,7 +92,7 @@ def begun(job: Job) -> bool:
         r.rung == job.status.rung
         and r.state is not StepState.WAITING
         and (r.asked_at is not None or r.state is StepState.DONE)
-        and irreversible(job.rung.steps[r.index])
+        and binding(job, r)
         for r in job.status.steps
     )
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.marks import protect
-from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible, unsupported_step
+from remedy.job.model import Act, Job, NodeSeen, Seen, binding, unsupported_step
 from remedy.job.moves import Move, enter, may, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
@@ -66,7 +66,7 @@ def acted_at(job: Job) -> datetime | None:
         if r.rung == job.status.rung
         and r.state is StepState.DONE
         and r.finished_at is not None
-        and irreversible(job.rung.steps[r.index])
+        and binding(job, r)
     ]
     return max(times, default=None)
 

@@ -14,6 +14,7 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from remedy.job.model import FINALIZER, Job
 
+NODE_INDEX = "node"
 PLURAL = RemedyOperationJob.resource.plural
 
 
@@ -28,6 +29,12 @@ class JobStore:
         """None also for a job whose newest version we cannot read: nothing is decided on it."""
         obj = self._informer.get(key)
         return Job.of(obj) if obj is not None and self._informer.readable(key) else None
+
+    def successor(self, job: Job) -> Job | None:
+        """The job that supersedes this one. Needs the index `node` of the informer."""
+        on_node = self._informer.by(NODE_INDEX, job.spec.node_name)
+        found = (obj for obj in on_node if obj.spec.supersedes == job.name)
+        return next((Job.of(obj) for obj in found), None)
 
     async def save(self, before: Job, after: Job) -> Job:
         """Raises Conflict when somebody wrote since `before` was read."""

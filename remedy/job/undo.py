@@ -5,7 +5,7 @@ guarded by our finalizer. A job closes only once each is seen to be off; whateve
 more (a person took it, the node is gone) is merely forgotten.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remedy.job import marks
@@ -63,7 +63,11 @@ def owns(job: Job) -> bool:
 
 def undo(job: Job, seen: Seen) -> tuple[Job, Act] | None:
     """Take off the first thing that is there; None: nothing of ours is left."""
-    for thing in THINGS:
+    return _undo(THINGS, job, seen)
+
+
+def _undo(things: Iterable[Thing], job: Job, seen: Seen) -> tuple[Job, Act] | None:
+    for thing in things:
         if not thing.owned(job):
             continue
         if thing.there is not None:
@@ -74,6 +78,20 @@ def undo(job: Job, seen: Seen) -> tuple[Job, Act] | None:
         else:  # after an error it is tried again when the job is looked at again
             return job if seen.heard.error else thing.off(job), Act.NONE
     return None
+
+
+def undo_others(job: Job, seen: Seen, kept: Act) -> tuple[Job, Act] | None:
+    """As `undo`, but for the thing that `kept` would take off; what is off is forgotten too."""
+    left = [thing for thing in THINGS if thing.act is not kept and thing.owned(job)]
+    if (move := _undo(left, job, seen)) is not None:
+        return move
+    for thing in left:
+        job = thing.off(job)
+    return (job, Act.NONE) if left else None
+
+
+def owns_others(job: Job, kept: Act) -> bool:
+    return any(thing.owned(job) for thing in THINGS if thing.act is not kept)
 
 
 def forget(job: Job) -> Job:

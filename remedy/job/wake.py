@@ -4,11 +4,16 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
-from remedy.job.model import INCIDENT_ENDS, Act, Job, Pods, Seen
+from remedy.job.checks import answers_until
+from remedy.job.checks import ask_again_at as checks_again_at
+from remedy.job.ending import watched
+from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, Pods, Seen
 from remedy.job.moves import LATE, LOOK_AGAIN, SOON
-from remedy.job.step import ask_again_at, renew_at, verify_until, watched
+from remedy.job.permits import ask_again_at, renew_at
+from remedy.job.proving import verify_until
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import POLLED
+from remedy.job.superseding import hand_over_until
 
 
 def look_again_at(job: Job, seen: Seen) -> datetime | None:
@@ -44,6 +49,9 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
         if status.evidence_false_since is not None:
             times.append(status.evidence_false_since + job.rung.verify.for_)
         times.append(verify_until(job))
+        times.extend(at for at in (answers_until(job), checks_again_at(job)) if at is not None)
+    if job.close_reason is CloseReason.SUPERSEDED:
+        times.append(hand_over_until(job))
     return max(min((t for t in times if t > now), default=now + SOON), now)
 
 

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
-from remedy.job.model import Act, Job, Seen
+from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.moves import close
 
 STEPS_HEAR: dict[str, frozenset[str]] = {
     "waitForApproval": frozenset({"Approve", "Deny"}),
@@ -42,6 +43,11 @@ def approved(job: Job, since: datetime | None = None) -> bool:
     if not told or told[-1].decision != "Approve":
         return False
     return since is None or (told[-1].at is not None and told[-1].at >= since)
+
+
+def denied(job: Job, now: datetime, said: ApprovalDecision) -> tuple[Job, Act]:
+    why = f"denied by {said.by}: {said.note}".rstrip(": ")
+    return close(heard(job), now, CloseReason.DENIED, why)
 
 
 def answered(job: Job, seen: Seen) -> tuple[Job, Act] | None:

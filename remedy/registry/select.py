@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from kubenode.api.meta import NodeSelection, ObjectMeta
 from kubenode.api.v1alpha1 import Mode, NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
+from remedy.job.ending import watched
 from remedy.job.model import ACTING, INCIDENT_ENDS, Job, unable
-from remedy.job.step import watched
 from remedy.remedier.judge import rule_id
 
 

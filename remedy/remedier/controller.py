@@ -28,6 +28,7 @@ from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.metrics import CREATED, EXISTED, Metrics
 from remedy.remedier.past import Past
+from remedy.remedier.stronger import Stronger
 from rules.diagnose import Diagnosis, Match
 from rules.explain import explain
 from rules.facts import FactSet
@@ -83,8 +84,10 @@ class Remedier:
     recorder: EventRecorder
     metrics: Metrics
     probes: Asks
+    stronger: Stronger = field(default_factory=Stronger)
     wake: Callable[[str], None] = lambda name: None
     """Have another node looked at again."""
+    wake_job: Callable[[str], None] = lambda name: None
     _memory: dict[str, _Memory] = field(default_factory=dict)
 
     def noticed(self, name: str, old: Node | None, new: Node | None) -> Sequence[str]:
@@ -119,6 +122,8 @@ class Remedier:
         for order in decision.orders:
             match = choice.match(order.candidate.rule_id)
             await self._create(order, match, node, facts, memory)
+        if job := self.stronger.told(name, decision.stronger):
+            self.wake_job(job)
         await self._tell(node, memory, frozenset(decision.waits))
         if not choice.matches:
             memory.changed_at = None
@@ -130,6 +135,7 @@ class Remedier:
         self._memory.pop(name, None)
         self.probes.forget(name)
         self.rules.matched(name, frozenset(), self.clock.now())
+        self.stronger.told(name, None)
         self._told(name, Diagnosis(name))
 
     def _told(self, name: str, diagnosis: Diagnosis) -> bool:

@@ -7,7 +7,7 @@ silence a weaker one.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -70,22 +70,29 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A job to be made. `others` are the rules that matched too, and why they lost."""
+    """A job to be made. `others` are the rules that matched too, and why they lost; `supersedes`
+    names the weaker rule's job that waits for it.
+    """
 
     name: str
     candidate: Candidate
     start_rung: int = 0
     previous: str = ""
     others: tuple[tuple[str, str], ...] = ()
+    supersedes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do now. `at` None: nothing to wait for but a change."""
+    """What to do now. `at` None: nothing to wait for but a change.
+
+    stronger  the node's open job, and the rule that would supersede it
+    """
 
     orders: tuple[Order, ...] = ()
     waits: tuple[tuple[str, Why], ...] = ()
     at: datetime | None = None
+    stronger: tuple[str, str] | None = None
 
 
 def decide(
@@ -94,11 +101,18 @@ def decide(
     """`past` holds all jobs of the node, open ones too."""
     real = [c for c in candidates if c.rule.spec.mode in (Mode.ENFORCE, Mode.APPROVE)]
     shadow = [c for c in candidates if c.rule.spec.mode is Mode.DRY_RUN]
-    orders, waits, times = _choose(node, real, [p for p in past if not p.shadow], now)
+    acting = [p for p in past if not p.shadow]
+    stronger = None
+    if open_ := [p for p in acting if p.open]:
+        outcome, stronger = _beside(node, real, acting, open_, now)
+    else:
+        outcome = _choose(node, real, acting, now)
+    orders, waits, times = outcome
     for candidate in shadow:
         found, held, at = _shadow(node, candidate, past, now)
         orders, waits, times = orders + found, waits + held, times + at
-    return Decision(tuple(orders), tuple(waits), min((t for t in times if t > now), default=None))
+    at = min((t for t in times if t > now), default=None)
+    return Decision(tuple(orders), tuple(waits), at, stronger)
 
 
 Outcome = tuple[list[Order], list[tuple[str, Why]], list[datetime]]
@@ -109,8 +123,6 @@ def _choose(
 ) -> Outcome:
     if not candidates:
         return [], [], []
-    if any(p.open for p in past):
-        return [], [(c.name, Why.OPEN_JOB) for c in candidates], []
     waits: list[tuple[str, Why]] = []
     times: list[datetime] = []
     for index, candidate in enumerate(candidates):
@@ -129,6 +141,32 @@ def _choose(
         waits.append((candidate.name, why))
         times.append(at)
     return [], waits, times
+
+
+def _beside(
+    node: Subject,
+    candidates: Sequence[Candidate],
+    past: Sequence[Past],
+    open_: Sequence[Past],
+    now: datetime,
+) -> tuple[Outcome, tuple[str, str] | None]:
+    """Beside an open job only a stronger rule may act: the job gives way first."""
+    waits = [(c.name, Why.OPEN_JOB) for c in candidates]
+    job = open_[0]
+    if len(open_) > 1 or job.node_uid != node.uid or job.priority is None:
+        return ([], waits, []), None
+    stronger = [c for c in candidates if c.rule.spec.priority > job.priority]
+    orders, _, times = _choose(node, stronger, past, now)
+    if not orders:
+        return ([], waits, times), None
+    order = orders[0]
+    if not job.hands_over:
+        return ([], waits, times), (job.name, order.candidate.name)
+    name = job_name(node.name, node.uid, job.name)
+    others = {c.name: "a stronger rule matched" for c in candidates if c is not order.candidate}
+    others[job.remedier] = f"superseded: job {job.name}"
+    order = replace(order, name=name, supersedes=job.name, others=tuple(others.items()))
+    return ([order], [], times), None
 
 
 def _held(

@@ -12,7 +12,7 @@ from remedy.job.model import Fault, Job
 from remedy.job.running import acted_at
 from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
-from remedy.remedier.proof import gone
+from remedy.remedier.proof import Since, gone, settled
 from rules.atoms import read
 from rules.diagnose import Agreement, Diagnosis, Match
 from rules.facts import FactSet
@@ -85,7 +85,7 @@ class Judge:
         now = self._clock.now()
         guards, waits = self._guards(job, match, facts, now)
         return Fault(
-            evidence=match.evidence,
+            evidence=_plain(match, job, facts, now),
             guards=guards,
             agreed=agreed,
             gone=self._gone(job, facts),
@@ -133,9 +133,18 @@ class Judge:
         since = acted_at(job) or job.status.timeline.acted or job.created
         now, asked_of = self._clock.now(), job.status.owned.boot_id
         boot_id, booted = self._known.boot(job.spec.node_name)
-        if asked_of and boot_id != asked_of:
-            since = max(since, (booted or now) + verify.settle)
-        return gone(job.spec.when, verify.cleared, facts, now, since)
+        settled, rebooted = since, bool(asked_of) and boot_id != asked_of
+        if rebooted or (booted is not None and booted > job.created):
+            settled = (booted or now) + verify.settle
+        reports = Since(since, settled, verify.settle)
+        return gone(job.spec.when, verify.cleared, facts, now, reports)
+
+
+def _plain(match: Match, job: Job, facts: FactSet, now: datetime) -> Truth:
+    """What a detector reports when it starts does not end a fault."""
+    if match.evidence is not Truth.FALSE or job.spec.when is None:
+        return match.evidence
+    return Truth.FALSE if settled(job.spec.when, facts, now) else Truth.UNKNOWN
 
 
 def _unknown(match: Match, job: Job, facts: FactSet, now: datetime) -> str:

@@ -10,6 +10,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.model import INCIDENT_ENDS, CloseReason, Job
+from remedy.job.superseding import hands_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Past:
     rung         the last rung that was reached
     reason       why it closed; None for an open one
     false_since  since when its evidence has been known false, written after it closed
+    priority     of its rule; None for a job of a person, which no rule supersedes
+    hands_over   it is superseded, and waits for its successor to be made
     """
 
     name: str
@@ -36,6 +39,8 @@ class Past:
     closed: datetime | None = None
     reason: CloseReason | None = None
     false_since: datetime | None = None
+    priority: int | None = None
+    hands_over: bool = False
 
     @classmethod
     def of(cls, obj: RemedyOperationJob) -> "Past":
@@ -55,6 +60,8 @@ class Past:
             closed=job.status.timeline.closed,
             reason=job.close_reason,
             false_since=job.status.evidence_false_since,
+            priority=job.spec.priority if job.spec.remedier else None,
+            hands_over=hands_over(job),
         )
 
     @property

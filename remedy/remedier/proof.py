@@ -6,49 +6,96 @@ from before the repair proves nothing, so what it says is unknown.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, ConditionLeaf, Leaf
 from rules.atoms import read
 from rules.facts import FactSet
+from rules.held import SETTLE
 from rules.truth import Truth
 
 ReadLeaf = Callable[[Leaf | AbsentLeaf], Truth]
 
 
+@dataclass(frozen=True, slots=True)
+class Since:
+    """From when on reports count: any of them after the act, and one that says that all is well
+    only once host and detector have settled.
+
+    settle  for so long after its start a detector finds nothing, whatever it reports
+    """
+
+    acted: datetime
+    settled: datetime
+    settle: timedelta = timedelta(0)
+
+
 def gone(
-    when: Expression, cleared: Expression | None, facts: FactSet, now: datetime, since: datetime
+    when: Expression, cleared: Expression | None, facts: FactSet, now: datetime, since: Since
 ) -> Truth:
-    """TRUE: known to be over by reports made at or after `since`. FALSE: known to be there.
+    """TRUE: known to be over by reports that count. FALSE: known to be there.
 
     cleared  proof of another kind, in place of the evidence known false
     """
+
+    def read_leaf(leaf: Leaf | AbsentLeaf, well: Truth) -> Truth:
+        return fresh(leaf, facts, now, since, well)
+
     if cleared is not None:
-        return fold(cleared, lambda leaf: fresh(leaf, facts, now, since))
-    return ~fold(when, lambda leaf: fresh(leaf, facts, now, since))
+        return _fold(cleared, Truth.TRUE, read_leaf)
+    return ~_fold(when, Truth.FALSE, read_leaf)
+
+
+def settled(when: Expression, facts: FactSet, now: datetime) -> bool:
+    """Whether no condition of the evidence is merely what its detector reports when it starts."""
+    conditions = (leaf.type for leaf in when.leaves() if isinstance(leaf, ConditionLeaf))
+    known = (facts.conditions.get(type_) for type_ in conditions)
+    return not any(c is not None and c.settles is not None and now < c.settles for c in known)
 
 
 def fold(expression: Expression, read_leaf: ReadLeaf) -> Truth:
     """Three-valued: an unknown member leaves open what it would decide."""
+    return _fold(expression, Truth.TRUE, lambda leaf, well: read_leaf(leaf))
+
+
+def _fold(
+    expression: Expression, well: Truth, read_leaf: Callable[[Leaf | AbsentLeaf, Truth], Truth]
+) -> Truth:
+    """`well` is what the expression says of a node that is well; under `not` it is the other."""
     if (leaf := expression.leaf) is not None:
-        return read_leaf(leaf)
-    members = [fold(member, read_leaf) for member in expression.members]
+        return read_leaf(leaf, well)
     if expression.not_ is not None:
-        return ~members[0]
+        return ~_fold(expression.not_, ~well, read_leaf)
+    members = [_fold(member, well, read_leaf) for member in expression.members]
     result = members[0]
     for member in members[1:]:
         result = result & member if expression.all is not None else result | member
     return result
 
 
-def fresh(leaf: Leaf | AbsentLeaf, facts: FactSet, now: datetime, since: datetime) -> Truth:
+def fresh(
+    leaf: Leaf | AbsentLeaf, facts: FactSet, now: datetime, since: Since, well: Truth
+) -> Truth:
+    """What the leaf says; `well` is what it says of a node that is well."""
     if not isinstance(leaf, ConditionLeaf):
         return read(leaf, facts, now).truth
     at_once = leaf.model_copy(update={"for_": now - now})
     reading = read(at_once, facts, now)
     reported = reading.observed_at
+    after = since.acted
+    if reading.truth is well:
+        after = max(after, since.settled, _settled(facts, leaf, since.settle) or after)
     # Detectors write whole seconds: a report of the same second may be from after the repair.
-    if reported is None or reported < since.replace(microsecond=0):
+    if reported is None or reported < after.replace(microsecond=0):
         return Truth.UNKNOWN
     return reading.truth
+
+
+def _settled(facts: FactSet, leaf: ConditionLeaf, settle: timedelta) -> datetime | None:
+    """When its detector, which has started lately, finds something; None: it has not."""
+    fact = facts.conditions.get(leaf.type)
+    if fact is None or fact.settles is None:
+        return None
+    return fact.settles - SETTLE + settle

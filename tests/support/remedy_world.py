@@ -75,6 +75,8 @@ class FakeWorld:
     cordons: int = 0
     deleted: bool = False
     disagree: bool = False
+    stronger_rule: str = ""
+    next_job: Job | None = None
     report_at: datetime | None = None
     host: FakeHost = field(default_factory=FakeHost)
     hung: bool = False
@@ -176,6 +178,12 @@ class FakeWorld:
     async def pods_left(self, job: Job) -> Pods:
         return self.moving.seen(job, self.pods, self.terminating, self.clock.now())
 
+    def stronger(self, job: Job) -> str:
+        return self.stronger_rule
+
+    def successor(self, job: Job) -> Job | None:
+        return self.next_job
+
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         return timedelta(seconds=42)
 
@@ -203,6 +211,16 @@ class FakeWorld:
             self.unschedulable = False
 
         self._write("uncordon", apply)
+
+    async def take_over(self, job: Job) -> None:
+        assert job.status.owned.cordon and FINALIZER in self.obj.metadata.finalizers
+        assert job.spec.supersedes
+
+        def apply() -> None:
+            if self.unschedulable and self.annotations.get(CORDONED_BY) == job.spec.supersedes:
+                self.annotations[CORDONED_BY] = job.mark
+
+        self._write("take over", apply)
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
         self._may_disrupt(job)
@@ -412,6 +430,7 @@ class _Reads:
         self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
         self.check, self.unavailable = world.check, world.unavailable
         self.power, self.replacing = world.power, world.replacing
+        self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:
         return await self._world.pods_left(job)

@@ -158,6 +158,8 @@ class Ask(Model):
     """Sources of the evidence, such as `NPD` or `Provider`."""
     deadline: Time | None = None
     inevitable: StrictBool = False
+    successor_of: str = Field(default="", max_length=253)
+    """The job whose place on the node the holder takes: its permit is not in the way."""
     dry_run: StrictBool = False
 
 

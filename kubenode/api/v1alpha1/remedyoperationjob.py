@@ -117,6 +117,8 @@ class RemedyOperationJobSpec(Model):
     """Absent for a job that a person started."""
     trigger: Trigger
     mode: Mode = Mode.ENFORCE
+    priority: StrictInt = Field(default=500, ge=0, le=1000)
+    """The rule's as it was: a rule with a higher one may supersede the job."""
     severity: Severity = Severity.WARNING
     fault_class: str = Field(default="unknown", max_length=63)
     deadline: Time | None = None
@@ -127,6 +129,8 @@ class RemedyOperationJobSpec(Model):
     """Names of the HostEvents that are its evidence."""
     previous: str = Field(default="", max_length=253)
     """The job that this one follows after a relapse."""
+    supersedes: str = Field(default="", max_length=253)
+    """The job of a weaker rule, whose cordon and permit this one takes over."""
     start_rung: StrictInt = Field(default=0, ge=0, le=7)
     ladder: list[Rung] = Field(min_length=1, max_length=8)
     """The rule's ladder as it was."""
@@ -159,6 +163,8 @@ class RemedyOperationJobSpec(Model):
         return self
 
 
+CHECK = "check"
+"""Name of the record of one of a rung's `verify.checks`: it only looks."""
 Output = Annotated[str, StringConstraints(max_length=1024)]
 
 
@@ -217,6 +223,8 @@ class Hold(Model):
     reason: str = Field(max_length=64)
     scope: str = Field(default="", max_length=317)
     message: str = Field(default="", max_length=1024)
+    since: Time | None = None
+    """When the job began to be held, whatever the reasons were."""
     look_again_at: Time | None = None
 
 
@@ -290,6 +298,8 @@ class RemedyOperationJob(Resource):
 
     def _irreversible(self, record: StepStatus) -> bool:
         rungs = self.spec.ladder
+        if record.name == CHECK:
+            return False
         steps = rungs[record.rung].steps if record.rung < len(rungs) else []
         return record.index >= len(steps) or steps[record.index].irreversible
 

@@ -25,11 +25,12 @@ from remedy.job.controller import JobController
 from remedy.job.events import Event
 from remedy.job.marks import added, removed
 from remedy.job.metrics import Metrics
-from remedy.job.model import CORDONED_BY, Act, Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import CORDONED_BY, Act, CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.nodes import same, seen
 from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
+from remedy.remedier.stronger import Stronger
 from rules.truth import Truth
 
 Later = Callable[[datetime, Callable[[], None]], None]
@@ -86,6 +87,7 @@ class Jobs(NoPower):
         self._of_node: dict[str, list[Kept]] = {}
         self._wakes: list[tuple[datetime, str]] = []
         self._made = 0
+        self.stronger = Stronger()
         self.records: list[JobRecord] = []
         """Of all jobs that were ever made, in that order."""
         reads = _Reads(self, budget)
@@ -116,6 +118,12 @@ class Jobs(NoPower):
         self._of_node.setdefault(record.node, []).append(kept)
         self.records.append(record)
         self._moved(record.node)
+        self._wake_predecessor(kept)
+
+    def _wake_predecessor(self, kept: Kept) -> None:
+        before = self._kept.get(kept.job.spec.supersedes)
+        if before is not None:
+            self._wake(before, self._clock.now())
 
     def has(self, name: str) -> bool:
         return name in self._kept
@@ -248,8 +256,10 @@ class Jobs(NoPower):
         old, new = before.status, after.status
         if (old.phase, old.rung, len(old.steps)) != (new.phase, new.rung, len(new.steps)):
             self._budget.job_changed(after.name, kept.obj)
-        if (old.phase, old.evidence_false_since) != (new.phase, new.evidence_false_since):
+        moved = (old.phase, old.evidence_false_since) != (new.phase, new.evidence_false_since)
+        if moved or after.close_reason is CloseReason.SUPERSEDED:
             self._moved(kept.record.node)
+        self._wake_predecessor(kept)
         return after
 
     async def settled(self, job: Job) -> None:
@@ -284,6 +294,12 @@ class Jobs(NoPower):
         if node is not None and seen(node).cordoned_by == job.mark:
             self._fleet.annotate(name, {CORDONED_BY: None})
             self._fleet.cordon(name, False)
+
+    async def take_over(self, job: Job) -> None:
+        name = job.spec.node_name
+        node = self._fleet.get(name)
+        if node is not None and seen(node).cordoned_by == job.spec.supersedes:
+            self._fleet.annotate(name, {CORDONED_BY: job.mark})
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
         now = self._clock.now() + hosts.GRACE
@@ -326,6 +342,10 @@ class Jobs(NoPower):
             return NodeSeen(unschedulable=True)  # nothing of ours is on the new one
         return seen(node) if node is not None and same(node, job) else None
 
+    def successor(self, job: Job) -> Job | None:
+        on_node = self._of_node.get(job.spec.node_name, ())
+        return next((k.job for k in on_node if k.job.spec.supersedes == job.name), None)
+
     async def fault(self, job: Job) -> Fault:
         kept = self._kept[job.name]
         if kept.replaced:
@@ -355,7 +375,10 @@ class _Reads(NoPower):
 
     def __init__(self, jobs: Jobs, budget: Budget) -> None:
         self._jobs, self._budget = jobs, budget
-        self.fault = jobs.fault
+        self.fault, self.successor = jobs.fault, jobs.successor
+
+    def stronger(self, job: Job) -> str:
+        return self._jobs.stronger.over(job.name)
 
     def fresh(self) -> bool:
         return True

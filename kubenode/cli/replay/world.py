@@ -395,6 +395,8 @@ class World:
         self._waits.now(name, decision.waits, now)
         if self._inferring:
             self._infers.now(name, self._inferred_by(diagnosis), now)
+        if self._jobs.stronger.told(name, decision.stronger):
+            self._jobs.wake_node(name)
         for order in decision.orders:
             self._make(order, choice.match(order.candidate.rule_id), node, facts)
         times = (decision.at, asked_at, diagnosis.flips_at, self._facts.changes_at(name))

@@ -1,5 +1,6 @@
 """Proof: known to be over by reports made since the repair, and nothing less."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 from support.clock import T0
 
 from kubenode.api.v1alpha1 import Expression
-from remedy.remedier.proof import gone
+from remedy.remedier.proof import Since, gone, settled
 from rules.facts import ConditionFact, FactSet
+from rules.held import SETTLE
 from rules.truth import Truth
 
 ACTED = T0
@@ -29,7 +31,7 @@ def facts(fresh: bool = True, **conditions: tuple[str, datetime, datetime]) -> F
 
 def proven(when: dict[str, Any], known: FactSet, cleared: dict[str, Any] | None = None) -> Truth:
     read = Expression.model_validate
-    return gone(read(when), read(cleared) if cleared else None, known, NOW, ACTED)
+    return gone(read(when), read(cleared) if cleared else None, known, NOW, Since(ACTED, ACTED))
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,38 @@ def test_not_is_read_the_other_way_round() -> None:
     when = {"not": {"condition": {"type": "Ready", "status": "True", "maxAge": "10m"}}}
     assert proven(when, facts(Ready=("True", BEFORE, AFTER))) is Truth.TRUE
     assert proven(when, facts(Ready=("False", BEFORE, AFTER))) is Truth.FALSE
+
+
+WHEN_SICK = Expression.model_validate(SICK)
+WHEN_NOT_READY = Expression.model_validate(
+    {"not": {"condition": {"type": "Ready", "status": "True", "maxAge": "10m"}}}
+)
+
+
+@pytest.mark.parametrize("settles", [AFTER, NOW + timedelta(minutes=1)])
+def test_what_says_that_all_is_well_counts_only_once_host_and_detector_have_settled(
+    settles: datetime,
+) -> None:
+    """A finding of the fault counts at once."""
+    booted = Since(ACTED, settles)
+    early = AFTER - timedelta(seconds=1)
+    wanted = Truth.UNKNOWN
+    assert gone(WHEN_SICK, None, facts(Sick=("False", BEFORE, early)), NOW, booted) is wanted
+    assert gone(WHEN_NOT_READY, None, facts(Ready=("True", BEFORE, early)), NOW, booted) is wanted
+    for when, sick in (
+        (WHEN_SICK, facts(Sick=("True", BEFORE, early))),
+        (WHEN_NOT_READY, facts(Ready=("False", BEFORE, early))),
+    ):
+        assert gone(when, None, sick, NOW, booted) is Truth.FALSE
+
+
+def test_a_detector_that_has_just_started_finds_nothing_whatever_it_reports() -> None:
+    settles = AFTER + SETTLE
+    started = ConditionFact("Sick", "False", "", "", AFTER, AFTER, settles)
+    known = FactSet("n1", "uid", conditions={"Sick": started})
+    since = Since(ACTED, ACTED, settle=timedelta(minutes=3))
+    assert gone(WHEN_SICK, None, known, AFTER, since) is Truth.UNKNOWN
+    assert not settled(WHEN_SICK, known, AFTER) and settled(WHEN_SICK, known, settles)
+    later = AFTER + timedelta(minutes=3)
+    heard = FactSet("n1", "uid", conditions={"Sick": replace(started, heard=later)})
+    assert gone(WHEN_SICK, None, heard, later, since) is Truth.TRUE

@@ -43,7 +43,7 @@ from remedy.job.model import (
     NodeSeen,
     Pods,
     Seen,
-    irreversible,
+    binding,
 )
 from remedy.job.step import EDGES, step
 from remedy.job.wake import look_again_at
@@ -337,10 +337,7 @@ def harmless(job: Job, seen: Seen) -> bool:
 
     What cannot be undone may have cured the fault; then the rest of the rung goes on without it.
     """
-    begun = any(
-        r.rung == job.status.rung and irreversible(job.rung.steps[r.index])
-        for r in job.status.steps
-    )
+    begun = any(r.rung == job.status.rung and binding(job, r) for r in job.status.steps)
     permit = seen.permit is not None and seen.permit.allowed
     sure = seen.fresh and seen.fault.guards is Truth.FALSE
     return seen.node is not None and permit and sure and (begun or plainly_faulty(seen))

@@ -1,0 +1,130 @@
+"""A rung's own proof: checks that the agent runs on the host, asked for and judged. Pure.
+
+They are the last examination, once the rest of the proof has stood long enough: all are asked at
+once, and all must pass. One that fails, or that nobody answers, proves nothing; all are asked again
+after a while. Each request has an ID of its own, and the record of each check is that of its latest
+request, at index FIRST_CHECK and on.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    CHECK,
+    AgentRequest,
+    RequestState,
+    StepBy,
+    StepState,
+    StepStatus,
+)
+from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.moves import Move, wait
+from remedy.job.records import FIRST_CHECK, ended, put
+from remedy.job.steps.agent import ANSWER_GRACE
+
+TRIES = 8
+SHORTEST = timedelta(seconds=15)
+"""Checks are asked at most so often within `verify.timeout`, and no sooner after one another."""
+UNKNOWN = frozenset({124, 127})
+"""Exit codes of a check that timed out or could not run: it says nothing."""
+
+
+def examined(job: Job, seen: Seen, since: datetime) -> Move | None:
+    """None once every check has passed that was asked for at or after `since`."""
+    if not job.rung.verify.checks:
+        return None
+    for n, check in enumerate(job.rung.verify.checks):
+        record = _record(job, n)
+        if record is None or record.asked_at is None or record.asked_at < since:
+            return _ask(job, seen)
+        if record.state is StepState.RUNNING and (after := _heard(job, seen, check, record)):
+            return after, Act.NONE
+    records = list(_records(job))
+    if all(record.state is StepState.DONE for record in records):
+        return None
+    if any(record.state is StepState.RUNNING for record in records):
+        return wait(job)
+    again = ask_again_at(job)
+    return _ask(job, seen) if again is not None and seen.now >= again else wait(job)
+
+
+def ask_again_at(job: Job) -> datetime | None:
+    """When checks that did not pass are asked for again; None: none has failed."""
+    ends = [r.finished_at for r in _records(job) if r.state is StepState.FAILED and r.finished_at]
+    return max(ends) + max(job.rung.verify.timeout / TRIES, SHORTEST) if ends else None
+
+
+def answers_until(job: Job) -> datetime | None:
+    """When the last request under way is given up; None: none is."""
+    ends = [r.expires_at for r in _records(job) if r.state is StepState.RUNNING and r.expires_at]
+    return max(ends) + ANSWER_GRACE if ends else None
+
+
+def called_off(job: Job, now: datetime) -> Job:
+    """Without requests under way: nobody waits for their answers any more."""
+    for record in [r for r in _records(job) if r.state is StepState.RUNNING]:
+        job = put(job, ended(record, now, StepState.CANCELLED, "not waited for any more"))
+    return job
+
+
+def failures(job: Job) -> list[str]:
+    return [r.message for r in _records(job) if r.state is StepState.FAILED]
+
+
+def _record(job: Job, n: int) -> StepStatus | None:
+    place = (job.status.rung, FIRST_CHECK + n)
+    return next((r for r in job.status.steps if (r.rung, r.index) == place), None)
+
+
+def _records(job: Job) -> Iterator[StepStatus]:
+    return (r for r in job.status.steps if r.rung == job.status.rung and r.index >= FIRST_CHECK)
+
+
+def _ask(job: Job, seen: Seen) -> Move:
+    if seen.node is None or not seen.node.boot_id:
+        return wait(job)  # an agent refuses what names no boot
+    for n, check in enumerate(job.rung.verify.checks):
+        job = put(job, _request(job, n, check, seen.node, seen.now))
+    return job, Act.NONE
+
+
+def _request(job: Job, n: int, check: Step, node: NodeSeen, now: datetime) -> StepStatus:
+    old, rung = _record(job, n), job.status.rung
+    attempts = (old.attempts if old is not None else 0) + 1
+    return StepStatus(
+        rung=rung,
+        index=FIRST_CHECK + n,
+        name=CHECK,
+        by=StepBy.AGENT,
+        request_id=f"r{rung}c{n}a{attempts}",
+        state=StepState.RUNNING,
+        attempts=attempts,
+        started_at=now,
+        asked_at=now,
+        expires_at=now + check.body.timeout,
+        boot_id=node.boot_id,
+    )
+
+
+def _heard(job: Job, seen: Seen, check: Step, record: StepStatus) -> Job | None:
+    """The job with what became of a request; None: it is still under way."""
+    given = job.status.agent.requests if job.status.agent is not None else {}
+    answer, now = given.get(record.request_id), seen.now
+    if answer is None or answer.state is RequestState.RUNNING:
+        until = (record.expires_at or now) + ANSWER_GRACE
+        if now < until:
+            return None
+        why = f"agent {job.spec.agent} did not answer in time"
+        return put(job, ended(record, now, StepState.FAILED, why))
+    name = check.agent.check if check.agent is not None else ""
+    if answer.state is RequestState.DONE:
+        return put(job, ended(record, now, StepState.DONE, f"check {name} passed"))
+    why = f"check {name} {_says(answer)}: {answer.output[:512]}".rstrip(": ")
+    return put(job, ended(record, now, StepState.FAILED, why))
+
+
+def _says(answer: AgentRequest) -> str:
+    if answer.state is RequestState.REFUSED or answer.code in UNKNOWN:
+        return "says nothing"
+    return "failed"

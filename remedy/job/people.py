@@ -1,0 +1,56 @@
+"""A job that waits for a person: for a word before it begins, or for one that leads it on. Pure."""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
+from remedy.job.model import CloseReason, Job, Seen
+from remedy.job.moves import Move, close, enter, wait
+from remedy.job.permits import released
+from remedy.job.proving import healed_meanwhile
+from remedy.job.words import denied, heard, next_rung, word
+from rules.truth import Truth
+
+
+def awaiting_approval(job: Job, seen: Seen) -> Move:
+    now = seen.now
+    if seen.fault.evidence is Truth.FALSE:
+        return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if (said := word(job)) is not None:
+        if said.decision == "Deny":
+            return denied(job, now, said)
+        return enter(heard(job), JobPhase.AWAITING_PERMIT, f"approved by {said.by}")
+    if now >= job.created + job.spec.approval.expires_after:
+        return close(job, now, CloseReason.APPROVAL_EXPIRED, "nobody approved in time")
+    return wait(job)
+
+
+def needs_human(job: Job, seen: Seen) -> Move:
+    """Our cordon stays, the permit does not. If the fault ends after all, so does the job."""
+    if job.status.permit is not None:
+        return released(job, seen)
+    if (said := word(job)) is not None:
+        return _led(job, seen.now, said)
+    return healed_meanwhile(job, seen)
+
+
+def _led(job: Job, now: datetime, said: ApprovalDecision) -> Move:
+    """A person leads a job out of NeedsHuman: with a rung that they choose, or to its end."""
+    who, note = said.by, f": {said.note}" if said.note else ""
+    if said.decision == "Close":
+        return close(heard(job), now, CloseReason.PERSON_CLOSED, f"closed by {who}{note}")
+    rung = job.status.rung if said.decision == "Retry" else next_rung(job, said)
+    again = [
+        r.model_copy(update={"state": StepState.WAITING}) if r.rung == rung else r
+        for r in job.status.steps
+    ]
+    return enter(
+        heard(job),
+        JobPhase.PENDING,
+        f"rung {job.spec.ladder[rung].name} chosen by {who}{note}",
+        rung=rung,
+        step=0,
+        steps=again,
+        conditions=[c for c in job.status.conditions if c.type != "Acted"],
+        evidence_false_since=None,
+    )

@@ -1,0 +1,124 @@
+"""The permit of a job: asked for until Kube Defender grants it, kept alive, given back. Pure."""
+
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Verdict
+from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.moves import (
+    LATE,
+    Move,
+    asks_again,
+    close,
+    due,
+    enter,
+    granted,
+    held_for,
+    hold,
+    may,
+    patience,
+    wait,
+)
+from remedy.job.words import denied, word
+from rules.truth import Truth
+
+RENEW_BEFORE = timedelta(minutes=5)
+
+
+def awaiting_permit(job: Job, seen: Seen) -> Move:
+    now, heard = seen.now, seen.heard
+    told = heard is not None and heard.act is Act.ASK_PERMIT
+    if told and heard is not None and heard.verdict is not None and heard.verdict.allowed:
+        job = granted(job, now, heard.verdict)  # written even if we stop below: it must be released
+    if seen.fault.evidence is Truth.FALSE:
+        return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if (said := word(job)) is not None:
+        return denied(job, now, said)
+    if held_for(job, HoldReason.PDB_BLOCKED) and job.status.permit is not None and not told:
+        return released(job, seen)
+    if job.disruption is Disruption.NONE:
+        return enter(job, JobPhase.RUNNING)
+    if held_for(job, HoldReason.PDB_BLOCKED) and not due(job, now) and not told:
+        return wait(job)
+    if (stop := may(job, seen, evidence=True)) is not None:
+        return stop
+    if heard is not None and told:
+        return _told(job, seen, heard.verdict, heard.error)
+    if _refused_lately(job, now) and not seen.woken:
+        return wait(job)
+    return job, Act.ASK_PERMIT
+
+
+def _refused_lately(job: Job, now: datetime) -> bool:
+    """Whether the hold is Kube Defender's own and its time to look again has not come."""
+    ours = (
+        HoldReason.FAULT_UNKNOWN,
+        HoldReason.ENGINES_DISAGREE,
+        HoldReason.GUARD_TRUE,
+        "StaleData",
+    )
+    return not asks_again(job, now) and not held_for(job, *ours)
+
+
+def _told(job: Job, seen: Seen, verdict: Verdict | None, error: str) -> Move:
+    now = seen.now
+    until = ask_again_at(job, now, verdict)
+    if verdict is None:
+        return hold(job, now, HoldReason.DEFENDER_UNREACHABLE, error, until=until, quiet=LATE)
+    if verdict.allowed:
+        return enter(job, JobPhase.RUNNING)
+    return hold(
+        job,
+        now,
+        verdict.reason,
+        verdict.message or f"Kube Defender refuses: {verdict.reason}",
+        scope=verdict.scope,
+        until=until,
+        quiet=LATE,
+    )
+
+
+def ask_again_at(job: Job, now: datetime, verdict: Verdict | None) -> datetime:
+    """When Kube Defender says; many that wait long would else ask, and write, all the time."""
+    later = now + patience((now - job.created) / 2)
+    if verdict is None or verdict.look_again_at is None:
+        return later
+    return max(verdict.look_again_at, later) if now - job.created > LATE else verdict.look_again_at
+
+
+def released(job: Job, seen: Seen) -> Move:
+    """Give the permit back. An unreachable Defender frees it by itself: it looks whether we still
+    need it.
+    """
+    heard = seen.heard
+    if heard is not None and heard.act is Act.RELEASE_PERMIT:
+        return job.having(permit=None), Act.NONE
+    return job, Act.RELEASE_PERMIT
+
+
+def renewed(job: Job, seen: Seen) -> Move | None:
+    """Keep the permit alive while the job works or verifies; a lost one is noticed before the next
+    act.
+    """
+    permit = job.status.permit
+    if permit is None or permit.expires_at is None:
+        return None
+    heard = seen.heard
+    if heard is not None and heard.act is Act.RENEW_PERMIT:
+        if (
+            heard.verdict is not None
+            and heard.verdict.allowed
+            and heard.verdict.expires_at != permit.expires_at
+        ):
+            return granted(job, seen.now, heard.verdict), Act.NONE
+        return None
+    if seen.now < renew_at(job) or held_for(job, HoldReason.PERMIT_LOST):
+        return None
+    return job, Act.RENEW_PERMIT
+
+
+def renew_at(job: Job) -> datetime:
+    """When half of the permit's life is over, or RENEW_BEFORE its end if that is later."""
+    permit = job.status.permit
+    assert permit is not None and permit.expires_at is not None
+    life = permit.expires_at - (permit.granted_at or job.created)
+    return permit.expires_at - min(RENEW_BEFORE, life / 2)

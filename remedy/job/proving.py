@@ -1,0 +1,84 @@
+"""Whether a repair has healed the node: what proves it, for how long, and until when. Pure.
+
+The evidence known false by fresh reports, or what `cleared` says instead, must stand for
+`verify.for`; then `checks`, if there are any, must pass. Where there are checks and no `cleared`
+the evidence need not become false: checks are there for what no report ever takes back.
+"""
+
+from datetime import datetime
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import JobPhase
+from remedy.job.checks import called_off, examined, failures
+from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.moves import Move, climb, close, give_up, set_condition, wait
+from rules.truth import Truth
+
+GONE = "the fault is gone, proven by fresh reports"
+PASSED = "all checks of the rung pass"
+
+
+def verifying(job: Job, seen: Seen) -> Move:
+    if seen.node is None and job.replaced:
+        return _proven(job, seen, "the node was replaced, and the new one is Ready")
+    if (found := _examined(job, seen)) is not None and found != wait(job):
+        return found
+    if seen.now >= verify_until(job):
+        within = format_duration(job.rung.verify.timeout)
+        why = "; ".join([f"not proven healthy within {within}", *failures(job)])
+        job = called_off(job, seen.now)
+        if seen.node is None:
+            return give_up(job, seen.now, f"{why}; the node is gone, so no rung can follow")
+        return climb(job, seen.now, why)
+    return _interrupted(job, seen) if found is None else found
+
+
+def healed_meanwhile(job: Job, seen: Seen) -> Move:
+    """Proof that comes while a person is waited for."""
+    return _examined(job, seen) or _interrupted(job, seen)
+
+
+def stands(job: Job, seen: Seen) -> bool:
+    """Whether the proof stands now, checks aside."""
+    verify = job.rung.verify
+    if verify.checks and verify.cleared is None and job.phase is JobPhase.VERIFYING:
+        return True
+    return seen.fault.gone is Truth.TRUE and seen.fresh
+
+
+def _examined(job: Job, seen: Seen) -> Move | None:
+    """None while the proof does not stand; else what follows from it."""
+    now, since = seen.now, job.status.evidence_false_since
+    if not stands(job, seen):
+        return None
+    if since is None:
+        return job.having(evidence_false_since=now), Act.NONE
+    if now < since + job.rung.verify.for_:
+        return wait(job)
+    if (move := examined(job, seen, since)) is not None:
+        return move
+    return _proven(job, seen, PASSED if job.rung.verify.checks else GONE)
+
+
+def _interrupted(job: Job, seen: Seen) -> Move:
+    if job.status.evidence_false_since is None:
+        return wait(job)
+    return job.having(evidence_false_since=None), Act.NONE
+
+
+def verify_until(job: Job) -> datetime:
+    acted = job.condition("Acted")
+    began = acted.last_transition_time if acted is not None else job.created
+    return began + job.rung.verify.timeout
+
+
+def _proven(job: Job, seen: Seen, why: str) -> Move:
+    timeline = job.status.timeline.model_copy(
+        update={"verified": seen.now, "pods_unavailable": seen.unavailable}
+    )
+    gone = seen.fault.gone is Truth.TRUE or job.replaced
+    reason = CloseReason.PROVEN if gone else CloseReason.CHECKED
+    conditions = set_condition(
+        job, seen.now, "Verified", "FaultGone" if gone else "ChecksPassed", why
+    )
+    return close(job.having(timeline=timeline, conditions=conditions), seen.now, reason, why)
