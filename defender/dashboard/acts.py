@@ -9,15 +9,15 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from defender.dashboard.people import Person, Writers
 from defender.dashboard.views.pauses import Act
 from defender.pauses import CLUSTER, Outcome, Scope
 from defender.pausing import Written, pause, resume
+from kubenode.api.decisions import MOST_DECISIONS, Decision, phase_of, unheard
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import Pause
-from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -35,9 +35,14 @@ audit = logging.getLogger("defender.dashboard.audit")
 KEPT = 50
 TRIES = 5
 JOBS = "remedyoperationjobs"
-MOST_DECISIONS = 16
-Decision = Literal["Approve", "Deny"]
-WAITING = (JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT)
+SAID = {
+    "Approve": ("Approved", "it asks for a permit and acts within the limits"),
+    "Deny": ("Denied", "it is cancelled, and what it holds is given back"),
+    "Next": ("Sent on", "it goes on with the next rung, within the limits"),
+    "Retry": ("Sent back", "it tries the same rung again, within the limits"),
+    "Close": ("Closed", "what it holds is given back, and it ends as Failed"),
+}
+"""What was done, and what follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,10 @@ class Acts:
 async def decide(
     kube: Kube, name: str, decision: Decision, by: str, note: str, seen: int, now: datetime
 ) -> Done:
-    """Append a decision to a job that waits. Raises KubeError."""
+    """Append a decision to a job that waits. Raises KubeError.
+
+    by  who it is, where no webhook sets it from the credentials of the write
+    """
     path = paths.custom(JOBS, name)
     for _ in range(TRIES):
         job = await kube.get(path)
@@ -114,12 +122,8 @@ async def decide(
             await kube.patch(path, body)
         except Conflict:
             continue  # its controller writes often: what counts is looked at again
-        then = (
-            "it asks for a permit and acts within the limits"
-            if decision == "Approve"
-            else "it is cancelled, and what it holds is given back"
-        )
-        return Done(f"{'Approved' if decision == 'Approve' else 'Denied'} {name}: {then}.")
+        done, then = SAID[decision]
+        return Done(f"{done} {name}: {then}.")
     return Done(f"Job {name} is being written all the time: try again.", good=False)
 
 
@@ -129,8 +133,7 @@ def decisions(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 def cannot_decide(job: dict[str, Any], decision: Decision, seen: int) -> str:
     """Why a decision would not be what the person meant, "" if it is. Pure."""
-    name, phase = job["metadata"]["name"], (job.get("status") or {}).get("phase", "Pending")
-    made = decisions(job)
+    name, made = job["metadata"]["name"], decisions(job)
     if len(made) > seen:
         last = made[-1]
         who, word = last.get("by") or "somebody", last.get("decision", "decided").lower()
@@ -140,7 +143,8 @@ def cannot_decide(job: dict[str, Any], decision: Decision, seen: int) -> str:
         )
     if len(made) >= MOST_DECISIONS:
         return f"Job {name} has {MOST_DECISIONS} decisions, and more it cannot have."
-    if phase not in WAITING or (decision == "Approve" and phase != JobPhase.AWAITING_APPROVAL):
+    if unheard(job, decision):
+        phase = phase_of(job)
         return f"Job {name} does not wait for this any more: it is {phase}. Nothing was written."
     return ""
 
@@ -178,6 +182,11 @@ def failed_in_words(error: KubeError, who: Person) -> str:
             return (
                 "The API server did not answer: it may have happened or not."
                 " See below before you press again."
+            )
+        case _ if "failed calling webhook" in error.message:
+            return (
+                "Nothing was written: a word needs a name, and the webhook that signs words did not"
+                " answer. Is the remedy operator up?"
             )
         case _:
             return f"The API server refused it: {error.message or error}"

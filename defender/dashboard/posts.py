@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from defender.auth.reviews import Unverified
-from defender.dashboard.acts import Acts, Decision, Done
+from defender.dashboard.acts import Acts, Done
 from defender.dashboard.app import Site
 from defender.dashboard.attempts import Attempts
 from defender.dashboard.doors import Visit
@@ -18,6 +18,7 @@ from defender.dashboard.people import Person
 from defender.dashboard.sealing import TooLong
 from defender.dashboard.web import Refused, form, from_here, root
 from defender.pauses import read_scope
+from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
 
 audit = logging.getLogger("defender.dashboard.audit")
@@ -140,10 +141,10 @@ class Desk:
     async def _decide(self, request: Request, visit: Visit, fields: Fields) -> Response:
         _require(visit.rights.decide, "patch remedyoperationjobs", visit)
         name, seen = request.path_params["name"], fields.get("seen", "")
-        words: dict[str, Decision] = {"Approve": "Approve", "Deny": "Deny"}
+        words: dict[str, Decision] = {word: word for word in DECISIONS}
         decision = words.get(fields.get("decision", ""))
         if decision is None or not seen.isdecimal():
-            raise Refused(400, "Say Approve or Deny, on the page of the job.")
+            raise Refused(400, "Say one of the words that the page of the job offers.")
         note = fields.get("note", "").strip()
         done = await self._acts.decide(visit.person, name, decision, note, int(seen[:4]))
         return self._told(request, f"/jobs/{quote(name)}", done)

@@ -112,9 +112,9 @@ def _for_people(scene: Scene) -> Iterator[Row]:
         may = (
             "Approve: the job asks for a permit and acts within the limits. Deny: it is cancelled."
             if approval
-            else "Nothing more is tried, our cordon stays. Repair it by hand; proof closes the job."
+            else "Nothing more is tried, our cordon stays. Say what comes next, or mend it by hand."
         )
-        press = "Approve or deny" if approval else "See the job"
+        press = "Approve or deny" if approval else "Say what next"
         why = job.status.hold.message if job.status.hold else job.spec.trigger.explanation
         rule = job.spec.remedier.name or "a person"
         yield Row(

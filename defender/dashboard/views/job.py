@@ -12,6 +12,7 @@ from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.jobs import rung_of
 from defender.jobs import Job, Step
 from defender.queue.entry import Place
+from kubenode.api.decisions import Decision, hears
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
@@ -92,13 +93,22 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """One that a person may say: what it means, and whether it ends the job."""
+
+    word: Decision
+    means: str
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DecideCard:
     """What a person may say to it. `seen` is how many decisions it has."""
 
     template: ClassVar[str] = "parts/decide.html"
-    approve: bool
+    title: str
+    words: tuple[Word, ...]
     seen: int
-    then: str
     key: str = "decide"
 
 
@@ -242,15 +252,50 @@ def _step(job: Job, step: Step, number: int) -> StepRow:
 
 
 def _decide(job: Job) -> Iterable[DecideCard]:
-    """A last word counts whenever the job waits: what is approved may still be denied."""
-    phase, many = job.status.phase, len(job.spec.approvals)
+    """What is approved may still be denied, as long as it waits."""
+    many = len(job.spec.approvals)
     denied = bool(many) and job.spec.approvals[-1].decision == "Deny"
-    if denied or phase not in (JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT):
+    heard = hears(_raw(job))
+    if not heard or (denied and "Deny" in heard):
         return
-    rungs = job.spec.ladder
-    first = rungs[min(job.status.rung, len(rungs) - 1)] if rungs else None
-    then = f"it tries “{first.name}”: {', '.join(map(step_words, first.steps))}" if first else ""
-    yield DecideCard(phase == JobPhase.AWAITING_APPROVAL, many, then)
+    title = "You can still stop it" if heard == ("Deny",) else "It waits for your word"
+    words = (_word(job, word) for word in heard)
+    yield DecideCard(title, tuple(word for word in words if word is not None), many)
+
+
+def _raw(job: Job) -> dict[str, Any]:
+    """What decides which words it hears, as the API server has it."""
+    status = {"phase": job.status.phase, "rung": job.status.rung, "step": job.status.step}
+    return {"spec": {"ladder": [{"steps": r.steps} for r in job.spec.ladder]}, "status": status}
+
+
+def _word(job: Job, word: Decision) -> Word | None:
+    """None for one that this page cannot say: which rung is not asked here."""
+    rungs, at = job.spec.ladder, job.status.rung
+
+    def rung(n: int) -> str:
+        return f"“{rungs[n].name}”: {', '.join(map(step_words, rungs[n].steps))}"
+
+    match word:
+        case "Approve":
+            then = f"; it tries {rung(min(at, len(rungs) - 1))}" if rungs else ""
+            means = f"it asks for a permit, and acts when every limit allows it{then}."
+        case "Deny":
+            means = (
+                "the job is cancelled; what it holds and has cordoned is given back. The rule may"
+                " match again after its cooldown."
+            )
+        case "Next" if at + 1 < len(rungs):
+            means = f"it goes on, within the limits, with {rung(at + 1)}."
+        case "Next":
+            return None
+        case "Retry" if at < len(rungs):
+            means = f"it tries again, within the limits, {rung(at)}."
+        case "Retry":
+            return None
+        case "Close":
+            means = "the job ends as Failed; what it holds and has cordoned is given back."
+    return Word(word, means, word in ("Deny", "Close"))
 
 
 def _plan(job: Job) -> list[PlanRow]:

@@ -187,8 +187,8 @@ def test_a_job_that_waits_for_approval_may_be_approved_and_denied() -> None:
     assert view is not None
     (card,) = view["decide"]
     assert isinstance(card, job.DecideCard)
-    assert (card.approve, card.seen) == (True, 0)
-    assert "RestartUnit containerd.service" in card.then
+    assert ([word.word for word in card.words], card.seen) == (["Approve", "Deny"], 0)
+    assert "RestartUnit containerd.service" in card.words[0].means
 
 
 def test_one_that_waits_for_a_permit_may_still_be_denied_and_one_that_acts_may_not() -> None:
@@ -196,8 +196,21 @@ def test_one_that_waits_for_a_permit_may_still_be_denied_and_one_that_acts_may_n
     acting = job.one(busy(), "n00010-0a1b2c3d4e")
     assert waiting is not None and acting is not None
     (card,) = waiting["decide"]
-    assert isinstance(card, job.DecideCard) and not card.approve
+    assert isinstance(card, job.DecideCard)
+    assert [word.word for word in card.words] == ["Deny"]
     assert acting["decide"] == []
+
+
+@pytest.mark.parametrize(("rung", "words"), [(0, "Next Retry Close"), (1, "Retry Close")])
+def test_one_that_needs_a_person_can_be_led_on_where_a_rung_follows(rung: int, words: str) -> None:
+    body = a_job("n1", "NeedsHuman")
+    first = body["spec"]["ladder"][0]
+    body["spec"]["ladder"] = [first, {**first, "name": "again"}]
+    body["status"]["rung"] = rung
+    (card,) = job._decide(msgspec.convert(body, Job, strict=False))
+    assert " ".join(word.word for word in card.words) == words
+    assert [word.word for word in card.words if word.ends] == ["Close"]
+    assert ("again" in card.words[0].means) and card.seen == 0
 
 
 def test_a_time_line_says_how_long_each_took_and_what_is_to_come() -> None:
@@ -228,6 +241,9 @@ def test_a_closed_job_has_nothing_to_come() -> None:
         ("AwaitingApproval", "Deny", [], 0, ""),
         ("AwaitingPermit", "Deny", [], 0, ""),
         ("AwaitingPermit", "Approve", [], 0, "does not wait for this any more"),
+        ("NeedsHuman", "Retry", [], 0, ""),
+        ("NeedsHuman", "Approve", [], 0, "does not wait for this any more"),
+        ("Running", "Next", [], 0, "does not wait for this any more"),
         ("Running", "Deny", [], 0, "does not wait for this any more: it is Running"),
         ("AwaitingApproval", "Approve", [{"decision": "Deny", "by": "bob"}], 0, "bob said deny"),
         ("AwaitingApproval", "Approve", [{"decision": "Deny", "by": "bob"}], 1, ""),
