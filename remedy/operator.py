@@ -27,6 +27,7 @@ from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from remedy import noticing
+from remedy.handover.access import Handovers
 from remedy.hostprobes.asking import unanswered
 from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.desk import WITNESS_INDEX, Desk
@@ -43,6 +44,10 @@ from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.wakes import Wakes
+from remedy.notify.teller import Teller
+from remedy.notify.telling import Telling
+from remedy.outside import Outside
+from remedy.planned.access import EventAccess
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
 from remedy.power.replacing import Replacing
@@ -93,6 +98,7 @@ class RemedyOperator:
     informer   what follows the API server
     audit      where acts and refusals are written down
     providers  who runs the machines; without one only agents act on hosts. Not closed here.
+    outside    whom jobs may tell, and what they may hand over to
     """
 
     def __init__(
@@ -108,9 +114,12 @@ class RemedyOperator:
         informer: type[Informer[Any]] = Informer,
         audit: Audit = SILENT,
         providers: Providers | None = None,
+        outside: Outside | None = None,
     ) -> None:
         self.settings = settings or RemedySettings()
         self._providers = providers or Providers()
+        self.outside = outside or Outside()
+        self.telling = Telling(self.outside.receivers, clock, registry, self.outside.cluster)
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
         self._audit = audit
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
@@ -179,6 +188,7 @@ class RemedyOperator:
         self.wakes = Wakes(permits, self._wake)
         self.reports = Reporter(kube, self.remediers, self.rules, clock, fence)
         self.reporter = self._reporter()
+        self.teller = self._teller()
         self.rules.on_load.append(self._rules_loaded)
         registry.register(EngineCollector(diagnoser))
         registry.register(FactCollector(self.facts))
@@ -206,7 +216,7 @@ class RemedyOperator:
     @property
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last: whoever decides still gets answers."""
-        return [*self._informers, *self._witnesses, self.recorder, self.evaluator]
+        return [*self._informers, *self._witnesses, self.recorder, self.evaluator, self.telling]
 
     @property
     def parts(self) -> list[Part]:
@@ -219,6 +229,8 @@ class RemedyOperator:
             self.questions,
             self.keeper,
             self.wakes,
+            self.teller,
+            *self.telling.notifier.parts,
         ]
 
     def ready(self) -> bool:
@@ -288,8 +300,10 @@ class RemedyOperator:
         )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
         power = PowerAccess(self._providers, self._clock)
+        events = EventAccess(self.host_events, power, self._clock)
         replacing = Replacing(self._kube, self.nodes, self._providers)
-        fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock)
+        fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
+        others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         job = JobController(
             jobs=store,
             world=ClusterWorld(
@@ -302,8 +316,12 @@ class RemedyOperator:
                 replacing,
                 self.decider.stronger,
                 store,
+                events,
+                others,
             ),
-            effects=ClusterEffects(store, nodes, pods, notices, power, fencing, replacing),
+            effects=ClusterEffects(
+                store, nodes, pods, notices, power, fencing, replacing, events, others
+            ),
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),
             metrics=metrics,
@@ -325,6 +343,19 @@ class RemedyOperator:
         controller = self._controller("rule-status", self.reports.reconcile, 2)
         self.reports.attach(controller.queue)
         return controller
+
+    def _teller(self) -> Controller:
+        teller = Teller(self._kube, self.jobs, self.telling, self._clock, self._fence)
+        controller = self._controller("notifications", teller.reconcile, 2)
+        controller.watch(self.jobs, teller.noticed)
+        teller.attach(controller.queue)
+        self.telling.notifier.on_end.append(lambda notice, end: self._told(notice.job))
+        return controller
+
+    def _told(self, job: str) -> None:
+        """A step may wait to hear that its receivers were told."""
+        if job in self.jobs.cache:
+            self.job.queue.add(job)
 
     def _keeper(self) -> Controller:
         keeper = Keeper(self._kube, self.remediers, self.facts.wide, self._fence)

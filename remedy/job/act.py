@@ -1,5 +1,6 @@
 """Carries out one act, and brings back what was heard. Each effect is idempotent."""
 
+from collections.abc import Sequence
 from typing import Protocol, assert_never
 
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
@@ -7,6 +8,7 @@ from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
 from remedy.job.moves import needed
+from remedy.planned.seen import EventSeen, evacuation
 
 
 class Effects(Protocol):
@@ -35,6 +37,17 @@ class Effects(Protocol):
     async def fence(self, job: Job) -> None: ...
     async def unfence(self, job: Job) -> None: ...
     async def replace(self, job: Job, node: NodeSeen | None) -> Heard: ...
+    async def approve_event(self, job: Job, seen: Seen) -> Heard:
+        """Tell the provider that the planned act may start which the step's record names."""
+        ...
+
+    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+        """Ask the receiver, or make the object, that the step under way names."""
+        ...
+
+    async def take_back(self, job: Job) -> Heard:
+        """Delete the objects that this job made for others."""
+        ...
 
     async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
         """DELETE_PODS, SURGE, UNSURGE or CHECKPOINT, for the pods that `seen` tells of."""
@@ -66,7 +79,7 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
         case Act.REMOVE_FINALIZER:
             return await effects.set_finalizer(job, False), heard
         case Act.ASK_PERMIT:
-            return job, _heard(what, await leave.ask(ask_for(job)))
+            return job, _heard(what, await leave.ask(ask_for(job, seen.events)))
         case Act.RENEW_PERMIT:
             permit = job.status.permit
             seconds = needed(job.step).total_seconds()
@@ -105,6 +118,12 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
             await effects.unprotect(job)
         case Act.REPLACE:
             return job, await effects.replace(job, seen.node)
+        case Act.APPROVE_EVENT:
+            return job, await effects.approve_event(job, seen)
+        case Act.HAND_OVER:
+            return job, await effects.hand_over(job, seen)
+        case Act.TAKE_BACK:
+            return job, await effects.take_back(job)
         case _:
             assert_never(what)
     return job, heard
@@ -119,17 +138,22 @@ def known(fact: TriggerFact) -> bool:
     return fact.value is not None
 
 
-def ask_for(job: Job) -> Ask:
-    """The same for the same job and rung, so that asking again gives the same permit."""
+def ask_for(job: Job, events: Sequence[EventSeen] = ()) -> Ask:
+    """The same for the same job and rung, so that asking again gives the same permit.
+
+    events   the planned ones of the job: one may have been put off since the job was made
+    """
+    planned = evacuation(events)
     return Ask(
-        operation=Operation.REPAIR,
+        operation=Operation.REPAIR if planned is None else Operation.EVACUATE,
         class_=job.disruption,
         node=job.spec.node_name,
         holder=Holder(kind="RemedyOperationJob", name=job.name, uid=job.uid),
         severity=job.spec.severity,
         fault_class=job.spec.fault_class,
         evidence=sorted({f.source for f in job.spec.trigger.facts if f.source and known(f)})[:64],
-        deadline=job.spec.deadline,
+        deadline=job.spec.deadline if planned is None else planned.deadline,
+        inevitable=planned is not None and planned.inevitable,
         successor_of=job.spec.supersedes,
         dry_run=job.spec.mode is not Mode.ENFORCE and job.spec.mode is not Mode.APPROVE,
     )

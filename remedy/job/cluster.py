@@ -6,12 +6,16 @@ from datetime import datetime, timedelta
 from defender.client import DefenderUnreachable, Permits
 from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
 from kubenode.runtime.recorder import EventRecorder
+from remedy.handover.access import Handovers
+from remedy.handover.seen import HandedSeen
 from remedy.job.events import Event
 from remedy.job.migration.access import PodAccess
 from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
 from remedy.job.store import JobStore
+from remedy.planned.access import EventAccess
+from remedy.planned.seen import EventSeen
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
 from remedy.power.replacing import Replacing
@@ -34,6 +38,8 @@ class ClusterWorld:
     replacing_access: Replacing
     superseding: Stronger
     store: JobStore
+    event_access: EventAccess
+    handovers: Handovers
 
     def fresh(self) -> bool:
         return self.facts.fresh()
@@ -68,6 +74,12 @@ class ClusterWorld:
     async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
         return await self.replacing_access.seen(job, node)
 
+    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+        return await self.event_access.planned(job, node)
+
+    async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+        return await self.handovers.seen(job, node)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterEffects:
@@ -80,6 +92,8 @@ class ClusterEffects:
     power_access: PowerAccess
     fencing: Fencing
     replacing_access: Replacing
+    event_access: EventAccess
+    handovers: Handovers
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -123,6 +137,15 @@ class ClusterEffects:
 
     async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
         return await self.replacing_access.ask(job, node)
+
+    async def approve_event(self, job: Job, seen: Seen) -> Heard:
+        return await self.event_access.approve(job, seen)
+
+    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+        return await self.handovers.hand_over(job, seen)
+
+    async def take_back(self, job: Job) -> Heard:
+        return await self.handovers.take_back(job)
 
     async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
         return await self.pod_access.move(job, what, seen)

@@ -31,8 +31,10 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
+from remedy.handover.seen import HandedSeen
 from remedy.job.migration.words import Blocked as Blocked
 from remedy.job.migration.words import Pods as Pods
+from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
@@ -72,6 +74,9 @@ class Act(StrEnum):
     FENCE = "Fence"
     UNFENCE = "Unfence"
     REPLACE = "Replace"
+    APPROVE_EVENT = "ApproveEvent"
+    HAND_OVER = "HandOver"
+    TAKE_BACK = "TakeBack"
     DELETE_PODS = "DeletePods"
     SURGE = "Surge"
     UNSURGE = "Unsurge"
@@ -100,6 +105,7 @@ class CloseReason(StrEnum):
     APPROVAL_EXPIRED = "ApprovalExpired"
     PERSON_CLOSED = "PersonClosed"
     JOB_DELETED = "JobDeleted"
+    EVENT_CANCELLED = "EventCancelled"
 
     @property
     def phase(self) -> JobPhase:
@@ -125,6 +131,7 @@ _OVER = frozenset(
         CloseReason.SUPERSEDED,
         CloseReason.FAULT_GONE,
         CloseReason.NODE_GONE,
+        CloseReason.EVENT_CANCELLED,
     }
 )
 INCIDENT_ENDS = timedelta(minutes=10)
@@ -361,6 +368,10 @@ class Seen:
     power: PowerSeen | None = None
     replacing: ReplaceSeen | None = None
     unasked: bool = False
+    events: tuple[EventSeen, ...] = ()
+    """The planned events that the job was made for."""
+    handed: HandedSeen | None = None
+    """The object of the step under way that another works on; None: not looked at."""
 
 
 def irreversible(step: Step) -> bool:
@@ -390,6 +401,11 @@ SUPPORTED = frozenset(
         "powerCycle",
         "fence",
         "replace",
+        "waitForEvent",
+        "waitForApproval",
+        "approveEvent",
+        "webhook",
+        "createObject",
     }
 )
 

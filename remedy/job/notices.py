@@ -1,4 +1,6 @@
-"""Tells people about a node by a Kubernetes Event, once per step however often it is tried."""
+"""Tells people about a node: a Kubernetes Event, once per step however often it is tried, and the
+receivers that the step names.
+"""
 
 import hashlib
 from typing import Any
@@ -9,6 +11,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, KubeError
 from remedy.job.model import Job
+from remedy.notify.telling import Telling
 
 COMPONENT = "kubenode-remedy"
 NAMESPACE = "default"
@@ -17,18 +20,20 @@ REASON = "NodeRepair"
 
 
 class Notices:
-    def __init__(self, kube: Kube, clock: Clock) -> None:
-        self._kube, self._clock = kube, clock
+    """`telling` None: there are no receivers."""
+
+    def __init__(self, kube: Kube, clock: Clock, telling: Telling | None = None) -> None:
+        self._kube, self._clock, self._telling = kube, clock, telling
 
     async def send(self, job: Job) -> str:
         """Why it could not be told, "" if it was. The name makes a second try the same Event."""
         try:
             await self._kube.create(paths.events(NAMESPACE), self._event(job))
         except AlreadyExists:
-            return ""
+            pass  # a try before this one made it
         except KubeError as error:
             return str(error)
-        return ""
+        return self._telling.step(job) if self._telling is not None else ""
 
     def _event(self, job: Job) -> dict[str, Any]:
         step, record = job.step, job.record

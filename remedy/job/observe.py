@@ -6,9 +6,12 @@ from typing import Protocol
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.ending import watched
+from remedy.handover.seen import HandedSeen
 from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
+from remedy.job.planned import holding
 from remedy.job.steps.asking import asks_power, asks_replacing, kept_dark
+from remedy.planned.seen import EventSeen
 from remedy.power.seen import PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
@@ -50,6 +53,14 @@ class World(Protocol):
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen: ...
 
+    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+        """The planned events that the job was made for, as they are now."""
+        ...
+
+    async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+        """The object that the step under way hands over to another."""
+        ...
+
 
 async def observe(
     job: Job,
@@ -61,13 +72,14 @@ async def observe(
     unasked: bool = False,
 ) -> Seen:
     node = await world.node(job, live=_acting(job)) if not job.phase.closed else None
+    events = await world.planned(job, node) if not job.phase.closed else ()
     fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
     power = await world.power(job, node) if asks_power(job, node) else None
     return Seen(
         now=now,
         node=node,
         fresh=world.fresh(),
-        fault=kept_dark(job, fault, power),
+        fault=holding(kept_dark(job, fault, power), events),
         permit=await _permit(job, world),
         pods=await world.pods(job) if _draining(job) else None,
         unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
@@ -78,6 +90,8 @@ async def observe(
         power=power,
         replacing=await world.replacing(job, node) if asks_replacing(job) else None,
         unasked=unasked,
+        events=events,
+        handed=await world.handed(job, node) if _handing(job) else None,
     )
 
 
@@ -115,7 +129,22 @@ def _disrupting(job: Job) -> bool:
         and job.close_reason is None
         and not job.asked_agent
         and step is not None
-        and step.disruption is not Disruption.NONE
+        and (step.disruption is not Disruption.NONE or step.name in ASKS_OTHERS)
+    )
+
+
+ASKS_OTHERS = frozenset({"approveEvent", "webhook", "createObject"})
+"""Steps by which others act on the node: nothing may speak against it then."""
+
+
+def _handing(job: Job) -> bool:
+    step, record = job.step, job.record
+    return (
+        _disrupting(job)
+        and step is not None
+        and step.create_object is not None
+        and record is not None
+        and record.state is StepState.RUNNING
     )
 
 

@@ -12,9 +12,12 @@ from remedy.job.model import Act, Job, NodeSeen, Seen, binding, unsupported_step
 from remedy.job.moves import Move, enter, may, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
+from remedy.job.steps.approval import wait_for_approval
 from remedy.job.steps.collect import collect
 from remedy.job.steps.cordon import cordon
+from remedy.job.steps.events import approve_event, wait_for_event
 from remedy.job.steps.fence import fence
+from remedy.job.steps.handover import create_object, webhook
 from remedy.job.steps.migrate import migrate
 from remedy.job.steps.power import power_cycle, power_off, power_on
 from remedy.job.steps.reboot import reboot
@@ -40,6 +43,11 @@ STEPS: dict[str, Going] = {
     "powerCycle": power_cycle,
     "fence": fence,
     "replace": replace,
+    "waitForEvent": wait_for_event,
+    "waitForApproval": wait_for_approval,
+    "approveEvent": approve_event,
+    "webhook": webhook,
+    "createObject": create_object,
 }
 
 
@@ -105,6 +113,10 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
     if disrupts and (stop := may(job, seen, evidence=not begun(job)) or stands(job, seen)):
         return stop
     owned = job.status.owned
+    if job.spec.host_events:
+        # A planned boot is known by the boot ID that the host had when the job began.
+        owned = owned.model_copy(update={"boot_id": owned.boot_id or node.boot_id})
+        record = record.model_copy(update={"boot_id": owned.boot_id})
     if step.name == "cordon":
         owned = owned.model_copy(update={"cordon": True})
     if step.agent is not None or step.collect is not None:

@@ -9,6 +9,7 @@ asking a host for something and hearing what became of it.
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.ending import afterwards, undoing
+from remedy.job import planned
 from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
 from remedy.job.moves import Move, close, enter, timed
 from remedy.job.people import awaiting_approval, needs_human
@@ -97,7 +98,7 @@ def _interrupted(job: Job, seen: Seen) -> Move | None:
         return close(job, now, CloseReason.PERSON_UNCORDONED, "a person uncordoned the node")
     if (stronger := superseded(job, seen)) is not None:
         return stronger
-    return None
+    return planned.cancelled(job, seen)
 
 
 def _uncordoned(job: Job, node: NodeSeen) -> bool:

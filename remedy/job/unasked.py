@@ -8,7 +8,7 @@ after its death nobody does, and the request counts as asked.
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from remedy.job.model import Act, Job
 
-ASKING = frozenset({Act.POWER_OFF, Act.POWER_ON, Act.RESET, Act.REPLACE})
+ASKING = frozenset({Act.POWER_OFF, Act.POWER_ON, Act.RESET, Act.REPLACE, Act.APPROVE_EVENT})
 
 
 class Unasked:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remedy.job import marks
+from remedy.job.handing import handed, taken_back
 from remedy.job.migration import surging
 from remedy.job.model import Act, Job, NodeSeen, Seen
 
@@ -34,6 +35,7 @@ def disowned(job: Job, *names: str) -> Job:
 
 
 THINGS: tuple[Thing, ...] = (
+    Thing(act=Act.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
     Thing(act=Act.UNSURGE, owned=surging.owns, off=surging.forget),
     Thing(
         act=Act.UNPROTECT,

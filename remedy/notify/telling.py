@@ -1,127 +1,81 @@
-"""Tells receivers what jobs have come to. Level-based: a job in, whoever has not heard of it out.
+"""All that tells people and other programs, as the operator has it: queues, direct calls, steps."""
 
-What was told stands in an annotation of the job, written after it was delivered: a crash between
-the two tells once more, with the same id (at least once). What a job passed through while nobody
-looked is not told afterwards; what it has come to is.
-"""
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Protocol
+from prometheus_client import CollectorRegistry
 
-from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.controller.queue import WorkQueue
-from kubenode.runtime.controller.result import DONE, Result
-from kubenode.runtime.fence import Fence
-from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import NotFound
 from remedy.job.model import Job
-from remedy.job.store import PLURAL
-from remedy.notify.notice import Notice, level, of_phase, severe
-from remedy.notify.notifier import End, Notifier
+from remedy.notify.direct import Direct
+from remedy.notify.notice import of_step
+from remedy.notify.notifier import Notifier
 from remedy.notify.settings import Receiver
 
-TOLD = "kubenode.io/told"
-"""Annotation on a job: what it had come to, and the receivers that know."""
-OLD = timedelta(hours=1)
-"""A job that closed longer ago is history: a new receiver does not hear of it."""
+log = logging.getLogger(__name__)
+
+STILL = "the receivers have not taken it yet"
 
 
-class Jobs(Protocol):
-    """The informer of the jobs."""
+class Telling:
+    """A Part, of the ground ring: it closes connections once nobody tells anything any more."""
 
-    def get(self, key: str) -> RemedyOperationJob | None: ...
-
-
-class Teller:
-    """`queue` is the one that feeds `reconcile`."""
+    name = "receivers"
 
     def __init__(
         self,
-        kube: Kube,
-        jobs: Jobs,
-        notifier: Notifier,
         receivers: Mapping[str, Receiver],
         clock: Clock,
-        fence: Fence,
+        registry: CollectorRegistry,
+        cluster: str = "",
     ) -> None:
-        self._kube, self._jobs, self._notifier = kube, jobs, notifier
-        self._receivers, self._clock, self._fence = receivers, clock, fence
-        self._queue: WorkQueue[str] | None = None
+        self.receivers, self._clock = receivers, clock
+        self.notifier = Notifier(receivers, clock, registry, cluster)
+        self.direct = Direct(receivers, cluster)
+        self._strangers: set[str] = set()
 
-    def attach(self, queue: WorkQueue[str]) -> None:
-        self._queue = queue
-        self._notifier.on_end.append(self._ended)
-
-    def noticed(
-        self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
-    ) -> Iterable[str]:
-        """The mapper of the jobs' informer."""
-        if new is None or not (
-            new.spec.notify or any(r.all_rules for r in self._receivers.values())
-        ):
-            return ()
-        if old is not None and old is not new and _same(old, new):
-            return ()
-        return (key,)
-
-    async def reconcile(self, name: str) -> Result:
-        obj = self._jobs.get(name)
-        if obj is None:
-            return DONE
-        job, now = Job.of(obj), self._clock.now()
-        told = told_of(obj.metadata.annotations.get(TOLD, ""), level(job))
-        due = [r for r in hearers(job, self._receivers, now) if r not in told]
-        if not due:
-            return DONE
-        notice = of_phase(job, now)
-        ended = [r for r in due if self._notifier.end(notice.id, r) is not None]
-        if ended:
-            await self._write(job, sorted({*told, *ended}))
-        self._notifier.put(notice, [r for r in due if r not in ended])
-        return DONE
-
-    async def _write(self, job: Job, told: Sequence[str]) -> None:
-        self._fence.check()
-        body = {"metadata": {"annotations": {TOLD: f"{level(job)} {','.join(told)}"}}}
+    async def run(self) -> None:
         try:
-            await self._kube.patch(paths.custom(PLURAL, job.name), body)
-        except NotFound:
-            return
+            await asyncio.Event().wait()
+        finally:
+            await self.notifier.close()
+            await self.direct.close()
 
-    def _ended(self, notice: Notice, end: End) -> None:
-        if self._queue is not None and notice.job:
-            self._queue.add(notice.job)
+    def step(self, job: Job) -> str:
+        """Tell what a step `notify` names; "" when that is all, else what is still waited for.
 
+        A step fails for a receiver only if its `onFailure` asks for that; else it is told and
+        forgotten.
+        """
+        body = job.step.notify if job.step is not None else None
+        if body is None or not body.receivers or not self.receivers:
+            return ""
+        notice = of_step(job, body.message, self._clock.now())
+        strangers = unknown(body.receivers, self.receivers)
+        self._meet(job, strangers)
+        self.notifier.put(notice, [name for name in body.receivers if name not in strangers])
+        if body.on_failure is OnFailure.CONTINUE:
+            return ""
+        if strangers:
+            return f"receivers {', '.join(strangers)} are not in the receivers file: add them there"
+        ends = [self.notifier.end(notice.id, name) for name in body.receivers]
+        if any(end is None for end in ends):
+            return STILL
+        return "; ".join(
+            f"{end.receiver}: {end.why}" for end in ends if end is not None and end.why
+        )
 
-def hearers(job: Job, receivers: Mapping[str, Receiver], now: datetime) -> list[str]:
-    """Who is told what the job has come to, by the rule's word and the receivers'. Pure."""
-    closed = job.status.timeline.closed
-    if job.phase.closed and (closed is None or now - closed > OLD):
-        return []
-    return [
-        name
-        for name, receiver in receivers.items()
-        if (receiver.all_rules or name in job.spec.notify)
-        and job.phase in receiver.on
-        and severe(job.spec.severity, receiver.min_severity)
-    ]
-
-
-def told_of(annotation: str, now_at: str) -> frozenset[str]:
-    """Who knows already that the job has come to `now_at`."""
-    told, _, names = annotation.partition(" ")
-    return frozenset(names.split(",")) if told == now_at and names else frozenset()
+    def _meet(self, job: Job, strangers: list[str]) -> None:
+        """Say once that a rule names a receiver that nobody has set up."""
+        new = [name for name in strangers if name not in self._strangers]
+        if new and len(self._strangers) < 1000:
+            self._strangers.update(new)
+            rule = job.spec.remedier.name if job.spec.remedier is not None else ""
+            log.warning("receivers are not set up", extra={"receivers": new, "rule": rule})
 
 
 def unknown(notify: Iterable[str], receivers: Mapping[str, Receiver]) -> list[str]:
     """Names that a rule has and the settings have not."""
     return sorted({name for name in notify if name not in receivers})
-
-
-def _same(old: RemedyOperationJob, new: RemedyOperationJob) -> bool:
-    """Whether nothing has changed that is told."""
-    a, b = old.status, new.status
-    return (a.phase, a.rung, a.words_heard) == (b.phase, b.rung, b.words_heard)

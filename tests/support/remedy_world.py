@@ -14,6 +14,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 from support.moving_world import FakePods
+from support.outside_world import FakeOutside
 from support.power_world import FakeHost
 from support.remedy_builders import granted, refused
 
@@ -21,6 +22,7 @@ from kubenode.api.v1alpha1 import Ask, JobPhase, Reason, RemedyOperationJob, Ver
 from kubenode.runtime.controller.result import DONE
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import Conflict
+from remedy.handover.seen import HandedSeen
 from remedy.job.controller import JobController, never_busy
 from remedy.job.events import Event
 from remedy.job.marks import added, removed
@@ -39,6 +41,7 @@ from remedy.job.model import (
     Seen,
 )
 from remedy.job.store import status_patch
+from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from rules.truth import Truth
 
@@ -78,6 +81,7 @@ class FakeWorld:
     stronger_rule: str = ""
     next_job: Job | None = None
     report_at: datetime | None = None
+    outside: FakeOutside = field(default_factory=FakeOutside)
     host: FakeHost = field(default_factory=FakeHost)
     hung: bool = False
     """Nothing on the host answers; the next boot cures it."""
@@ -246,6 +250,23 @@ class FakeWorld:
 
         self._write("notify", apply)
         return ""
+
+    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+        return self.outside.planned
+
+    async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+        return self.outside.handed(job)
+
+    async def approve_event(self, job: Job, seen: Seen) -> Heard:
+        self._may_disrupt(job)
+        return self.outside.approve(job, seen, self._write)
+
+    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+        self._may_disrupt(job)
+        return self.outside.hand_over(job, self._write)
+
+    async def take_back(self, job: Job) -> Heard:
+        return self.outside.take_back(job, self._write)
 
     async def label(self, job: Job) -> None:
         step = job.step.label if job.step else None
@@ -430,6 +451,7 @@ class _Reads:
         self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
         self.check, self.unavailable = world.check, world.unavailable
         self.power, self.replacing = world.power, world.replacing
+        self.planned, self.handed = world.planned, world.handed
         self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:

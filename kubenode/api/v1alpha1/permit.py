@@ -54,6 +54,7 @@ class HoldReason(StrEnum):
     PDB_BLOCKED = "PDBBlocked"
     PERMIT_LOST = "PermitLost"
     PROVIDER_UNREACHABLE = "ProviderUnreachable"
+    RECEIVER_UNREACHABLE = "ReceiverUnreachable"
 
 
 class Holder(Model):

@@ -21,6 +21,7 @@ from kubenode.cli.replay.fleet import Fleet
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.telling import told
 from kubenode.runtime.fence import AlwaysLeader
+from remedy.handover.none import NobodyOutside
 from remedy.job.controller import JobController
 from remedy.job.events import Event
 from remedy.job.marks import added, removed
@@ -58,7 +59,7 @@ class Kept:
     leaving: tuple[datetime, ...] = ()
 
 
-class Jobs(NoPower):
+class Jobs(NobodyOutside, NoPower):
     """later    does something at a time to come
     moved    hears the node of a job that opened, moved or went
     heals    whether a step of a rung ends the fault
@@ -370,7 +371,7 @@ def _past(kept: Kept) -> Past:
     return kept.past
 
 
-class _Reads(NoPower):
+class _Reads(NobodyOutside, NoPower):
     """The controller's World under its protocol's names."""
 
     def __init__(self, jobs: Jobs, budget: Budget) -> None:

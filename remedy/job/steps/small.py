@@ -1,9 +1,9 @@
 """Small steps, each one act that shows at once: uncordon, notify, label, annotate, wait. Pure."""
 
-from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Act, Job, NodeSeen, Seen
-from remedy.job.moves import Move
+from remedy.job.moves import Move, due, held_for, hold, patience
 from remedy.job.moves import wait as waits
 from remedy.job.records import done, failed, late
 
@@ -31,6 +31,11 @@ def small(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
     if late(record, seen.now):
         error = seen.heard.error if seen.heard is not None else ""
         return failed(job, seen, step, record, error or f"step {step.name} took too long")
+    if seen.heard is not None and seen.heard.error:
+        until = seen.now + patience(seen.now - (record.started_at or seen.now))
+        return hold(job, seen.now, HoldReason.RECEIVER_UNREACHABLE, seen.heard.error, until=until)
+    if held_for(job, HoldReason.RECEIVER_UNREACHABLE) and not due(job, seen.now):
+        return waits(job)
     return job, MINE[step.name]
 
 

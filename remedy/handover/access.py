@@ -1,0 +1,146 @@
+"""What is handed over: a receiver is asked, an object is made once, read, and taken back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from remedy.handover.render import UID, Rendered, render, values
+from remedy.handover.seen import Handed, HandedSeen
+from remedy.handover.settings import ConditionIs, ObjectTemplate
+from remedy.job.handing import PATH, handed
+from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.notify.direct import Direct
+from remedy.notify.message import NotDelivered
+from remedy.notify.notice import of_step
+from remedy.notify.texts import BadTemplate
+from remedy.power.seen import Outcome
+
+
+class Handovers:
+    """`templates` and the receivers of `direct` are those of the settings."""
+
+    def __init__(
+        self, kube: Kube, templates: Mapping[str, ObjectTemplate], direct: Direct, clock: Clock
+    ) -> None:
+        self._kube, self._templates = kube, templates
+        self._direct, self._clock = direct, clock
+
+    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+        step = job.step.webhook if job.step is not None else None
+        if step is None:
+            return await self._make(job, seen.node)
+        notice = of_step(job, f"fault {job.spec.fault_class} is handed over", self._clock.now())
+        try:
+            await self._direct.tell(step.receiver, notice)
+        except NotDelivered as error:
+            outcome = Outcome.REFUSED if error.final else Outcome.LATER
+            return Heard(Act.HAND_OVER, outcome=outcome, error=f"{step.receiver}: {error}")
+        return Heard(Act.HAND_OVER, outcome=Outcome.TAKEN)
+
+    async def seen(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+        """The object of the step under way."""
+        made = self._rendered(job, node)
+        if isinstance(made, str):
+            return HandedSeen(Handed.UNKNOWN, why=made, final=True)
+        template = self._template(job)
+        assert template is not None  # or it could not be rendered
+        path = job.record.output.get(PATH, "") if job.record is not None else ""
+        path = path or made.path  # as it was written down: labels may have changed since
+        try:
+            obj = await self._kube.get(path)
+        except NotFound:
+            return HandedSeen(Handed.ABSENT, path, keep=template.keep)
+        except KubeError as error:
+            return HandedSeen(Handed.UNKNOWN, path, str(error), template.keep)
+        state = state_of(obj, job.uid, template)
+        return HandedSeen(state, path, told(obj, template), template.keep)
+
+    async def _make(self, job: Job, node: NodeSeen | None) -> Heard:
+        made = self._rendered(job, node)
+        if isinstance(made, str):
+            return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=made)
+        try:
+            await self._kube.create(made.collection, made.body)
+        except AlreadyExists:
+            return Heard(Act.HAND_OVER, outcome=Outcome.TAKEN)  # whose it is, the next look says
+        except NotFound as error:
+            why = f"{error}: is the kind installed, and the namespace there?"
+            return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=why)
+        except Forbidden as error:
+            why = f"{error}: give kubenode-remedy get, create and delete of it"
+            return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=why)
+        except KubeError as error:
+            final = error.status in (400, 422)
+            outcome = Outcome.REFUSED if final else Outcome.UNCLEAR
+            return Heard(Act.HAND_OVER, outcome=outcome, error=str(error))
+        return Heard(Act.HAND_OVER, outcome=Outcome.TAKEN)
+
+    async def take_back(self, job: Job) -> Heard:
+        """Delete what this job made, and nothing that somebody else made by the same name."""
+        for path in handed(job):
+            try:
+                obj = await self._kube.get(path)
+                if ours(obj, job.uid):
+                    await self._kube.delete(path, uid=obj["metadata"]["uid"])
+            except NotFound:
+                continue
+            except KubeError as error:
+                return Heard(Act.TAKE_BACK, error=str(error))
+        return Heard(Act.TAKE_BACK)
+
+    def _template(self, job: Job) -> ObjectTemplate | None:
+        step = job.step.create_object if job.step is not None else None
+        return self._templates.get(step.template) if step is not None else None
+
+    def _rendered(self, job: Job, node: NodeSeen | None) -> Rendered | str:
+        """Or why there is nothing to make."""
+        template = self._template(job)
+        if template is None:
+            step = job.step.create_object if job.step is not None else None
+            name = step.template if step is not None else ""
+            return f"template {name} is not in the receivers file: add it there, or name another"
+        try:
+            return render(template, values(job, node))
+        except BadTemplate as error:
+            return f"its template {error}"
+
+
+def ours(obj: Mapping[str, Any], uid: str) -> bool:
+    return bool(obj["metadata"].get("annotations", {}).get(UID) == uid)
+
+
+def state_of(obj: Mapping[str, Any], uid: str, template: ObjectTemplate) -> Handed:
+    """Pure."""
+    if not ours(obj, uid):
+        return Handed.FOREIGN
+    if template.failed_when is not None and holds(obj, template.failed_when):
+        return Handed.FAILED
+    if template.done_when.condition is not None and holds(obj, template.done_when.condition):
+        return Handed.DONE
+    return Handed.GOING
+
+
+def holds(obj: Mapping[str, Any], wanted: ConditionIs) -> bool:
+    """A status of another form than Kubernetes' conditions says nothing."""
+    found = _conditions(obj)
+    return any(
+        c.get("type") == wanted.type
+        and c.get("status") == wanted.status
+        and wanted.reason in (None, c.get("reason"))
+        for c in found
+    )
+
+
+def told(obj: Mapping[str, Any], template: ObjectTemplate) -> str:
+    """What the object says of its failure, "" if nothing."""
+    failed = template.failed_when
+    found = (c for c in _conditions(obj) if failed is not None and c.get("type") == failed.type)
+    return next((str(c.get("message") or c.get("reason") or "") for c in found), "")
+
+
+def _conditions(obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    status = obj.get("status")
+    found = status.get("conditions") if isinstance(status, Mapping) else None
+    return [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []

@@ -1,0 +1,27 @@
+"""Nobody outside: no planned events, no receivers, no objects. For worlds within memory."""
+
+from remedy.handover.seen import Handed, HandedSeen
+from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.planned.seen import EventSeen
+from remedy.power.seen import Outcome
+
+NOBODY = "nobody is there to be asked"
+
+
+class NobodyOutside:
+    """Those parts of World and Effects, for what plays them otherwise or not at all."""
+
+    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+        return ()
+
+    async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+        return HandedSeen(Handed.UNKNOWN, why=NOBODY, final=True)
+
+    async def approve_event(self, job: Job, seen: Seen) -> Heard:
+        return Heard(Act.APPROVE_EVENT, outcome=Outcome.REFUSED, error=NOBODY)
+
+    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+        return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=NOBODY)
+
+    async def take_back(self, job: Job) -> Heard:
+        return Heard(Act.TAKE_BACK)

@@ -1,0 +1,104 @@
+"""A template with the fields of a job and its node put in. Pure.
+
+Values are put into texts of a structure that was read before, never into YAML: nothing that a node
+or a job is called can add a field. A text becomes a text, numbers and booleans stay what they are.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubenode.runtime.kube import paths
+from remedy.handover.settings import ObjectTemplate
+from remedy.job.model import Job, NodeSeen
+from remedy.notify.texts import BadTemplate, clean, compiled, rendered
+
+JOB_LABEL, UID = "kubenode.io/job", "kubenode.io/job-uid"
+"""Label and annotation by which an object is known to be ours."""
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+LONGEST = 4096
+"""Letters in one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """`path` is the object's own, `collection` where it is created."""
+
+    path: str
+    collection: str
+    body: dict[str, Any]
+
+
+def values(job: Job, node: NodeSeen | None) -> dict[str, Any]:
+    """What templates may name. A node that is gone has neither labels nor a provider."""
+    spec, record = job.spec, job.record
+    return {
+        "job": job.name,
+        "jobUID": job.uid,
+        "node": spec.node_name,
+        "nodeUID": spec.node_uid,
+        "providerID": clean(node.provider_id) if node is not None else "",
+        "labels": _cleaned(node.labels) if node is not None else {},
+        "annotations": _cleaned(node.annotations) if node is not None else {},
+        "rule": spec.remedier.name if spec.remedier is not None else "",
+        "faultClass": spec.fault_class,
+        "severity": str(spec.severity),
+        "rung": record.rung if record is not None else 0,
+        "step": record.index if record is not None else 0,
+    }
+
+
+def render(template: ObjectTemplate, known: Mapping[str, Any]) -> Rendered:
+    """Raises BadTemplate: what is wrong, for whoever wrote the settings."""
+    name = _text(template.name, known)
+    if not NAME.fullmatch(name) or len(name) > 253:
+        raise BadTemplate(f"name {name[:64]!r} is none of an object: lower case, digits, - and .")
+    base = f"/apis/{template.api_version}"
+    if "/" not in template.api_version:
+        base = f"/api/{template.api_version}"
+    place = template.namespace or None
+    metadata: dict[str, Any] = {
+        "name": name,
+        "labels": {**_each(template.labels, known), JOB_LABEL: str(known["job"])},
+        "annotations": {**_each(template.annotations, known), UID: str(known["jobUID"])},
+    }
+    if place is not None:
+        metadata["namespace"] = place
+    body = {
+        "apiVersion": template.api_version,
+        "kind": template.kind,
+        "metadata": metadata,
+        "spec": _filled(template.spec, known),
+    }
+    path = paths.resource(base, template.plural, namespace=place, name=name)
+    return Rendered(path, paths.resource(base, template.plural, namespace=place), body)
+
+
+def _filled(value: Any, known: Mapping[str, Any]) -> Any:
+    match value:
+        case str():
+            return _text(value, known)
+        case dict():
+            return {key: _filled(inner, known) for key, inner in value.items()}
+        case list():
+            return [_filled(inner, known) for inner in value]
+        case _:
+            return value
+
+
+def _each(texts: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:
+    return {key: _text(text, known) for key, text in texts.items()}
+
+
+def _text(text: str, known: Mapping[str, Any]) -> str:
+    if "{" not in text:
+        return text
+    filled = rendered(compiled(text), dict(known))
+    if len(filled) > LONGEST or not filled.isprintable():
+        raise BadTemplate(f"{text[:64]!r} becomes too long, or holds a control character")
+    return filled
+
+
+def _cleaned(marks: Mapping[str, str]) -> dict[str, str]:
+    return {key: clean(value) for key, value in marks.items()}

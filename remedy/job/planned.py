@@ -1,0 +1,54 @@
+"""A job that was made for planned events: what they still ask of it. Pure."""
+
+from dataclasses import replace
+
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.hostevent import HostEventPhase
+from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from remedy.job.model import CloseReason, Fault, Job, Seen, irreversible
+from remedy.job.moves import Move, close
+from remedy.planned.seen import Ending, EventSeen, ending
+from rules.truth import Truth
+
+BEFORE_IT = frozenset({JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT, JobPhase.RUNNING})
+WHY_CANCELLED = "the planned event was cancelled"
+
+
+def cancelled(job: Job, seen: Seen) -> Move | None:
+    """The end of a job whose planned event will not come, as long as it can all be undone.
+
+    A step that waits for the event itself and goes on after a cancellation says so.
+    """
+    if not job.spec.host_events or job.phase not in BEFORE_IT or not seen.fresh or acted(job):
+        return None
+    if ending(seen.events) is not Ending.CANCELLED or seen.fault.evidence is Truth.TRUE:
+        return None
+    step = job.step
+    waits = step.wait_for_event if step is not None and job.phase is JobPhase.RUNNING else None
+    if waits is not None and waits.on_cancel == "Continue":
+        return None
+    return close(job, seen.now, CloseReason.EVENT_CANCELLED, WHY_CANCELLED)
+
+
+def holding(fault: Fault, events: tuple[EventSeen, ...]) -> Fault:
+    """The fault, as long as a planned event of the job is under way.
+
+    A rule that asks for events that are scheduled no longer sees one that has begun: the host must
+    not be given back in the middle of it.
+    """
+    if not any(e.planned and e.phase is HostEventPhase.ACTIVE for e in events):
+        return fault
+    evidence = Truth.TRUE if fault.evidence is Truth.FALSE else fault.evidence
+    return replace(fault, evidence=evidence, gone=Truth.FALSE)
+
+
+def acted(job: Job) -> bool:
+    """Whether any rung did, or asked for, something that cannot be undone."""
+    ladder = job.spec.ladder
+    return any(
+        record.state is not StepState.WAITING
+        and record.rung < len(ladder)
+        and record.index < len(ladder[record.rung].steps)
+        and irreversible(ladder[record.rung].steps[record.index])
+        for record in job.status.steps
+    )

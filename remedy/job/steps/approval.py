@@ -1,0 +1,31 @@
+"""Step `waitForApproval`: nothing goes on until a person says so, in a word of their own for it.
+
+Pure. What was said before the step began was said of another situation and does not count; words
+that make no sense are answered elsewhere (remedy.job.words).
+"""
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
+from remedy.job.moves import Move, close, wait
+from remedy.job.records import done, failed, late
+from remedy.job.words import heard, word
+
+
+def wait_for_approval(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    said = word(job)
+    if said is not None:
+        began = record.started_at or seen.now
+        if said.at is not None and said.at < began:
+            early = f"{said.decision} of {said.by} was given before this step began"
+            return heard(job).having(message=early), Act.NONE
+        about = f"by {said.by}" + (f": {said.note}" if said.note else "")
+        if said.decision == "Deny":
+            return close(heard(job), seen.now, CloseReason.DENIED, f"denied {about}")
+        if said.decision == "Approve":
+            return done(heard(job), seen, record, f"approved {about}")
+    if late(record, seen.now):
+        within = format_duration(step.body.timeout)
+        return failed(job, seen, step, record, f"nobody approved within {within}")
+    return wait(job)

@@ -1,0 +1,121 @@
+"""Steps `waitForEvent` and `approveEvent`: a cloud's planned act, waited for or let go ahead. Pure.
+
+Events are levels: one may be updated, put off, reported again or vanish while we look at it. What
+counts is how they stand now (`Seen.events`), and the host's boot ID, which nobody can take back.
+"""
+
+from datetime import timedelta
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import HoldReason, Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepStatus
+from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Seen
+from remedy.job.moves import MESSAGE, Move, close, due, held_for, hold, patience, wait
+from remedy.job.planned import WHY_CANCELLED, acted
+from remedy.job.records import ask, disrupt, done, failed, late, put
+from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
+from remedy.power.seen import Outcome
+
+NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
+ASKED, APPROVED, LATER = "Asked", "Approved", "Later"
+"""What a step `approveEvent` notes of each event, under the HostEvent's name."""
+ANSWER = timedelta(minutes=1)
+"""How long a provider may take to hear that its act may start."""
+
+
+def wait_for_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    assert step.wait_for_event is not None
+    until = step.wait_for_event.until
+    if "NewBootID" in until and record.boot_id and node.boot_id not in ("", record.boot_id):
+        return done(job, seen, record, "the host has booted again")
+    if not seen.events and "NewBootID" not in until:
+        return failed(job, seen, step, record, NO_EVENT)
+    stands = ending(seen.events) if seen.fresh else Ending.OPEN
+    if stands is Ending.CANCELLED:
+        return _cancelled(job, seen, step, record)
+    if stands is Ending.COMPLETED and "Completed" in until:
+        return done(job, seen, record, _over(seen.events))
+    if stands is Ending.COMPLETED and "NewBootID" not in until:
+        return failed(job, seen, step, record, f"{_over(seen.events)}: it cannot be cancelled now")
+    if late(record, seen.now):
+        within = format_duration(step.body.timeout)
+        return failed(job, seen, step, record, f"the planned event was not over within {within}")
+    return wait(job)
+
+
+def _cancelled(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
+    assert step.wait_for_event is not None
+    if step.wait_for_event.on_cancel == "Release" and not acted(job):
+        return close(job, seen.now, CloseReason.EVENT_CANCELLED, WHY_CANCELLED)
+    if acted(job) or "Cancelled" in step.wait_for_event.until:
+        return done(job, seen, record, WHY_CANCELLED)
+    return failed(job, seen, step, record, f"{WHY_CANCELLED}: nothing else will come")
+
+
+def _over(events: tuple[EventSeen, ...]) -> str:
+    phases = sorted({str(e.phase) if e.phase is not None else "gone" for e in events})
+    return f"the planned event is over ({', '.join(phases)})"
+
+
+def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Each event is told of once, or again where that does no harm, until its phase moves on."""
+    heard = seen.heard
+    if heard is not None and heard.act is Act.APPROVE_EVENT:
+        return _heard(job, seen, step, record, heard)
+    if not seen.events:
+        return failed(job, seen, step, record, NO_EVENT)
+    if not seen.fresh:
+        return wait(job)
+    event = next_to_approve(job, seen.events)
+    if event is None:
+        return done(job, seen, record, "the planned act may start, or has started")
+    if late(record, seen.now):
+        why = f"the provider was not heard to take it: event {event.external_id}"
+        return failed(job, seen, step, record, why)
+    if held_for(job, HoldReason.PROVIDER_UNREACHABLE) and not due(job, seen.now):
+        return wait(job)
+    if record.output.get(event.name) != ASKED:
+        return _intent(job, seen, node, record, event)
+    if not (seen.unasked or event.repeatable):
+        return wait(job)  # asked by a process that died since: the event's phase will tell
+    return disrupt(job, seen, Act.APPROVE_EVENT)
+
+
+def next_to_approve(job: Job, events: tuple[EventSeen, ...]) -> EventSeen | None:
+    """One that has not begun and that its provider has not been heard to let go ahead; one that
+    was asked for comes first.
+    """
+    noted = job.record.output if job.record is not None else {}
+    left = [e for e in events if e.phase in BEFORE and noted.get(e.name) != APPROVED]
+    return min(left, key=lambda e: (noted.get(e.name) != ASKED, e.name), default=None)
+
+
+def _intent(job: Job, seen: Seen, node: NodeSeen, record: StepStatus, event: EventSeen) -> Move:
+    """Write down which event is asked for, before it is; nothing is, while anything speaks against
+    it.
+    """
+    stop, act = disrupt(job, seen, Act.APPROVE_EVENT)
+    if act is not Act.APPROVE_EVENT:
+        return stop, act
+    noted = record.model_copy(update={"output": {**record.output, event.name: ASKED}})
+    expires = record.expires_at or seen.now + ANSWER
+    return ask(job, seen.now, node, noted, StepBy.PROVIDER, expires), Act.NONE
+
+
+def _heard(job: Job, seen: Seen, step: Step, record: StepStatus, heard: Heard) -> Move:
+    asked = next((name for name, note in record.output.items() if note == ASKED), "")
+
+    def noted(note: str) -> Job:
+        output = {**record.output, asked: note}
+        return put(job, record.model_copy(update={"output": output, "asked_at": None}))
+
+    match heard.outcome:
+        case Outcome.TAKEN:
+            return noted(APPROVED).having(hold=None), Act.NONE
+        case Outcome.REFUSED | Outcome.GONE | None:
+            return failed(job, seen, step, record, heard.error[:MESSAGE])
+        case Outcome.LATER | Outcome.UNCLEAR:
+            waited = seen.now - (record.started_at or seen.now)
+            until = seen.now + (heard.after or patience(waited))
+            kept = noted(LATER) if heard.outcome is Outcome.LATER else job
+            return hold(kept, seen.now, HoldReason.PROVIDER_UNREACHABLE, heard.error, until=until)

@@ -1,0 +1,122 @@
+"""Tells receivers what jobs have come to. Level-based: a job in, whoever has not heard of it out.
+
+What was told stands in an annotation of the job, written after it was delivered: a crash between
+the two tells once more, with the same id (at least once). What a job passed through while nobody
+looked is not told afterwards; what it has come to is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from remedy.job.model import Job
+from remedy.job.store import PLURAL
+from remedy.notify.notice import Notice, level, of_phase, severe
+from remedy.notify.notifier import End
+from remedy.notify.settings import Receiver
+from remedy.notify.telling import Telling
+
+TOLD = "kubenode.io/told"
+"""Annotation on a job: what it had come to, and the receivers that know."""
+OLD = timedelta(hours=1)
+"""A job that closed longer ago is history: a new receiver does not hear of it."""
+
+
+class Jobs(Protocol):
+    """The informer of the jobs."""
+
+    def get(self, key: str) -> RemedyOperationJob | None: ...
+
+
+class Teller:
+    """`queue` is the one that feeds `reconcile`."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        jobs: Jobs,
+        telling: Telling,
+        clock: Clock,
+        fence: Fence,
+    ) -> None:
+        self._kube, self._jobs, self._notifier = kube, jobs, telling.notifier
+        self._receivers, self._clock, self._fence = telling.receivers, clock, fence
+        self._queue: WorkQueue[str] | None = None
+
+    def attach(self, queue: WorkQueue[str]) -> None:
+        self._queue = queue
+        self._notifier.on_end.append(self._ended)
+
+    def noticed(
+        self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
+    ) -> Iterable[str]:
+        """The mapper of the jobs' informer."""
+        if new is None or not (
+            new.spec.notify or any(r.all_rules for r in self._receivers.values())
+        ):
+            return ()
+        if old is not None and old is not new and _same(old, new):
+            return ()
+        return (key,)
+
+    async def reconcile(self, name: str) -> Result:
+        obj = self._jobs.get(name)
+        if obj is None:
+            return DONE
+        job, now = Job.of(obj), self._clock.now()
+        told = told_of(obj.metadata.annotations.get(TOLD, ""), level(job))
+        due = [r for r in hearers(job, self._receivers, now) if r not in told]
+        if not due:
+            return DONE
+        notice = of_phase(job, now)
+        ended = [r for r in due if self._notifier.end(notice.id, r) is not None]
+        if ended:
+            await self._write(job, sorted({*told, *ended}))
+        self._notifier.put(notice, [r for r in due if r not in ended])
+        return DONE
+
+    async def _write(self, job: Job, told: Sequence[str]) -> None:
+        self._fence.check()
+        body = {"metadata": {"annotations": {TOLD: f"{level(job)} {','.join(told)}"}}}
+        try:
+            await self._kube.patch(paths.custom(PLURAL, job.name), body)
+        except NotFound:
+            return
+
+    def _ended(self, notice: Notice, end: End) -> None:
+        if self._queue is not None and notice.job:
+            self._queue.add(notice.job)
+
+
+def hearers(job: Job, receivers: Mapping[str, Receiver], now: datetime) -> list[str]:
+    """Who is told what the job has come to, by the rule's word and the receivers'. Pure."""
+    closed = job.status.timeline.closed
+    if job.phase.closed and (closed is None or now - closed > OLD):
+        return []
+    return [
+        name
+        for name, receiver in receivers.items()
+        if (receiver.all_rules or name in job.spec.notify)
+        and job.phase in receiver.on
+        and severe(job.spec.severity, receiver.min_severity)
+    ]
+
+
+def told_of(annotation: str, now_at: str) -> frozenset[str]:
+    """Who knows already that the job has come to `now_at`."""
+    told, _, names = annotation.partition(" ")
+    return frozenset(names.split(",")) if told == now_at and names else frozenset()
+
+
+def _same(old: RemedyOperationJob, new: RemedyOperationJob) -> bool:
+    """Whether nothing has changed that is told."""
+    a, b = old.status, new.status
+    return (a.phase, a.rung, a.words_heard) == (b.phase, b.rung, b.words_heard)

@@ -1,0 +1,87 @@
+"""The file that `--receivers-file` names: whom jobs may tell and what they may hand over to.
+
+Nothing in a rule or a job says an address or a kind of object: it names what stands here, so that
+whoever writes rules reaches no further than the operator allows.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from kubenode.api.base import Model
+from remedy.handover.settings import ObjectTemplate
+from remedy.notify.secret import Unreadable, read
+from remedy.notify.settings import Receiver
+from remedy.notify.texts import BadTemplate, compiled, texts
+
+Name = Annotated[
+    str, StringConstraints(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+]
+Path = tuple[str | int, ...]
+
+
+class Outside(Model):
+    cluster: str = Field(default="", max_length=128)
+    """How people and programs are told which cluster it is."""
+    receivers: dict[Name, Receiver] = Field(default_factory=dict, max_length=64)
+    objects: dict[Name, ObjectTemplate] = Field(default_factory=dict, max_length=64)
+
+
+def faults(outside: Outside) -> Iterator[tuple[Path, str]]:
+    """What the form alone does not show: secrets that are not there, texts that are no templates,
+    addresses that apprise does not know. Each with its field, without the secret.
+    """
+    for name, receiver in outside.receivers.items():
+        here: Path = ("receivers", name)
+        for part in ("title", "body"):
+            if (text := getattr(receiver, part)) is not None:
+                try:
+                    texts(**{part: text})
+                except BadTemplate as error:
+                    yield (*here, part), f"{error}: correct it, or leave it out"
+        yield from _addresses(here, receiver)
+    for name, template in outside.objects.items():
+        yield from _templates(("objects", name), template)
+
+
+def _addresses(here: Path, receiver: Receiver) -> Iterator[tuple[Path, str]]:
+    for number, url in enumerate(receiver.apprise.urls if receiver.apprise is not None else ()):
+        from remedy.notify.people import instantiated  # a second, for those who use it
+
+        try:
+            instantiated(read(url), 1.0)
+        except Unreadable as error:
+            yield (*here, "apprise", "urls", number), str(error)
+    http = receiver.http
+    if http is None:
+        return
+    way = "webhook" if receiver.webhook is not None else "cloudEvents"
+    secrets = {"url": http.url} | {f"headers.{name}": value for name, value in http.headers.items()}
+    for field, value in secrets.items():
+        try:
+            read(value)
+        except Unreadable as error:
+            yield (*here, way, *field.split(".", 1)), str(error)
+
+
+def _templates(here: Path, template: ObjectTemplate) -> Iterator[tuple[Path, str]]:
+    for path, text in _texts((), template.to_dict()):
+        try:
+            compiled(text)
+        except BadTemplate as error:
+            yield (*here, *path), f"{error}: correct it"
+
+
+def _texts(path: Path, value: object) -> Iterator[tuple[Path, str]]:
+    match value:
+        case str():
+            yield path, value
+        case dict():
+            for key, inner in value.items():
+                yield from _texts((*path, key), inner)
+        case list():
+            for number, inner in enumerate(value):
+                yield from _texts((*path, number), inner)
+        case _:
+            return

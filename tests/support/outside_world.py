@@ -1,0 +1,103 @@
+"""What others do in a FakeWorld: clouds with planned events, receivers, other remediators."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from remedy.handover.seen import Handed, HandedSeen
+from remedy.job.model import Act, Heard, Job, Seen
+from remedy.job.steps.events import next_to_approve
+from remedy.planned.seen import EventSeen
+from remedy.power.seen import Outcome
+
+PATH = "/apis/example.com/v1/namespaces/remedy/repairs/n1"
+Write = Callable[[str, Callable[[], None]], None]
+
+
+def an_event(
+    name: str = "reboot-1", phase: str | None = "Scheduled", **changes: object
+) -> EventSeen:
+    event = EventSeen(
+        name,
+        phase=HostEventPhase(phase) if phase is not None else None,
+        class_=HostEventClass.REBOOT,
+        source=HostEventSource.AZURE,
+        external_id=f"ext-{name}",
+    )
+    return replace(event, **changes)  # type: ignore[arg-type]
+
+
+@dataclass
+class FakeOutside:
+    """planned   the events of the job, as the cloud has them
+    says      what a provider or receiver answers to each question to come; then it takes all
+    begins    whether an event that was approved is under way at once
+    object_state  how the object stands once it is made
+    """
+
+    planned: tuple[EventSeen, ...] = ()
+    says: list[tuple[Outcome, str]] = field(default_factory=list)
+    begins: bool = True
+    approved: list[str] = field(default_factory=list)
+    posted: list[str] = field(default_factory=list)
+    object_of: str = ""
+    object_state: Handed = Handed.GOING
+    made: int = 0
+    keep: bool = False
+
+    def phase(self, phase: str | None, name: str = "") -> None:
+        """All events, or the one of that name, are in this phase now."""
+        new = HostEventPhase(phase) if phase is not None else None
+        self.planned = tuple(
+            replace(e, phase=new) if name in ("", e.name) else e for e in self.planned
+        )
+
+    def handed(self, job: Job) -> HandedSeen:
+        if not self.object_of:
+            return HandedSeen(Handed.ABSENT, PATH, keep=self.keep)
+        state = self.object_state if self.object_of == job.uid else Handed.FOREIGN
+        return HandedSeen(state, PATH, "said so", keep=self.keep)
+
+    def _answer(self) -> tuple[Outcome, str]:
+        return self.says.pop(0) if self.says else (Outcome.TAKEN, "")
+
+    def approve(self, job: Job, seen: Seen, write: Write) -> Heard:
+        event = next_to_approve(job, seen.events)
+        assert event is not None and job.record is not None
+        assert job.record.output.get(event.name) == "Asked", "no intent written"
+        outcome, error = self._answer()
+
+        def apply() -> None:
+            if outcome in (Outcome.TAKEN, Outcome.UNCLEAR):
+                assert event.repeatable or event.external_id not in self.approved, "approved twice"
+                self.approved.append(event.external_id)
+                if self.begins:
+                    self.phase("Active", event.name)
+
+        write("approve", apply)
+        return Heard(Act.APPROVE_EVENT, outcome=outcome, error=error)
+
+    def hand_over(self, job: Job, write: Write) -> Heard:
+        outcome, error = self._answer()
+        record, step = job.record, job.step
+        assert record is not None and step is not None
+
+        def apply() -> None:
+            if outcome not in (Outcome.TAKEN, Outcome.UNCLEAR):
+                return
+            if step.webhook is not None:
+                self.posted.append(f"{job.uid}.{record.rung}.{record.index}.{record.attempts}")
+            elif not self.object_of:
+                assert record.output.get("object") == PATH, "an object that nobody would take back"
+                self.object_of, self.made = job.uid, self.made + 1
+
+        write("hand over", apply)
+        return Heard(Act.HAND_OVER, outcome=outcome, error=error)
+
+    def take_back(self, job: Job, write: Write) -> Heard:
+        def apply() -> None:
+            if self.object_of == job.uid:
+                self.object_of = ""
+
+        write("take back", apply)
+        return Heard(Act.TAKE_BACK)
