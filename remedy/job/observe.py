@@ -5,8 +5,8 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
-from remedy.job.ending import watched
 from remedy.handover.seen import HandedSeen
+from remedy.job.ending import watched
 from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
 from remedy.job.planned import holding

@@ -8,8 +8,8 @@ asking a host for something and hearing what became of it.
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
-from remedy.job.ending import afterwards, undoing
 from remedy.job import planned
+from remedy.job.ending import afterwards, undoing
 from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
 from remedy.job.moves import Move, close, enter, timed
 from remedy.job.people import awaiting_approval, needs_human
