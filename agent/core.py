@@ -13,7 +13,7 @@ the journal. Errors of the API server travel to the caller, who tries the job ag
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from agent import request as requests
@@ -39,8 +39,13 @@ class Jobs(Protocol):
         """The live object, None if it is gone."""
         ...
 
-    async def answer(self, job: str, request_id: str, answer: Answer) -> str:
-        """Write one answer; the job's new resourceVersion, "" if the job is gone."""
+    async def answer(
+        self, job: str, request_id: str, answer: Answer, over: Collection[str] = ()
+    ) -> str:
+        """Write one answer; the job's new resourceVersion, "" if the job is gone.
+
+        over  requests whose answers nobody reads any more: they are taken away
+        """
         ...
 
 
@@ -93,7 +98,9 @@ class AgentCore:
         for request_id, step in asked:
             answer = await self._one(job, step)
             if answer is not None:
-                version = await self._jobs.answer(job.metadata.name, request_id, answer)
+                version = await self._jobs.answer(
+                    job.metadata.name, request_id, answer, requests.over(job)
+                )
                 self._written[job.metadata.uid] = _number(version)
                 log.info(
                     "answered",

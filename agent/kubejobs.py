@@ -1,5 +1,7 @@
 """Jobs at the API server: read one, write one answer. Nothing else of a job is ours to write."""
 
+from collections.abc import Collection
+
 from agent.wire import Answer, Job, decode_job
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
@@ -20,9 +22,12 @@ class KubeJobs:
         except NotFound:
             return None
 
-    async def answer(self, job: str, request_id: str, answer: Answer) -> str:
-        """A merge patch touches this one key, whatever the operator writes meanwhile."""
-        body = {"status": {"agent": {"requests": {request_id: _plain(answer)}}}}
+    async def answer(
+        self, job: str, request_id: str, answer: Answer, over: Collection[str] = ()
+    ) -> str:
+        """A merge patch touches these keys alone, whatever the operator writes meanwhile."""
+        requests: dict[str, object] = {**dict.fromkeys(over), request_id: _plain(answer)}
+        body = {"status": {"agent": {"requests": requests}}}
         try:
             written = await self._kube.patch(custom(PLURAL, job, "status"), body, decode=decode_job)
         except NotFound:

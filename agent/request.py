@@ -62,6 +62,15 @@ def open_requests(job: Job) -> Iterator[tuple[str, StepStatus]]:
             yield step.request_id, step
 
 
+def over(job: Job) -> list[str]:
+    """Requests that were answered and that no step speaks of any more; the API keeps 128 in all."""
+    status = job.status
+    if status is None or status.agent is None:
+        return []
+    known = {step.request_id for step in status.steps or ()}
+    return [name for name in status.agent.requests or () if name not in known]
+
+
 def read(job: Job, step: StepStatus) -> Request:
     """Raises BadRequest when it cannot even be remembered: what has no name is never done."""
     if not _SAFE.fullmatch(step.request_id or ""):

@@ -5,7 +5,7 @@ The `die_at`-th one raises Killed, before it applies or after. A new core over t
 folder is the process that systemd starts next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -129,7 +129,9 @@ class World:
                 raise Unreachable("no route to host")
             return self.job
 
-    async def answer(self, job: str, request_id: str, answer: Answer) -> str:
+    async def answer(
+        self, job: str, request_id: str, answer: Answer, over: Collection[str] = ()
+    ) -> str:
         if self.unreachable:
             raise Unreachable("no route to host")
         with self.moment():
@@ -138,6 +140,8 @@ class World:
             raw = msgspec.to_builtins(self.job)
             status = raw["status"]
             status["agent"] = status.get("agent") or {"requests": {}}
+            for name in over:
+                del status["agent"]["requests"][name]
             status["agent"]["requests"][request_id] = msgspec.to_builtins(answer)
             version = str(int(raw["metadata"]["resourceVersion"]) + 1)
             raw["metadata"]["resourceVersion"] = version

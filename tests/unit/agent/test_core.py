@@ -226,6 +226,16 @@ async def test_old_news_after_the_answer_do_not_write_it_again(world: World) -> 
     assert len(world.answers) == 1
 
 
+async def test_answers_that_no_step_speaks_of_any_more_are_taken_away(world: World) -> None:
+    old = {name: {"state": "Failed"} for name in ("r0s0a0", "r0c0a1")}
+    assert world.job is not None
+    world.job = with_status(world.job, agent={"requests": old})
+    await handled(world)
+    status = world.job.status
+    assert status is not None and status.agent is not None
+    assert set(status.agent.requests or ()) == {REQUEST}
+
+
 async def test_requests_of_two_jobs_with_one_id_are_two_requests(world: World) -> None:
     await handled(world)
     again = with_status(a_job(), agent=None)
