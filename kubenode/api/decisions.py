@@ -19,7 +19,7 @@ STARTED_BY = "kubenode.io/started-by"
 CANCELLED_BY = "kubenode.io/cancelled-by"
 """Annotation on a job: who set `spec.cancel`; set by admission."""
 
-_HEARD: Mapping[JobPhase, tuple[Decision, ...]] = {
+HEARD: Mapping[JobPhase, tuple[Decision, ...]] = {
     JobPhase.AWAITING_APPROVAL: ("Approve", "Deny"),
     JobPhase.AWAITING_PERMIT: ("Deny",),
     JobPhase.NEEDS_HUMAN: LEADING_OUT,
@@ -46,7 +46,7 @@ def hears(job: Mapping[str, Any]) -> tuple[Decision, ...]:
     phase = phase_of(job)
     if phase is JobPhase.RUNNING and _step_asks(job):
         return ("Approve", "Deny")
-    return _HEARD.get(phase, ())
+    return HEARD.get(phase, ())
 
 
 def unheard(job: Mapping[str, Any], decision: Decision, rung: int | None = None) -> str:

@@ -5,8 +5,10 @@ phase is answered at once and never stored up: what a person said of another sit
 decide a later one.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 
+from kubenode.api.decisions import HEARD
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
 from remedy.job.model import Act, CloseReason, Job, Seen
@@ -17,12 +19,6 @@ STEPS_HEAR: dict[str, frozenset[str]] = {
     "migrate": frozenset({"Approve", "Deny"}),
 }
 """Words that mean something to a step under way; the step itself hears them (`heard`)."""
-
-_PHASES_HEAR: dict[JobPhase, frozenset[str]] = {
-    JobPhase.AWAITING_APPROVAL: frozenset({"Approve", "Deny"}),
-    JobPhase.AWAITING_PERMIT: frozenset({"Deny"}),
-    JobPhase.NEEDS_HUMAN: frozenset({"Next", "Retry", "Close"}),
-}
 
 
 def word(job: Job) -> ApprovalDecision | None:
@@ -77,13 +73,13 @@ def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
     return f"there is no rung {chosen}, the last is {rungs - 1}"
 
 
-def _fitting(job: Job) -> frozenset[str]:
+def _fitting(job: Job) -> Collection[str]:
     if job.phase is JobPhase.RUNNING:
         step, record = job.step, job.record
         if step is None or record is None or record.state is not StepState.RUNNING:
             return frozenset()
         return STEPS_HEAR.get(step.name, frozenset())
-    return _PHASES_HEAR.get(job.phase, frozenset())
+    return HEARD.get(job.phase, ())
 
 
 def next_rung(job: Job, said: ApprovalDecision) -> int:

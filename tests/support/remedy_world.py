@@ -78,6 +78,7 @@ class FakeWorld:
     cordons: int = 0
     deleted: bool = False
     disagree: bool = False
+    permit_name: str = "permit-1"
     stronger_rule: str = ""
     next_job: Job | None = None
     report_at: datetime | None = None
@@ -352,13 +353,15 @@ class FakeWorld:
             return refused()
 
         def apply() -> None:
-            self.permits.setdefault(ask.holder.uid, "permit-1")
+            self.permits.setdefault(ask.holder.uid, self.permit_name)
 
         self._write("ask", apply)
-        return granted(class_=ask.class_)
+        return granted(class_=ask.class_).model_copy(update={"permit": self.permit_name})
 
     async def renew(self, permit: str, seconds: float) -> Verdict | str:
-        return granted() if permit in self.permits.values() else refused(Reason.UNKNOWN)
+        if permit not in self.permits.values():
+            return refused(Reason.UNKNOWN)
+        return granted().model_copy(update={"permit": permit})
 
     async def release(self, permit: str) -> str:
         def apply() -> None:
