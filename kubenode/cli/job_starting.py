@@ -177,7 +177,8 @@ def made(
     id_ = rule_id(name, rule.metadata.generation)
     candidate = Candidate(id_, rule, Truth.UNKNOWN, disputed=False, since=now)
     facts = trigger(match) if (match := _match(rule, live, now)) is not None else []
-    body = build(Order(job, candidate, rung), node, facts, found.text(), now)
+    told = live.facts.host_events
+    body = build(Order(job, candidate, rung), node, facts, found.text(), now, told)
     spec = body["spec"]
     spec.pop("remedier", None)
     spec |= {"mode": str(mode), "startRung": rung}

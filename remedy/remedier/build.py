@@ -15,6 +15,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import ALSO_MATCHED
 from remedy.remedier.decide import Order
+from remedy.remedier.events import deadline, evidence_events
+from rules.facts import HostEventFact
 
 REMEDIER_LABEL = "kubenode.io/remedier"
 MACHINE = "kubenode.io/machine"
@@ -34,10 +36,12 @@ def build(
     facts: Sequence[TriggerFact],
     explanation: str,
     now: datetime,
+    host_events: Sequence[HostEventFact] = (),
 ) -> dict[str, Any]:
-    """The body of the create request."""
+    """The body of the create request. `host_events` are all of the node."""
     rule = order.candidate.rule
     spec = rule.spec
+    events = evidence_events(spec.when, host_events, now)
     job = RemedyOperationJobSpec(
         node_name=node.metadata.name,
         agent=agent_of(node),
@@ -54,6 +58,8 @@ def build(
         priority=spec.priority,
         severity=spec.severity,
         fault_class=spec.fault_class,
+        deadline=deadline(events),
+        host_events=[event.name for event in events],
         previous=order.previous,
         supersedes=order.supersedes,
         start_rung=order.start_rung,

@@ -149,7 +149,8 @@ class Remedier:
         self, order: Order, match: Match, node: Node, facts: FactSet, memory: _Memory
     ) -> None:
         now = self.clock.now()
-        body = build(order, node, trigger(match), explain(order.candidate.rule, facts, now), now)
+        text = explain(order.candidate.rule, facts, now)
+        body = build(order, node, trigger(match), text, now, facts.host_events)
         self.fence.check()
         try:
             job = await self.kube.create(

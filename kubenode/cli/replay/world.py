@@ -416,7 +416,7 @@ class World:
             return
         rule, now = order.candidate.rule, self.now
         text = explain(rule, facts, now, self._program)
-        body = build(order, node, trigger(match), text, now)
+        body = build(order, node, trigger(match), text, now, facts.host_events)
         record = JobRecord(
             name=order.name,
             node=node.metadata.name,
