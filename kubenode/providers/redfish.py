@@ -8,14 +8,16 @@ another one's is not touched. Each call is a conversation of its own: a BMC keep
 
 import ipaddress
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import sushy
+from requests import RequestException
 from sushy.auth import BasicAuth, SessionAuth
+from sushy.exceptions import SushyError
 
 from kubenode.providers.errors import Denied, ProviderError, Refused, Unsupported
 from kubenode.providers.port import Can, Machine, Power, PowerState
@@ -139,7 +141,9 @@ class Redfish:
             )
             yield root.get_system(bmc.system or _only_system(root))
         finally:
-            auth.close()
+            # A session that cannot be closed expires: what was done stays done.
+            with suppress(SushyError, RequestException):
+                auth.close()
 
     @contextmanager
     def _checked(self, machine: Machine) -> Iterator[Any]:

@@ -85,6 +85,10 @@ class FakeAlibaba:
                 return self._scaling_instances(form)
             case "DescribeScalingGroups":
                 return self._scaling_groups(form)
+            case _:
+                return self._change(action, form)
+
+    def _change(self, action: str, form: dict[str, str]) -> Answer:
         if self.refusal is not None:
             return error(*self.refusal)
         if action == "RemoveInstances":

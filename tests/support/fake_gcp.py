@@ -1,6 +1,6 @@
 """Compute Engine's API, as far as provider gcp talks to it.
 
-Bodies have the form of the reference of the Compute Engine API v1; request IDs are kept, as it does.
+Bodies have the form of the reference of the Compute Engine API v1; request IDs are kept, as there.
 """
 
 import re

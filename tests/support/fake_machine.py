@@ -17,6 +17,9 @@ class FakeMachine:
     """Request IDs that were seen, of clouds that know them."""
     _restarts: int = 0
 
+    def at(self, state: PowerState) -> bool:
+        return self.state is state
+
     def off(self) -> None:
         if self.state is not PowerState.OFF:
             self.state = PowerState.STOPPING

@@ -27,8 +27,10 @@ from kubenode.providers.errors import (
 )
 from kubenode.providers.port import Machine, PowerState, Provider
 
-WITHIN = 20.0
+WITHIN = 60.0
 """Seconds in which any answer must be there, also that there is none."""
+SHORT, LONG = 1, 50
+"""Seconds that a provider waits for an answer, where none comes and where one does."""
 
 
 class Trouble(StrEnum):

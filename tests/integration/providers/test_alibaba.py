@@ -10,7 +10,7 @@ from alibabacloud_credentials.client import Client as Credentials
 from alibabacloud_credentials.models import Config
 from support.clock import FakeClock
 from support.fake_alibaba import REGION, FakeAlibaba, FakeGroup, Member
-from support.provider_contract import ProviderContract, Trouble
+from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
 
 from kubenode.providers.alibaba import Alibaba
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
@@ -34,19 +34,22 @@ class AlibabaWorld:
         self.machine = Machine(f"{REGION}.{INSTANCE}", f"{REGION}.192.168.7.21")
         self.unknown = Machine(f"alicloud://{REGION}.i-bp67acfmxazb4ph00009", "worker-9")
         self.foreign = Machine(f"cn-shanghai.{INSTANCE}", "worker-7")
-        given = AlibabaSettings(
-            type="alibaba",
-            region=REGION,
-            endpoint=cloud.server.url,
-            ess_endpoint=cloud.server.url,
-            connect_timeout=timedelta(seconds=1),
-            read_timeout=timedelta(seconds=1),
+        self._given: dict[str, Any] = {
+            "type": "alibaba",
+            "region": REGION,
+            "endpoint": cloud.server.url,
+            "ess_endpoint": cloud.server.url,
             **settings,
-        )
+        }
+        self.provider = self._provider(LONG)
+
+    def _provider(self, seconds: int) -> Threaded:
+        patience = timedelta(seconds=seconds)
+        given = self._given | {"connect_timeout": patience, "read_timeout": patience}
         key = Credentials(
             Config(type="access_key", access_key_id="LTAI5tExample", access_key_secret=SECRET)
         )
-        self.provider = Threaded(Alibaba(given, self.clock, key), self.clock)
+        return Threaded(Alibaba(AlibabaSettings(**given), self.clock, key), self.clock)
 
     @property
     def boots(self) -> int:
@@ -61,6 +64,7 @@ class AlibabaWorld:
                 self.cloud.server.gone()
             case Trouble.SILENT:
                 self.cloud.server.silent = True
+                self.provider = self._provider(SHORT)
             case _:
                 self.cloud.trouble = trouble
 
@@ -121,7 +125,7 @@ async def test_a_member_is_not_given_back_where_none_would_follow(
     alone.cloud.members[INSTANCE] = Member(replace(group, **change))
     with pytest.raises(Refused, match=words):
         await alone.provider.replace(alone.machine, "job.r1s0a1")
-    assert alone.on.state is PowerState.ON
+    assert alone.on.at(PowerState.ON)
 
 
 async def test_a_member_that_was_attached_by_hand_is_not_given_back(
@@ -137,10 +141,10 @@ async def test_a_member_that_its_group_would_remove_is_not_stopped(
 ) -> None:
     with pytest.raises(Refused, match=r"would remove the instance .* stopInGroup"):
         await alone.provider.off(alone.machine, "job.r0s0a1")
-    assert alone.on.state is PowerState.ON
+    assert alone.on.at(PowerState.ON)
     group.suspended.append("HealthCheck")
     await alone.provider.off(alone.machine, "job.r0s0a1")
-    assert alone.on.state is PowerState.STOPPING
+    assert alone.on.at(PowerState.STOPPING)
 
 
 @pytest.mark.parametrize("way", ["standby", "unchecked", "allowed"])
@@ -154,7 +158,7 @@ async def test_a_member_that_is_left_alone_is_stopped(
     stop = StopInGroup.ALLOW if way == "allowed" else StopInGroup.REFUSE
     world = AlibabaWorld(cloud, stop_in_group=stop)
     await world.provider.off(world.machine, "job.r0s0a1")
-    assert world.on.state is PowerState.STOPPING
+    assert world.on.at(PowerState.STOPPING)
     await world.provider.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from support.clock import FakeClock
 from support.fake_gcp import PROJECT, REGION, ZONE, FakeGcp
-from support.provider_contract import ProviderContract, Trouble
+from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
 
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
 from kubenode.providers.gcp import NUMBER, Gcp
@@ -32,16 +32,18 @@ class GcpWorld:
         self.machine = Machine(f"gce://{PROJECT}/{ZONE}/{name}", name)
         self.unknown = Machine(f"gce://{PROJECT}/{ZONE}/{name}x", f"{name}x")
         self.foreign = Machine(f"gce://other-project/{ZONE}/{name}", name)
-        given = GcpSettings(
-            type="gcp",
-            project=PROJECT,
-            endpoint=cloud.server.url,
-            read_timeout=timedelta(seconds=1),
+        self._given: dict[str, Any] = {
+            "type": "gcp",
+            "project": PROJECT,
+            "endpoint": cloud.server.url,
             **settings,
-        )
-        clock = FakeClock()
-        made = Gcp(given, clock, AnonymousCredentials())  # type: ignore[no-untyped-call]
-        self.provider = Threaded(made, clock)
+        }
+        self.provider = self._provider(LONG)
+
+    def _provider(self, seconds: int) -> Threaded:
+        given = GcpSettings(**self._given, read_timeout=timedelta(seconds=seconds))
+        clock, nobody = FakeClock(), AnonymousCredentials()  # type: ignore[no-untyped-call]
+        return Threaded(Gcp(given, clock, nobody), clock)
 
     @property
     def boots(self) -> int:
@@ -56,6 +58,7 @@ class GcpWorld:
                 self.cloud.server.gone()
             case Trouble.SILENT:
                 self.cloud.server.silent = True
+                self.provider = self._provider(SHORT)
             case _:
                 self.cloud.trouble = trouble
 
@@ -107,16 +110,16 @@ async def test_a_group_makes_its_member_anew_once_for_each_request(
 async def test_a_member_that_its_group_would_make_anew_is_not_stopped(member: GcpWorld) -> None:
     with pytest.raises(Refused, match=r"instance group .* stopInGroup"):
         await member.provider.off(member.machine, "job.r0s0a1")
-    assert member.on.state is PowerState.ON
+    assert member.on.at(PowerState.ON)
     member.cloud.groups["gke-shop-pool1-0f3c-grp"] = "DO_NOTHING"
     await member.provider.off(member.machine, "job.r0s0a1")
-    assert member.on.state is PowerState.STOPPING
+    assert member.on.at(PowerState.STOPPING)
 
 
 async def test_settings_may_allow_to_stop_a_member(cloud: FakeGcp) -> None:
     world = GcpWorld(cloud, MEMBER, stop_in_group=StopInGroup.ALLOW)
     await world.provider.off(world.machine, "job.r0s0a1")
-    assert world.on.state is PowerState.STOPPING
+    assert world.on.at(PowerState.STOPPING)
     await world.provider.close()
 
 
