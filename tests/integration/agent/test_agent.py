@@ -123,7 +123,7 @@ async def test_it_answers_its_questions_while_somebody_wants_to_know(
     assert 0 < said["answer"]["used_pct"] < 100 and not said["error"]
     assert said["answer"]["space_ok"] in (True, False)
     assert refused["error"] == (
-        "an agent of this version answers clock, disk, host, write, not mount"
+        "an agent of this version answers clock, disk, host, peers, write, not mount"
     )
     assert not refused["answer"]
     for unanswered in (late, other, outside):

@@ -66,6 +66,27 @@ def test_nobody_elses_question(p1: Caller) -> None:
     assert "may answer questions with spec.agent" in said
 
 
+@pytest.mark.parametrize("about", ["power", "ready", "peers"])
+def test_not_what_others_say_of_its_own_host(p1: Caller, cluster: ControlPlane, about: str) -> None:
+    name = Operator(cluster).ask(a_probe(f"probe-{about}", "p1", about))
+    code, said = answer(p1, name, ANSWER)
+    cluster.kubectl("delete", "knhp", name)
+    assert code == 403
+    assert "as a witness what it sees of another" in said
+
+
+def test_f05_a_witness_answers_for_itself_alone(p1: Caller, cluster: ControlPlane) -> None:
+    operator, names = Operator(cluster), []
+    for witness in ("p1", "p2"):
+        probe = a_probe(f"witness-{witness}", witness, "peers")
+        probe["spec"] |= {"nodeName": "", "args": {"for": "n1-peers", "address": "10.0.0.9"}}
+        names.append(operator.ask(probe))
+    said = {"answer": {"reached": False, "control": True}, "answeredAt": "2026-01-01T12:00:00Z"}
+    codes = [answer(p1, name, said)[0] for name in names]
+    cluster.kubectl("delete", "knhp", *names)
+    assert codes == [200, 403]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
