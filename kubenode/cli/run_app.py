@@ -67,6 +67,11 @@ ProvidersFile = Annotated[
     typer.Option("--providers-file", metavar="FILE",
                  help="Who runs the machines, and can switch them."),
 ]  # fmt: skip
+ReceiversFile = Annotated[
+    str | None,
+    typer.Option("--receivers-file", metavar="FILE",
+                 help="Whom jobs may tell, and what they may hand over to."),
+]  # fmt: skip
 
 # -- those that run Kube Defender
 
@@ -194,6 +199,7 @@ def run_all(
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
     providers_file: ProvidersFile = None,
+    receivers_file: ReceiversFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,
     listen_address: ListenAddress = None,
     listen_port: ListenPort = None,
@@ -264,6 +270,7 @@ def run_remedy(
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
     providers_file: ProvidersFile = None,
+    receivers_file: ReceiversFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,
 ) -> None:
     """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""

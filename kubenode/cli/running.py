@@ -21,6 +21,7 @@ from kubenode.cli.defending import Doors, checked, checked_client, doors
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
 from kubenode.cli.providing import provided
+from kubenode.cli.receiving import received
 from kubenode.cli.settings import (
     ApiFlags,
     Central,
@@ -232,6 +233,7 @@ async def _operate(
 ) -> None:
     """Serve a remedy operator, with other parts under the same lease."""
     registry = ground.metrics.registry
+    outside = received(settings.receivers_file)
     async with provided(settings.providers_file, ground.clock, registry) as providers:
         with engines() as diagnoser:
             operator = RemedyOperator(
@@ -244,6 +246,7 @@ async def _operate(
                 runtime=ground.metrics,
                 audit=ground.audit,
                 providers=providers,
+                outside=outside,
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
             parts = [*more, *operator.parts, _revisions(operator, ground)]

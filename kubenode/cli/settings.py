@@ -51,6 +51,9 @@ class WebhookFlags(Central):
     providers_file: str | None = Field(
         None, description="who runs the machines, and can switch them; docs/providers.md"
     )
+    receivers_file: str | None = Field(
+        None, description="whom jobs may tell and hand over to; docs/notifications.md"
+    )
     webhook_spokesmen: str = Field(
         "", description="users whose words about jobs may be another's, commas between"
     )
