@@ -53,12 +53,13 @@ def unheard(job: Mapping[str, Any], decision: Decision, rung: int | None = None)
     """Why the job cannot hear `decision`, "" if it can. `rung` goes with Next alone."""
     if decision not in hears(job):
         return f"{decision} is for a job that {WAITS_FOR[decision]}; it is {phase_of(job)}"
-    if rung is None:
-        return ""
     if decision != "Next":
-        return f"rung {rung}: only Next names a rung; {decision} takes none"
+        return "" if rung is None else f"rung {rung}: only Next names a rung; {decision} takes none"
     last = len(job["spec"]["ladder"]) - 1
-    return "" if 0 <= rung <= last else f"rung {rung}: the ladder has the rungs 0 to {last}"
+    if rung is not None:
+        return "" if 0 <= rung <= last else f"rung {rung}: the ladder has the rungs 0 to {last}"
+    follows = (job.get("status") or {}).get("rung", 0) < last
+    return "" if follows else "no rung follows: name one (--rung), or close the job"
 
 
 def _step_asks(job: Mapping[str, Any]) -> bool:

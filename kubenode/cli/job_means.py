@@ -22,15 +22,14 @@ _UNTIL = {
     HoldReason.PERMIT_LOST: "Kube Defender must grant a permit again; it is asked by itself",
     HoldReason.PROVIDER_UNREACHABLE: "whoever runs the machine must answer: credentials, network,"
     " its own state",
-}
-_MEANS = {
-    HoldReason.PROVIDER_UNREACHABLE: "Whoever runs the machine does not answer, or cannot do it.",
+    HoldReason.RECEIVER_UNREACHABLE: "the receiver must answer: its address, credentials, its own"
+    " state",
 }
 
 
 def means(reason: str) -> str:
     """The reason in words, "" for one that we do not know."""
-    return HOLDS.get(reason, "") or {str(k): text for k, text in _MEANS.items()}.get(reason, "")
+    return HOLDS.get(reason, "")
 
 
 def holds_until(reason: str, scope: str, node: str) -> str:

@@ -26,6 +26,8 @@ HOLDS = {
     "ProviderUnreachable": "Whoever runs the machine does not answer, or not now.",
     "GroupWait": "It waits a moment for a stronger rule to match too.",
     "GuardTrue": "A guard of the rule forbids the repair now.",
+    "ProviderUnreachable": "Whoever runs the machine does not answer, or cannot do it now.",
+    "ReceiverUnreachable": "Whom the job hands over to, or tells, does not answer.",
 }
 HOLDS_MAY = {
     "PerNode": "Look at the node; raise perNode in the policy only if repairs are known to help.",
@@ -38,4 +40,6 @@ HOLDS_MAY = {
     "EnginesDisagree": "Report it: the rule's evidence is read in two ways.",
     "StaleData": "See whether the API server answers; it is tried again by itself.",
     "StoreUnavailable": "See whether the API server takes writes; it is tried again by itself.",
+    "ProviderUnreachable": "Look at the provider: credentials, network, its own state.",
+    "ReceiverUnreachable": "Look at the receiver: its address, its credentials, its own state.",
 }

@@ -253,7 +253,11 @@ def test_a_closed_job_has_nothing_to_come() -> None:
 def test_a_decision_is_written_only_if_it_is_what_the_person_meant(
     phase: str, decision: Any, made: list[dict[str, str]], seen: int, problem: str
 ) -> None:
-    body = {"metadata": {"name": "j"}, "spec": {"approvals": made}, "status": {"phase": phase}}
+    body = {
+        "metadata": {"name": "j"},
+        "spec": {"approvals": made, "ladder": [{}]},
+        "status": {"phase": phase},
+    }
     said = cannot_decide(body, decision, seen)
     assert (problem in said) if problem else said == ""
 

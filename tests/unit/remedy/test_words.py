@@ -120,6 +120,13 @@ class TestWords:
         job = stored(new, a_job(phase="NeedsHuman"))
         assert job["spec"]["approvals"][0]["rung"] == 1
 
+    def test_on_the_last_rung_next_must_name_one(self) -> None:
+        old, new = (a_job(*said, phase="NeedsHuman") for said in ((), ({"decision": "Next"},)))
+        for job in (old, new):
+            job["status"]["rung"] = 1
+        with pytest.raises(ValueError, match="no rung follows: name one"):
+            signed(new, old, ALICE, T0)
+
     @pytest.mark.parametrize(("decision", "rung"), [("Next", 2), ("Retry", 0)])
     def test_a_rung_that_is_not_there_is_refused(self, decision: str, rung: int) -> None:
         new = a_job({"decision": decision, "rung": rung}, phase="NeedsHuman")
