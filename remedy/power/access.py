@@ -32,6 +32,10 @@ NOBODY = "no provider has this machine (spec.providerID {id!r}): configure the o
 
 FRESH = 1.0
 """Seconds for which a reading serves the rounds of one run: each looks at the whole world."""
+PATIENT = 20.0
+"""The same while pods are waited for, as long as the machine is not dark: many drains look often,
+and only darkness changes what they do.
+"""
 
 
 class PowerAccess:
@@ -39,6 +43,7 @@ class PowerAccess:
         self._providers = providers
         self._clock = clock
         self._read: dict[str, tuple[float, PowerSeen]] = {}
+        """Until when each job's reading serves."""
 
     def of(self, job: Job, node: NodeSeen | None) -> tuple[Machine, Provider | None]:
         machine = machine_of(job, node)
@@ -50,11 +55,13 @@ class PowerAccess:
             why = NOBODY.format(id=machine.provider_id)
             return PowerSeen(outcome=Outcome.REFUSED, why=why)
         now = self._clock.monotonic()
-        self._read = {job: kept for job, kept in self._read.items() if now < kept[0] + FRESH}
+        self._read = {name: kept for name, kept in self._read.items() if now < kept[0]}
         if job.name in self._read:
             return self._read[job.name][1]
         seen = await self._reading(machine, provider)
-        self._read[job.name] = (now, seen)
+        drains = job.step is not None and job.step.migrate is not None
+        serves = PATIENT if drains and not seen.dark else FRESH
+        self._read[job.name] = (now + serves, seen)
         return seen
 
     async def _reading(self, machine: Machine, provider: Provider) -> PowerSeen:

@@ -47,22 +47,19 @@ class Agents:
         self.questions: Informer[Probe] = Informer(
             kube, paths.custom(PROBES), decode_probe, clock=clock, name="agents' questions"
         )
-        self._workers: dict[str, Worker] = {}
-        self._probers: dict[str, Prober] = {}
-        self._heartbeats: list[Heartbeat] = []
-        machines = [Machine(host, clock, speed, rng) for host in hosts]
-        every = max(EVERY_SECONDS, len(machines) / BEATS_PER_SECOND)
-        for machine in machines:
-            core = AgentCore(
-                KubeJobs(kube),
-                Bench(machine, clock, SETTLE_SECONDS / speed),
-                MemoryJournal(),
-                node=machine.name,
-                agent=machine.name,
+        hosts = list(hosts)
+        by_address = {host.place.address: host for host in hosts}
+
+        def answers(address: str) -> bool:
+            return address in by_address and by_address[address].answers
+
+        every = max(EVERY_SECONDS, len(hosts) / BEATS_PER_SECOND)
+        self._agents = {
+            host.name: _Agent(
+                kube, host, Machine(host, clock, speed, rng, answers), clock, speed, self, every
             )
-            self._workers[machine.name] = Worker(core, clock)
-            self._probers[machine.name] = Prober(kube, machine, machine.name, clock)
-            self._heartbeats.append(Heartbeat(kube, machine, machine.name, clock, every=every))
+            for host in hosts
+        }
         self._clock = clock
         self._every = every
         self._rng = rng
@@ -71,27 +68,75 @@ class Agents:
 
     def _changed(self, name: str, old: Job | None, new: Job | None) -> None:
         job = new or old
-        worker = self._workers.get(job.spec.agent) if job is not None else None
-        if worker is not None:
-            worker.seen(name, new)
+        agent = self._agents.get(job.spec.agent) if job is not None else None
+        if agent is not None and agent.worker is not None:
+            agent.worker.seen(name, new)
 
     def _asked(self, name: str, old: Probe | None, new: Probe | None) -> None:
         probe = new or old
-        prober = self._probers.get(probe.spec.agent) if probe is not None else None
-        if prober is not None:
-            prober.seen(name, new)
+        agent = self._agents.get(probe.spec.agent) if probe is not None else None
+        if agent is not None and agent.prober is not None:
+            agent.prober.seen(name, new)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.jobs.run(), name="agents' jobs")
             tasks.create_task(self.questions.run(), name="agents' questions")
-            for prober in self._probers.values():
-                tasks.create_task(prober.run(), name="agent's questions")
-            for worker in self._workers.values():
-                tasks.create_task(worker.run(), name="agent")
-            for heartbeat in self._heartbeats:
-                tasks.create_task(self._beat(heartbeat), name="agent's heartbeat")
+            for agent in self._agents.values():
+                tasks.create_task(agent.run(self._rng.uniform(0, self._every)), name="agent")
 
-    async def _beat(self, heartbeat: Heartbeat) -> None:
-        await self._clock.sleep(self._rng.uniform(0, self._every))
+
+class _Agent:
+    """The agent of one host: it ends with each boot of the host, and its journal stays.
+
+    worker, prober  None while nothing on the host runs
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        host: Host,
+        machine: Machine,
+        clock: Clock,
+        speed: float,
+        fed_by: Agents,
+        every: float,
+    ) -> None:
+        self._kube, self._host, self._machine, self._clock = kube, host, machine, clock
+        self._bench = Bench(machine, clock, SETTLE_SECONDS / speed)
+        self._journal = MemoryJournal()
+        self._fed_by, self._every = fed_by, every
+        self.worker: Worker | None = None
+        self.prober: Prober | None = None
+
+    async def run(self, first_beat: float) -> None:
+        while True:
+            await self._host.up.wait()
+            async with asyncio.TaskGroup() as tasks:
+                process = tasks.create_task(self._process(first_beat))
+                await self._host.down.wait()
+                process.cancel()
+            self.worker = self.prober = None
+            first_beat = 0.0
+
+    async def _process(self, first_beat: float) -> None:
+        """From the start of the agent to the end of the boot."""
+        name = self._host.name
+        core = AgentCore(KubeJobs(self._kube), self._bench, self._journal, node=name, agent=name)
+        worker = self.worker = Worker(core, self._clock)
+        prober = self.prober = Prober(self._kube, self._machine, name, self._clock)
+        for key, job in self._fed_by.jobs.cache.items():
+            if job.spec.agent == name:
+                worker.seen(key, job)
+        for key, probe in self._fed_by.questions.cache.items():
+            if probe.spec.agent == name:
+                prober.seen(key, probe)
+        heartbeat = Heartbeat(self._kube, self._machine, name, self._clock, every=self._every)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(worker.run(), name="agent's jobs")
+            tasks.create_task(prober.run(), name="agent's questions")
+            tasks.create_task(self._beat(heartbeat, first_beat), name="agent's heartbeat")
+
+    async def _beat(self, heartbeat: Heartbeat, first: float) -> None:
+        await self._clock.sleep(first)
         await heartbeat.run()

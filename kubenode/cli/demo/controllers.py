@@ -19,7 +19,9 @@ from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.service import Defender, DefenderSettings
 from kubenode.cli.demo.agents import Agents
 from kubenode.cli.demo.hosts import Host
+from kubenode.cli.demo.power import Machines
 from kubenode.cli.engine import engines
+from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
@@ -44,9 +46,17 @@ class Controllers:
 
 @contextlib.contextmanager
 def controllers(
-    central: Kube, agents: Kube, hosts: dict[str, Host], clock: Clock, speed: float, seed: int
+    central: Kube,
+    agents: Kube,
+    hosts: dict[str, Host],
+    machines: Machines,
+    clock: Clock,
+    speed: float,
+    seed: int,
 ) -> Iterator[Controllers]:
-    """`central` is the operators' client, `agents` that of all agents."""
+    """`central` is the operators' client, `agents` that of all agents; `machines` runs the hosts'
+    machines.
+    """
     registry = CollectorRegistry()
     fence = AlwaysLeader()
     defender = Defender(central, fence, clock, registry, defender_settings(speed))
@@ -54,7 +64,9 @@ def controllers(
     rng = random.Random(seed)
     fleet = Agents(agents, hosts.values(), clock, speed, rng)
     with engines() as diagnoser:
-        remedy = RemedyOperator(central, defender, diagnoser, fence, clock, registry)
+        remedy = RemedyOperator(
+            central, defender, diagnoser, fence, clock, registry, providers=Providers([machines])
+        )
         try:
             yield Controllers(
                 parts=[*defender.parts, *remedy.parts, fleet],

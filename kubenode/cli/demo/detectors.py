@@ -141,7 +141,7 @@ class Detectors:
     def look(self, host: Host) -> None:
         """Something about `host` changed: each check that will see it runs at its next time."""
         told = self._told.get(host.name)
-        if told is None:
+        if told is None or not host.answers:
             return
         if told.boot_id != host.boot_id:
             self._agenda.soon(2.0 / self._speed, lambda: self._restart(host))
@@ -152,6 +152,8 @@ class Detectors:
                 self._agenda.soon(delay, lambda check=check: self._check(host, check))  # type: ignore[misc]
 
     async def _check(self, host: Host, check: Check) -> None:
+        if not host.answers:
+            return
         told = self._told[host.name]
         wrong, latched = check.wrong(host), check.type in LATCHED
         report = told.reports[check.type]
@@ -173,7 +175,7 @@ class Detectors:
 
     async def _restart(self, host: Host) -> None:
         told = self._told[host.name]
-        if told.boot_id == host.boot_id:
+        if told.boot_id == host.boot_id or not host.answers:
             return
         told.boot_id = host.boot_id
         now = self._clock.now()
@@ -184,6 +186,8 @@ class Detectors:
 
     async def _beat(self, host: Host) -> None:
         self._routine.soon(self.heartbeat, lambda: self._beat(host))
+        if not host.answers or self._told[host.name].boot_id != host.boot_id:
+            return
         await self._post(host, list(CHECKS))
 
     async def _post(self, host: Host, checks: list[Check]) -> None:

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     """The same, told at once by an Event; its host confirms it when a rule asks."""
     DEADLOCK = "KernelDeadlock"
     READONLY = "ReadonlyFilesystem"
+    HOST_HUNG = "HostHung"
+    """Nothing on the host answers any more, until it is booted from outside."""
     STORM = "ZoneStorm"
     """Of many nodes of a zone: the runtime lost something outside of the hosts, no restart helps
     until that has passed. On some nodes it is well again then."""
@@ -34,9 +36,9 @@ class Kind(StrEnum):
         return self not in (Kind.FLAP, Kind.EVENT)
 
     @property
-    def for_people(self) -> bool:
-        """Latched: nothing but a boot by a person takes it away."""
-        return self in (Kind.DEADLOCK, Kind.READONLY)
+    def boots(self) -> bool:
+        """Whether nothing but a boot takes it away."""
+        return self in (Kind.DEADLOCK, Kind.READONLY, Kind.HOST_HUNG)
 
     @property
     def outside(self) -> bool:

@@ -5,6 +5,7 @@ Nothing heals by itself here but what a fault says of itself: a unit is well aga
 restarted, a latched mark goes because the machine was booted.
 """
 
+import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,14 @@ KUBELET = "kubelet.service"
 CONTAINERD = "containerd.service"
 CHRONY = "chronyd.service"
 UNITS = (KUBELET, CONTAINERD, CHRONY)
+
+
+class By(StrEnum):
+    """Who booted a machine."""
+
+    AGENT = "agent"
+    PROVIDER = "provider"
+    PERSON = "person"
 
 
 class Mark(StrEnum):
@@ -58,14 +67,22 @@ class Host:
     changed: Callable[["Host"], None] = lambda host: None
     acted: Callable[[HostAct], None] = lambda act: None
     cured: Callable[["Host", str], None] = lambda host, what: None
+    booted: Callable[["Host", By], None] = lambda host, by: None
+    """Called before anything of the old boot is forgotten."""
+    reboots: Callable[["Host", By], None] = lambda host, by: host.boot(by)
+    """Makes the machine boot, in its time."""
     boot_id: str = ""
     ill: dict[str, Illness] = field(default_factory=dict)
     marks: dict[Mark, float] = field(default_factory=dict)
     restarted: dict[str, float] = field(default_factory=dict)
     workload_pods: int = 0
+    up: asyncio.Event = field(default_factory=asyncio.Event)
+    down: asyncio.Event = field(default_factory=asyncio.Event)
+    """One of the two is set: down is what hangs, is off, or boots."""
 
     def __post_init__(self) -> None:
         self.boot_id = self.boot_id or self.place.boot_id
+        self.up.set()
 
     @property
     def name(self) -> str:
@@ -73,7 +90,18 @@ class Host:
 
     @property
     def well(self) -> bool:
-        return not self.ill and not self.marks
+        return not self.ill and not self.marks and self.answers
+
+    @property
+    def answers(self) -> bool:
+        """Whether anything on it can be heard of: a kubelet, a detector, an agent."""
+        return self.up.is_set()
+
+    def goes_down(self) -> None:
+        """It hangs, is switched off, or begins to boot."""
+        self.up.clear()
+        self.down.set()
+        self.changed(self)
 
     def break_unit(self, unit: str, illness: Illness) -> None:
         self.ill[unit] = illness
@@ -110,9 +138,12 @@ class Host:
             return False
         return not illness.also or self.restarted.get(illness.also, -1.0) >= illness.began
 
-    def boot(self) -> None:
-        """A person boots the machine: units start afresh, the kernel log is empty."""
+    def boot(self, by: By = By.PERSON) -> None:
+        """It is up again: units start afresh, the kernel log is empty."""
+        self.booted(self, by)
         self.boot_id = str(uuid.uuid4())
         self.marks.clear()
         self.ill = {unit: illness for unit, illness in self.ill.items() if illness.outside}
+        self.down.clear()
+        self.up.set()
         self.changed(self)

@@ -101,7 +101,7 @@ class Kubelets:
         """The host changed: a kubelet that runs tells at once when its readiness changed."""
         ready = CONTAINERD not in host.ill
         known, _ = self._ready.get(host.name, (True, ""))
-        if KUBELET not in host.ill and (ready != known or host.name in self._unknown):
+        if not _silent(host) and (ready != known or host.name in self._unknown):
             delay = self._rng.uniform(0.5, 2.0) / self._speed
             self._agenda.soon(delay, lambda: self._report(host))
 
@@ -117,7 +117,7 @@ class Kubelets:
 
     async def _renew(self, host: Host) -> None:
         self._routine.soon(self.lease_every, lambda: self._renew(host))
-        if KUBELET in host.ill:
+        if _silent(host):
             return
         self._renewed[host.name] = self._clock.monotonic()
         body = {"spec": {"renewTime": _micro(format_time(self._clock.now()))}}
@@ -132,7 +132,7 @@ class Kubelets:
     async def _report(self, host: Host) -> None:
         """The kubelet's own conditions and the boot ID."""
         async with self._writing[host.name]:
-            if KUBELET not in host.ill:
+            if not _silent(host):
                 await self._write(host)
 
     async def _write(self, host: Host) -> None:
@@ -208,7 +208,7 @@ class Kubelets:
             host.workload_pods += by
 
     async def _start(self, host: Host, pod: Pod) -> None:
-        if KUBELET in host.ill or CONTAINERD in host.ill:
+        if _silent(host) or CONTAINERD in host.ill:
             self._agenda.soon(10.0 / self._speed, lambda: self._start(host, pod))
             return
         now = format_time(self._clock.now())
@@ -217,11 +217,16 @@ class Kubelets:
 
     async def _kill(self, host: Host, pod: Pod) -> None:
         """A kubelet that does not run ends nothing: the pod stays Terminating."""
-        if KUBELET in host.ill:
+        if _silent(host):
             self._agenda.soon(10.0 / self._speed, lambda: self._kill(host, pod))
             return
         path = paths.pod(pod.metadata.namespace, pod.metadata.name)
         await self._kube.delete(path, uid=pod.metadata.uid, grace_seconds=0)
+
+
+def _silent(host: Host) -> bool:
+    """Whether nothing is heard of its kubelet."""
+    return KUBELET in host.ill or not host.answers
 
 
 def running(now: str) -> dict[str, Any]:

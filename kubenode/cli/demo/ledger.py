@@ -14,6 +14,7 @@ from kubenode.cli.demo.faults import Kind
 
 class EndedBy(StrEnum):
     AGENT = "agent"
+    PROVIDER = "provider"
     PERSON = "person"
     ITSELF = "itself"
 
@@ -111,5 +112,6 @@ class Ledger:
 
     @property
     def healed(self) -> list[Fault]:
-        """Faults that one of our agents ended, and whose job then proved it."""
-        return [f for f in self.faults if f.healed is not None and f.ended_by is EndedBy.AGENT]
+        """Faults that an act of ours ended, and whose job then proved it."""
+        ours = (EndedBy.AGENT, EndedBy.PROVIDER)
+        return [f for f in self.faults if f.healed is not None and f.ended_by in ours]

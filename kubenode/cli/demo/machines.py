@@ -2,11 +2,12 @@
 
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from agent.host import HostError, NoSuchUnit, Unit, UnitVerb
 from agent.probes import Answer, CannotAnswer, Value
-from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, UNITS, Host, Mark
+from agent.probes.peers import CONNECT_SECONDS
+from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, UNITS, By, Host, HostAct, Mark
 from kubenode.runtime.clock import Clock
 
 RESTART = (1.0, 8.0)
@@ -17,10 +18,20 @@ class Machine:
     """Implements agent.host.Host and agent.probes.Probes.
 
     A unit that hangs is `active` for systemd, ill as it may be.
+
+    answers  whether the host with an address does, seen from here
     """
 
-    def __init__(self, host: Host, clock: Clock, speed: float, rng: random.Random) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        speed: float,
+        rng: random.Random,
+        answers: Callable[[str], bool] = lambda address: False,
+    ) -> None:
         self._host = host
+        self._answers = answers
         self._clock = clock
         self._speed = speed
         self._rng = rng
@@ -55,7 +66,8 @@ class Machine:
             self._host.restart(name, self._clock.monotonic())
 
     async def reboot(self) -> None:
-        self._host.boot()
+        self._host.acted(HostAct(self._clock.monotonic(), self._host.name, "Reboot", ""))
+        self._host.reboots(self._host, By.AGENT)
 
     async def answer(self, name: str, args: Mapping[str, str]) -> Answer:
         host = self._host
@@ -74,8 +86,20 @@ class Machine:
             case "write":
                 ill = Mark.READONLY_FILESYSTEM in host.marks
                 return {"write_test": "erofs" if ill else "ok", "write_test_path": "/var/lib"}
+            case "peers":
+                return {
+                    "reached": await self._reaches(args.get("address", "")),
+                    "control": await self._reaches(args.get("controlAddress", "")),
+                }
             case _:
                 raise CannotAnswer(f"{name}: not simulated")
+
+    async def _reaches(self, address: str) -> bool:
+        """Whether the host with this address answers; one that does not is waited for."""
+        answers = self._answers(address)
+        if not answers:
+            await self._clock.sleep(CONNECT_SECONDS / self._speed)
+        return answers
 
     def _known(self, name: str) -> None:
         if name not in UNITS:

@@ -201,7 +201,13 @@ class Demo:
         with (
             tempfile.TemporaryDirectory(prefix="kubenode-demo-") as folder,
             controllers(
-                clients.central, clients.agents, world.hosts, self.clock, o.speed, o.seed
+                clients.central,
+                clients.agents,
+                world.hosts,
+                world.machines,
+                self.clock,
+                o.speed,
+                o.seed,
             ) as ours,
         ):
             self._folder = Path(folder)

@@ -159,12 +159,14 @@ class Observer:
         self._act(at, node, "evicted a pod")
 
     def request(self, at: float, job: str, node: str, request: str, what: str) -> None:
-        """A job asks the agent of `node` to do `what`. Seen as often as the job is written."""
+        """A job asks for `what` on `node`, of its agent or of the provider. Seen as often as the
+        job is written.
+        """
         if (job, request) in self._requests:
             return
         self._requests.add((job, request))
         self._asked[node, what] += 1
-        self._act(at, node, f"asked the agent: {what}")
+        self._act(at, node, f"asked for {what}")
 
     # What a host knows.
 

@@ -22,6 +22,7 @@ MIX: dict[Kind, int] = {
     Kind.CLOCK: 18,
     Kind.DEADLOCK: 2,
     Kind.READONLY: 2,
+    Kind.HOST_HUNG: 2,
     Kind.FLAP: 14,
     Kind.EVENT: 8,
 }
@@ -30,8 +31,8 @@ one rule within an hour open a breaker."""
 CURABLE: dict[Kind, int] = {Kind.KUBELET_DOWN: 32, Kind.RUNTIME_HUNG: 28, Kind.CLOCK: 18}
 
 OPENING = (
-    Kind.KUBELET_DOWN, Kind.RUNTIME_SHIMS, Kind.FLAP, Kind.CLOCK, Kind.DEADLOCK, Kind.RUNTIME_HUNG,
-    Kind.EVENT, Kind.READONLY,
+    Kind.KUBELET_DOWN, Kind.HOST_HUNG, Kind.RUNTIME_SHIMS, Kind.FLAP, Kind.CLOCK, Kind.DEADLOCK,
+    Kind.RUNTIME_HUNG, Kind.EVENT, Kind.READONLY,
 )  # fmt: skip
 """The first faults of a mixed run: a visitor sees each sort within ten seconds."""
 OF_ITS_OWN = 30.0
@@ -159,7 +160,7 @@ MIXED = Scenario(
     "faults of every sort one at a time, and now and then a storm",
     nodes=300,
     speed=20,
-    pace=Pace(every=26, storm=720, storms=4800, lasts=280, spread=20, share=0.45),
+    pace=Pace(every=25, storm=720, storms=4800, lasts=280, spread=20, share=0.45),
     sorts=MIX,
     opening=OPENING,
 )

@@ -42,6 +42,7 @@ def summary(
     breaker…      by its status, as far as the observer's own count explains it; see `storms`
     timeToDetect  fault began -> a detector's report readable at the API server
     timeToDecide  that report -> the job exists; contains the rule's `for` and `groupWait`
+    booted        faults that only a boot ends, by who booted the machine
     timeToHeal    fault began -> job Succeeded, the proof by fresh facts included; healed faults
     """
     real = [fault for fault in ledger.faults if fault.kind.real]
@@ -57,6 +58,7 @@ def summary(
         "faults": by_kind(ledger.faults),
         "jobs": dict(sorted(Counter(phases).items())),
         "healed": len(healed),
+        "booted": booted(ledger.faults),
         "falseActions": len(observer.false_actions),
         "limitViolations": len(observer.limit_violations),
         "actsJudged": observer.acts,
@@ -109,6 +111,12 @@ def storms(ledger: Ledger, observer: Observer, until: float) -> dict[str, Any]:
 def by_kind(faults: Iterable[Fault]) -> Mapping[str, int]:
     """All that was injected, noise included, which `faultsInjected` leaves out."""
     return dict(sorted(Counter(fault.kind.value for fault in faults).items()))
+
+
+def booted(faults: Iterable[Fault]) -> Mapping[str, int]:
+    """Who ended the faults that nothing but a boot ends: an agent, the provider, a person."""
+    ended = (fault.ended_by.value for fault in faults if fault.kind.boots and fault.ended_by)
+    return dict(sorted(Counter(ended).items()))
 
 
 def findings(name: str, found: list[Finding]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import random
 from kubenode.cli.demo.agenda import Agenda
 from kubenode.cli.demo.detectors import Detectors
 from kubenode.cli.demo.faults import Kind, Plan, Planned
-from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, Host, Illness, Mark
+from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, By, Host, Illness, Mark
 from kubenode.cli.demo.ledger import EndedBy, Ledger
 from kubenode.cli.demo.workloads import STUBBORN, Workloads
 from kubenode.runtime.clock import Clock
@@ -71,6 +71,7 @@ class Trouble:
         self.starts_at = 0.0
         for host in hosts.values():
             host.cured = self._cured
+            host.booted = self._booted
 
     async def run(self) -> None:
         began = max(self.starts_at, self._clock.monotonic())
@@ -92,6 +93,8 @@ class Trouble:
         self._ledger.inject(host.name, kind, now)
         if kind is Kind.EVENT:
             await self._single_event(host)
+        elif kind is Kind.HOST_HUNG:
+            host.goes_down()
         elif kind in MARKS:
             host.mark(MARKS[kind], now)
         else:
@@ -121,12 +124,19 @@ class Trouble:
         kinds = [kind for kind, of in UNITS.items() if of == unit]
         self._ledger.end(host.name, kinds, self._clock.monotonic(), EndedBy.AGENT)
 
+    def _booted(self, host: Host, by: By) -> None:
+        """A boot ends all that is on the host."""
+        units = {unit for unit, illness in host.ill.items() if not illness.outside}
+        kinds = [*MARKS, Kind.HOST_HUNG, *(kind for kind, of in UNITS.items() if of in units)]
+        self._ledger.end(host.name, kinds, self._clock.monotonic(), EndedBy(by.value))
+
     # The people.
 
     def handed_over(self, node: str) -> None:
         """A job says that it needs a person. Called again and again."""
         host = self._hosts.get(node)
-        if host is None or not host.marks or node in self._booting:
+        boots = host is not None and (host.marks or not host.answers)
+        if host is None or not boots or node in self._booting:
             return
         self._booting.add(node)
         delay = self._rng.uniform(0.5, 1.5) * PERSON_TAKES / self._speed
@@ -134,8 +144,7 @@ class Trouble:
 
     async def _boot(self, host: Host) -> None:
         self._booting.discard(host.name)
-        self._ledger.end(host.name, MARKS, self._clock.monotonic(), EndedBy.PERSON)
-        host.boot()
+        host.boot(By.PERSON)
 
     def blocked(self, app: str = STUBBORN) -> None:
         """A budget was seen to block a migration for the first time."""

@@ -149,7 +149,7 @@ class Watching:
             self._ledger.succeeded(change.name, change.at)
         self._phases[change.name] = phase
         for step in status.get("steps") or ():
-            if step.get("by") == "Agent" and step.get("requestID") and step.get("askedAt"):
+            if step.get("by") in ("Agent", "Provider") and step.get("askedAt"):
                 self._observer.request(
                     change.at, change.name, node, step["requestID"], asked(spec, step)
                 )
@@ -256,7 +256,21 @@ def disrupts(step: Object) -> bool:
     return not TELLING.issuperset(step)
 
 
+FIRST_CHECK = 16
+"""Index of the record of a rung's first check."""
+BEHIND = {"reboot": "Reboot", "collect": "CollectDiagnostics"}
+"""What stands behind steps that an agent takes without being named."""
+
+
 def asked(spec: Object, step: Object) -> str:
-    """What a step asks of the agent, as the host will log it: `RestartUnit kubelet.service`."""
-    act = spec["ladder"][step["rung"]]["steps"][step["index"]].get("agent") or {}
+    """What a step asks for, as the host will log it: `RestartUnit kubelet.service`, `power off`."""
+    if step["by"] == "Provider":
+        return f"power {(step.get('output') or {}).get('asked', '?')}"
+    rung, index = spec["ladder"][step["rung"]], step["index"]
+    if index >= FIRST_CHECK:
+        return f"RunCheck {index - FIRST_CHECK}"
+    one = rung["steps"][index]
+    if "agent" not in one:
+        return BEHIND.get(step["name"], "?")
+    act = one["agent"]
     return f"{act.get('action', '?')} {act.get('unit', '')}".strip()

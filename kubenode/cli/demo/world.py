@@ -16,6 +16,7 @@ from kubenode.cli.demo.hosts import Host, HostAct
 from kubenode.cli.demo.kubelets import LEASES, Kubelets, all_at_once
 from kubenode.cli.demo.ledger import Ledger
 from kubenode.cli.demo.observer import Observer
+from kubenode.cli.demo.power import Machines
 from kubenode.cli.demo.scenarios import Scenario
 from kubenode.cli.demo.trouble import Trouble
 from kubenode.cli.demo.watching import Watching
@@ -83,6 +84,7 @@ class World:
         self.kubelets = Kubelets(
             kube, self.hosts, self.pods, self.agenda, self.routine, clock, speed, self._rng
         )
+        self.machines = Machines(self.hosts, self.agenda, clock, speed, self._rng)
         soon = list(islice(scenario.plan(seed, self.places, speed), LOOKAHEAD))
         firsts = {p.kind: p.nodes[0] for p in reversed(soon)}
         self._by_hand = firsts.get(Kind.RUNTIME_HUNG, "")
@@ -154,8 +156,9 @@ class World:
         self.kubelets.look(host)
 
     def _host_acted(self, act: HostAct) -> None:
-        self._news(f"{act.node}: {act.verb} {act.unit}")
-        self.watching.host_acted(act.node, f"{act.verb} {act.unit}")
+        what = f"{act.verb} {act.unit}".strip()
+        self._news(f"{act.node}: {what}")
+        self.watching.host_acted(act.node, what)
 
     def _signalled(self, node: str) -> None:
         self.ledger.signalled(node, self._clock.monotonic())

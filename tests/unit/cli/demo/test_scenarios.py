@@ -54,7 +54,7 @@ def test_every_sort_opens_the_run() -> None:
 
 def test_a_minute_holds_enough_to_heal_eighteen() -> None:
     minute = list(takewhile(lambda p: p.at < 36, plan(7)))
-    curable = [p for p in minute if p.kind.real and not p.kind.for_people and not p.kind.outside]
+    curable = [p for p in minute if p.kind.real and not p.kind.boots and not p.kind.outside]
     assert len(curable) >= 18
 
 
