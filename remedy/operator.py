@@ -297,6 +297,7 @@ class RemedyOperator:
             self.settings.protection,
             self._clock,
             cordoning=lambda: len(self.jobs.by(CORDONING, CORDONING)),
+            direct=self.telling.direct,
         )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
         power = PowerAccess(self._providers, self._clock)
