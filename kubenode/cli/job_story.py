@@ -155,6 +155,7 @@ def _head(job: RemedyOperationJob, node: Node | None, now: datetime) -> list[tup
         ("fault", f"{spec.fault_class}, seen since {_at(spec.trigger.first_true)}"),
         ("node", _node(job, node)),
         ("after", f"{spec.previous}: the fault came back" if spec.previous else ""),
+        ("instead of", f"{spec.supersedes}, of a weaker rule" if spec.supersedes else ""),
         ("events", ", ".join(spec.host_events)),
         ("deadline", _at(spec.deadline) if spec.deadline is not None else ""),
         ("permit", _permit(job)),
@@ -264,7 +265,7 @@ def _hold(job: RemedyOperationJob, beside: Beside) -> HoldTold | None:
         means=means(hold.reason),
         changes=holds_until(hold.reason, hold.scope, job.spec.node_name),
         look_again_at=hold.look_again_at,
-        since=beside.held_since(hold.reason),
+        since=hold.since or beside.held_since(hold.reason),
     )
 
 

@@ -18,6 +18,9 @@ PART, WHO = "remedy", "kubenode-remedy"
 DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
 BEGUN, UNKNOWN = "Begun", "Unknown"
 PODS_NAMED = 20
+SHORTEST_TOLD = 8
+"""Characters by which what a host printed is known in a sentence; shorter ones are no secret."""
+NOT_TOLD = "(what the host printed)"
 _OF_STATE = {
     StepState.RUNNING: BEGUN,
     StepState.DONE: DONE,
@@ -124,13 +127,23 @@ class JobAudit:
             who=who,
             what=str(what),
             outcome=outcome,
-            why=why,
+            why=_without_output(job, why),
             job=job.name,
             node=job.spec.node_name,
             request_id=request_id,
             before=before,
             after=str(after),
         )
+
+
+def _without_output(job: Job, text: str) -> str:
+    """`text` up to what a host printed: a script may have printed a secret."""
+    agent = job.status.agent
+    for answer in agent.requests.values() if agent is not None else ():
+        printed = answer.output[:SHORTEST_TOLD]
+        if len(printed) == SHORTEST_TOLD and printed in text:
+            text = f"{text.partition(printed)[0]}{NOT_TOLD}"
+    return text
 
 
 def _came_of(heard: Heard | None) -> tuple[str, str, str]:

@@ -26,7 +26,6 @@ HOLDS = {
     "ProviderUnreachable": "Whoever runs the machine does not answer, or not now.",
     "GroupWait": "It waits a moment for a stronger rule to match too.",
     "GuardTrue": "A guard of the rule forbids the repair now.",
-    "ProviderUnreachable": "Whoever runs the machine does not answer, or cannot do it now.",
     "ReceiverUnreachable": "Whom the job hands over to, or tells, does not answer.",
 }
 HOLDS_MAY = {
