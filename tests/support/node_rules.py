@@ -48,25 +48,35 @@ def rung(name: str, *steps: Thing) -> Thing:
 def timed(job: Thing, fault: float) -> dict[str, float]:
     """Seconds: from `fault` to the job and to its end, and what of that was our own doing.
 
-    overhead  from the first true to the end, without holds, waiting for a slot, draining, what
-              hosts and providers took for their acts, and the time a proof has to last
+    drain     what pods took to leave, or until it was clear that they would not
+    act       what host and provider took for their acts, a boot included
+    overhead  from the first true to the end, without holds, drain, acts, and the time that a proof
+              has to last
+    told      pod-seconds without a ready replacement, as the job itself counted them
     """
-    status = job["status"]
-    line = {k: instant(v) for k, v in status["timeline"].items() if "T" in str(v)}
-    held = _seconds(status["timeline"].get("held", "0s"))
-    theirs = sum(
-        instant(step["finishedAt"]) - instant(step["startedAt"])
-        for step in status["steps"]
-        if step["name"] in ("migrate", "agent", "reboot", "wait")
-        or step["name"].startswith("power")
-        if step.get("finishedAt") and step.get("startedAt")
-    )
-    noticed = {"noticed": line["jobCreated"] - fault}
-    if "closed" not in line:
+    timeline = job["status"]["timeline"]
+    noticed = {"noticed": instant(timeline["jobCreated"]) - fault}
+    if "closed" not in timeline:
         return noticed
-    total = line["closed"] - line["faultSeen"]
-    overhead = total - held - theirs - _seconds(VERIFY["for"])
-    return {**noticed, "closed": line["closed"] - fault, "overhead": overhead}
+    closed, held = instant(timeline["closed"]), _seconds(timeline.get("held", "0s"))
+    drain, act = _spent(job, "migrate"), _spent(job, "agent", "reboot", "powerCycle")
+    total = closed - instant(timeline["faultSeen"])
+    return {
+        **noticed,
+        "closed": closed - fault,
+        "drain": drain,
+        "act": act,
+        "overhead": total - held - drain - act - _seconds(VERIFY["for"]),
+        "told": _seconds(timeline.get("podsUnavailable", "0s")),
+    }
+
+
+def _spent(job: Thing, *steps: str) -> float:
+    return sum(
+        instant(step["finishedAt"]) - instant(step["startedAt"])
+        for step in job["status"]["steps"]
+        if step["name"] in steps and "finishedAt" in step
+    )
 
 
 def _seconds(text: str) -> float:

@@ -8,7 +8,7 @@ import pytest
 from support.agent_service import CountedUnit
 from support.health_checker import CONDITION, HealthChecker
 from support.node_cluster import API, NodeCluster
-from support.node_rules import rule, rung, timed
+from support.node_rules import rule, rung
 from support.pod_watch import PodWatch, instant
 from support.workloads import budget, deployment
 
@@ -56,11 +56,12 @@ def test_budget_of_zero_frees_the_slot_and_is_named_with_its_pod(
         assert job["status"]["phase"] == "Succeeded", json.dumps(job["status"], indent=1)
         assert unit.starts == starts + 1
         cluster.until(lambda: NODE in cluster.in_service(), 60, f"{NODE} is in service")
-        began = instant(job["status"]["timeline"]["faultSeen"])
+        timeline = {k: instant(v) for k, v in job["status"]["timeline"].items() if "T" in str(v)}
+        began = timeline["faultSeen"]
         figures(
             "budget of zero",
-            **timed(job, began),
-            held_for_budget=instant(job["status"]["timeline"]["drained"]) - began,
+            drained=timeline["drained"] - began,
+            closed=timeline["closed"] - began,
             pod_unavailable=watch.unavailable(began, "web", 3, "", watch.samples[-1].at),
         )
 

@@ -25,8 +25,12 @@ RULE = rule(
     "runtime_hung",
     {"condition": {"type": CONDITION, "for": "1s"}},
     rung("reboot", {"cordon": {}}, {"reboot": {"via": ["Agent"], "timeout": "20s"}}),
-    rung("fence", {"powerOff": {"timeout": "60s"}}, {"fence": {"timeout": "60s"}}),
-    rung("replace", {"replace": {"timeout": "30s"}}),
+    rung(
+        "replace",
+        {"powerOff": {"timeout": "60s"}},
+        {"fence": {"timeout": "60s"}},
+        {"replace": {"timeout": "30s"}},
+    ),
     onGiveUp="Hold",
 )
 
