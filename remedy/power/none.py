@@ -8,10 +8,10 @@ WHY = "no step asks for a machine here"
 
 
 class NoPower:
-    """These parts of remedy.job's World and Effects; none is ever called."""
+    """These parts of remedy.job's World and Effects; nothing is ever asked of a machine."""
 
-    async def power(self, job: Job, node: NodeSeen | None) -> NoReturn:
-        raise AssertionError(WHY)
+    async def power(self, job: Job, node: NodeSeen | None) -> None:
+        """A drain of a silent node would like to know; nobody knows."""
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> NoReturn:
         raise AssertionError(WHY)
