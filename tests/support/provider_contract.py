@@ -228,6 +228,8 @@ def operations(
 
 def another(node: str) -> str:
     """A name of the same kind that is another Node's."""
-    digit = next(c for c in reversed(node) if c.isdigit())
-    head, _, tail = node.rpartition(digit)
-    return f"{head}{(int(digit) + 1) % 10}{tail}"
+    label, dot, domain = node.partition(".")
+    part, rest = (label, f"{dot}{domain}") if any(c.isdigit() for c in label) else (node, "")
+    digit = next(c for c in reversed(part) if c.isdigit())
+    head, _, tail = part.rpartition(digit)
+    return f"{head}{(int(digit) + 1) % 10}{tail}{rest}"
