@@ -1,5 +1,7 @@
 """The planned events of a job: read from the informer, and let go ahead through the provider."""
 
+from datetime import datetime
+
 from kubenode.api.v1alpha1 import HostEvent
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
@@ -25,21 +27,10 @@ class EventAccess:
             return ()
         _, provider = self._power.of(job, node)
         repeatable = provider is not None and provider.can.repeatable
-        return tuple(self._one(name, job, repeatable) for name in job.spec.host_events)
-
-    def _one(self, name: str, job: Job, repeatable: bool) -> EventSeen:
-        event = self._events.get(name)
-        if event is None or not _about(event, job):
-            return EventSeen(name)
-        spec, phase = event.spec, phase_at(event, self._clock.now())
-        return EventSeen(
-            name=name,
-            phase=phase,
-            class_=spec.class_,
-            source=spec.source,
-            external_id=spec.external_id,
-            due=due_at(phase, spec.not_before, event.status.first_seen),
-            repeatable=repeatable,
+        now = self._clock.now()
+        return tuple(
+            event_seen(name, self._events.get(name), job, now, repeatable=repeatable)
+            for name in job.spec.host_events
         )
 
     async def approve(self, job: Job, seen: Seen) -> Heard:
@@ -55,6 +46,24 @@ class EventAccess:
             why = CANNOT.format(provider=provider.name)
             return Heard(Act.APPROVE_EVENT, outcome=Outcome.REFUSED, error=why)
         return await heard(Act.APPROVE_EVENT, provider.approve(machine, event.external_id))
+
+
+def event_seen(
+    name: str, event: HostEvent | None, job: Job, now: datetime, *, repeatable: bool = False
+) -> EventSeen:
+    """The HostEvent `name` of a job's evidence as it is now. Pure."""
+    if event is None or not _about(event, job):
+        return EventSeen(name)
+    spec, phase = event.spec, phase_at(event, now)
+    return EventSeen(
+        name=name,
+        phase=phase,
+        class_=spec.class_,
+        source=spec.source,
+        external_id=spec.external_id,
+        due=due_at(phase, spec.not_before, event.status.first_seen),
+        repeatable=repeatable,
+    )
 
 
 def _about(event: HostEvent, job: Job) -> bool:

@@ -143,7 +143,7 @@ class Happenings:
             fleet.cordon(name, entry.cordon)
         elif entry.boot is not None:
             fleet.boot(name, entry.boot.id)
-            self._jobs.event_over(name)
+            self._jobs.wake_node(name)
         elif entry.system is not None:
             fleet.system(name, entry.system)
         elif entry.lifecycle is not None:
@@ -157,8 +157,6 @@ class Happenings:
         uid = self._fleet.nodes[name].metadata.uid
         if entry.host_event is not None:
             self._woken(self._doctor.event(name, uid, entry.host_event))
-            if not entry.host_event.phase.open:
-                self._jobs.event_over(name)
             self._jobs.wake_node(name)
         elif entry.alert is not None:
             self._woken(self._doctor.alert(name, uid, entry.alert))

@@ -36,10 +36,20 @@ HEALS_AFTER = 30 * SECOND
 WITHIN_A_PERMIT = LIFE - timedelta(minutes=1)
 """A request to an agent must end before the permit does; what is played takes no longer."""
 BOOTS = frozenset({"reboot", "powerOn", "powerCycle"})
-REAL = frozenset({"cordon", "uncordon", "notify", "label", "annotate", "wait", "migrate"})
+REAL = frozenset(
+    {
+        "cordon",
+        "uncordon",
+        "notify",
+        "label",
+        "annotate",
+        "wait",
+        "migrate",
+        "waitForEvent",
+        "waitForApproval",
+    }
+)
 """Steps that the production code itself carries out on our simulated Node."""
-PERSONS_OR_CLOUDS = frozenset({"waitForApproval", "waitForEvent"})
-"""Requests that are answered by a signal of the timeline, not by time."""
 
 
 def played(ladder: list[Rung]) -> list[Rung]:
@@ -73,9 +83,6 @@ def _played(step: Step) -> Step:
         return step
     timeout = min(step.body.timeout, WITHIN_A_PERMIT)
     given = {"timeout": timeout, "on_failure": step.body.on_failure}
-    if step.name in PERSONS_OR_CLOUDS:
-        given["timeout"] = step.body.timeout  # of class None: it needs no permit
-        return Step(agent=AgentStep(action=AgentAction.RUN_CHECK, check=step.name, **given))
     if step.disruption is Disruption.NONE:
         return Step(wait=WaitStep(for_=takes(step), **given))
     return Step(agent=AgentStep(action=AgentAction.RUN_SCRIPT, script=step.name, **given))

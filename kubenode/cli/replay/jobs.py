@@ -28,6 +28,7 @@ from remedy.job.marks import added, removed
 from remedy.job.metrics import Metrics
 from remedy.job.model import CORDONED_BY, Act, CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.nodes import same, seen
+from remedy.planned.seen import EventSeen
 from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
@@ -64,7 +65,7 @@ class Jobs(NobodyOutside, NoPower):
     moved    hears the node of a job that opened, moved or went
     heals    whether a step of a rung ends the fault
     cure     ends what a rule reads of a node as evidence
-    is_over  whether the HostEvents of a node are over
+    planned  the HostEvents that a job was made for
     fails    names of steps that fail
     """
 
@@ -78,12 +79,12 @@ class Jobs(NobodyOutside, NoPower):
         moved: Moved,
         heals: Callable[[JobRecord, Rung], bool],
         cure: Callable[[str, NodeRemedier], None],
-        is_over: Callable[[str], bool],
+        planned: Callable[[Job], tuple[EventSeen, ...]],
         fails: Collection[str] = (),
     ) -> None:
         self._clock, self._fleet, self._budget, self._judge = clock, fleet, budget, judge
         self._later, self._moved, self._heals, self._cure = later, moved, heals, cure
-        self._fails, self._is_over = frozenset(fails), is_over
+        self._fails, self.events_of = frozenset(fails), planned
         self._kept: dict[str, Kept] = {}
         self._of_node: dict[str, list[Kept]] = {}
         self._wakes: list[tuple[datetime, str]] = []
@@ -179,14 +180,7 @@ class Jobs(NobodyOutside, NoPower):
                 said = ApprovalDecision(decision=decision, by="a person", at=self._clock.now())
                 spec = spec.model_copy(update={"approvals": [*spec.approvals, said]})
             kept.job = replace(kept.job, spec=spec)
-            if word == "approve":
-                self._answer_waiting(kept, "waitForApproval")
             self._wake(kept, self._clock.now())
-
-    def event_over(self, node: str) -> None:
-        """A HostEvent of the node has closed, or its host has booted."""
-        for kept in self._of_node.get(node, ()):
-            self._answer_waiting(kept, "waitForEvent")
 
     # -- hosts and clouds -------------------------------------------------------------------------
 
@@ -197,10 +191,6 @@ class Jobs(NobodyOutside, NoPower):
         if not job.in_flight or record is None or record.request_id in kept.asked:
             return
         step = kept.obj.spec.ladder[record.rung].steps[record.index]
-        if step.name in hosts.PERSONS_OR_CLOUDS:
-            if step.name == "waitForEvent" and self._is_over(job.spec.node_name):
-                self._answer(kept, record.request_id)
-            return
         kept.asked.add(record.request_id)
         request, at = record.request_id, self._clock.now() + hosts.takes(step)
         self._later(at, lambda: self._answer(kept, request))
@@ -230,13 +220,6 @@ class Jobs(NobodyOutside, NoPower):
             self._later(now, lambda: self._fleet.renew(node, now))
         if hosts.heals(step) and self._heals(kept.record, rung):
             self._later(now + hosts.HEALS_AFTER, lambda: self._healed(kept))
-
-    def _answer_waiting(self, kept: Kept, name: str) -> None:
-        record = kept.job.record
-        if record is None or not kept.job.in_flight:
-            return
-        if kept.obj.spec.ladder[record.rung].steps[record.index].name == name:
-            self._answer(kept, record.request_id)
 
     def _healed(self, kept: Kept) -> None:
         kept.healed = True
@@ -380,6 +363,9 @@ class _Reads(NobodyOutside, NoPower):
 
     def stronger(self, job: Job) -> str:
         return self._jobs.stronger.over(job.name)
+
+    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+        return self._jobs.events_of(job)
 
     def fresh(self) -> bool:
         return True

@@ -26,6 +26,9 @@ from kubenode.cli.replay import signals
 from kubenode.cli.replay.clock import SetClock
 from kubenode.cli.replay.moments import Moment, instant
 from remedy.hostprobes.asking import KEPT, body, is_open, plan
+from remedy.job.model import Job
+from remedy.planned.access import event_seen
+from remedy.planned.seen import EventSeen
 from remedy.remedier.facts import FactStore
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
@@ -118,10 +121,10 @@ class HostDoctor:
             woken.update(self._put(name, event.model_copy(update={"status": status})))
         return woken
 
-    def is_over(self, node: str) -> bool:
-        """Whether there were events of the node, and none is open any more."""
-        events = [self._events[name] for name in self._of_node.get(node, ())]
-        return bool(events) and not any(map(_open, events))
+    def planned(self, job: Job) -> tuple[EventSeen, ...]:
+        """The events that a job was made for, as they are now."""
+        now = self._clock.now()
+        return tuple(event_seen(n, self._events.get(n), job, now) for n in job.spec.host_events)
 
     def _put(self, name: str, event: HostEvent) -> Collection[str]:
         old, self._events[name] = self._events.get(name), event

@@ -129,7 +129,7 @@ class World:
             self._touch,
             heals,
             self.cure,
-            self._doctor.is_over,
+            self._doctor.planned,
             fails,
         )
         self._happenings = Happenings(
