@@ -3,6 +3,7 @@
 from typing import NoReturn
 
 from remedy.job.model import Act, Job, NodeSeen
+from remedy.power.seen import Outcome, PowerSeen
 
 WHY = "no step asks for a machine here"
 
@@ -10,8 +11,9 @@ WHY = "no step asks for a machine here"
 class NoPower:
     """These parts of remedy.job's World and Effects; nothing is ever asked of a machine."""
 
-    async def power(self, job: Job, node: NodeSeen | None) -> None:
+    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
         """A drain of a silent node would like to know; nobody knows."""
+        return PowerSeen(outcome=Outcome.REFUSED, why=WHY)
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> NoReturn:
         raise AssertionError(WHY)
