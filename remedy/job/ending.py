@@ -6,6 +6,7 @@ from remedy.job.moves import Move, closed, wait
 from remedy.job.permits import released
 from remedy.job.superseding import handing_over
 from remedy.job.undo import forget, undo
+from remedy.job.words import answered
 from rules.truth import Truth
 
 
@@ -24,6 +25,8 @@ def afterwards(job: Job, seen: Seen) -> Move:
     """A closed job lets go, remembers how long a person's word lasts, and is deleted in time."""
     if job.finalizer:
         return job, Act.REMOVE_FINALIZER
+    if (said := answered(job, seen)) is not None:
+        return said
     ended = job.status.timeline.closed
     if job.deleting or ended is None:
         return wait(job)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.model import Job
+from remedy.job.words import HEARD_WORD
 
 WARN = frozenset({JobPhase.NEEDS_HUMAN, JobPhase.FAILED})
 
@@ -21,6 +22,11 @@ def told(before: Job, after: Job) -> Event | None:
         kind = "Warning" if after.phase in WARN else "Normal"
         about = f"node {after.spec.node_name}: {after.status.message}".rstrip(": ")
         return Event(kind, f"Job{after.phase}", about)
+    if after.status.words_heard > before.status.words_heard:
+        answer = after.condition(HEARD_WORD)
+        if answer is not None and answer is not before.condition(HEARD_WORD):
+            about = f"node {after.spec.node_name}: {answer.message}"
+            return Event("Warning", "JobWordChangesNothing", about)
     old, new = before.status.hold, after.status.hold
     if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
         return None

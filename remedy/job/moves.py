@@ -192,6 +192,13 @@ def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepSta
     ]
 
 
+def healed(job: Job, seen: Seen) -> Move | None:
+    """The end of a job whose fault is known to have gone before anything bound it."""
+    if not seen.fresh or seen.fault.evidence is not Truth.FALSE:
+        return None
+    return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+
+
 def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
     """None when nothing speaks against an act that disrupts; else the hold, or the end, that says
     why.
@@ -202,8 +209,8 @@ def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
     if not seen.fresh:
         return hold(job, seen.now, Reason.STALE_DATA, "what we know of the cluster is out of date")
     fault = seen.fault
-    if evidence and fault.evidence is Truth.FALSE:
-        return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if evidence and (gone := healed(job, seen)) is not None:
+        return gone
     if evidence and fault.evidence is Truth.UNKNOWN:
         return hold(job, seen.now, HoldReason.FAULT_UNKNOWN, fault.why or "the evidence is unknown")
     if evidence and not fault.agreed:

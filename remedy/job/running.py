@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.marks import protect
 from remedy.job.model import Act, Job, NodeSeen, Seen, binding, unsupported_step
-from remedy.job.moves import Move, enter, may, set_condition, stands
+from remedy.job.moves import Move, enter, healed, may, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
 from remedy.job.steps.approval import wait_for_approval
@@ -57,6 +57,8 @@ GONE = NodeSeen()
 
 def running(job: Job, seen: Seen) -> Move:
     step, record, node = job.step, job.record, seen.node or GONE
+    if (gone := _healed(job, seen)) is not None:
+        return gone
     if (first := protect(job, seen, node)) is not None:
         return first
     if step is None:
@@ -64,6 +66,13 @@ def running(job: Job, seen: Seen) -> Move:
     if record is None or record.state is not StepState.RUNNING:
         return _begin(job, seen, node, step, record)
     return STEPS[step.name](job, seen, node, step, record)
+
+
+def _healed(job: Job, seen: Seen) -> Move | None:
+    """Nobody waits for pods to leave a node that is well again."""
+    step = job.step
+    disrupts = step is not None and step.disruption is not Disruption.NONE
+    return healed(job, seen) if disrupts and not job.in_flight and not begun(job) else None
 
 
 def acted_at(job: Job) -> datetime | None:

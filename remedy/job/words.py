@@ -9,16 +9,15 @@ from collections.abc import Collection
 from datetime import datetime
 
 from kubenode.api.decisions import HEARD
-from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1 import JobPhase, Step
+from kubenode.api.v1alpha1.ladder import OnTimeout
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
 from remedy.job.model import Act, CloseReason, Job, Seen
-from remedy.job.moves import close
+from remedy.job.moves import close, set_condition
 
-STEPS_HEAR: dict[str, frozenset[str]] = {
-    "waitForApproval": frozenset({"Approve", "Deny"}),
-    "migrate": frozenset({"Approve", "Deny"}),
-}
-"""Words that mean something to a step under way; the step itself hears them (`heard`)."""
+
+HEARD_WORD = "Heard"
+"""Condition type: what became of the last word that made no sense."""
 
 
 def word(job: Job) -> ApprovalDecision | None:
@@ -52,7 +51,8 @@ def answered(job: Job, seen: Seen) -> tuple[Job, Act] | None:
     if said is None or job.phase is JobPhase.PENDING or (why := _unfit(job, seen, said)) == "":
         return None
     about = f"{said.decision} of {said.by or 'nobody'} changes nothing: {why}"
-    return heard(job).having(message=about), Act.NONE
+    conditions = set_condition(job, seen.now, HEARD_WORD, "ChangesNothing", about, status=False)
+    return heard(job).having(conditions=conditions), Act.NONE
 
 
 def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
@@ -74,12 +74,18 @@ def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
 
 
 def _fitting(job: Job) -> Collection[str]:
-    if job.phase is JobPhase.RUNNING:
-        step, record = job.step, job.record
-        if step is None or record is None or record.state is not StepState.RUNNING:
-            return frozenset()
-        return STEPS_HEAR.get(step.name, frozenset())
-    return HEARD.get(job.phase, ())
+    if job.phase is not JobPhase.RUNNING:
+        return HEARD.get(job.phase, ())
+    step, record = job.step, job.record
+    under_way = record is not None and record.state is StepState.RUNNING
+    return ("Approve", "Deny") if under_way and step is not None and _asks(step) else ()
+
+
+def _asks(step: Step) -> bool:
+    """Whether the step under way hears an approval or a denial itself."""
+    if step.migrate is not None:
+        return step.migrate.on_timeout is OnTimeout.DELETE
+    return step.wait_for_approval is not None
 
 
 def next_rung(job: Job, said: ApprovalDecision) -> int:
