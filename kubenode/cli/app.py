@@ -12,6 +12,7 @@ import typer
 from kubenode.cli.defender_app import TokenFile, Url, defender_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.options import Context, Kubeconfig
+from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
 from kubenode.cli.run_app import run_app
@@ -33,6 +34,7 @@ app.add_typer(job_app, name="job")
 app.command("approve")(approve)
 app.command("deny")(deny)
 app.add_typer(explain_app, name="explain")
+app.add_typer(providers_app, name="providers")
 
 
 @app.command()

@@ -6,29 +6,26 @@ settings is never called, so that nobody is handed the credentials, and a system
 another one's is not touched. Each call is a conversation of its own: a BMC keeps few connections.
 """
 
-import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import sushy
 from requests import RequestException
 from sushy.auth import BasicAuth, SessionAuth
 from sushy.exceptions import SushyError
 
+from kubenode.providers.bmc import BadBmc, Bmc, inside, parse
 from kubenode.providers.errors import Denied, ProviderError, Refused, Unsupported
 from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.redfish_errors import NAME, explain
 from kubenode.providers.sameness import differs
-from kubenode.providers.settings import RedfishAuth, RedfishSettings, network
+from kubenode.providers.settings import RedfishAuth, RedfishSettings
 from kubenode.runtime.clock import Clock
 
 BMC = "kubenode.io/bmc"
-"""ADDRESS, https://ADDRESS[:PORT], or either with /redfish/v1/Systems/ID if it has several."""
-SYSTEMS = "/redfish/v1/Systems/"
+"""Annotation of a Node: the address of its BMC, as kubenode.providers.bmc reads it."""
 STATES = {
     sushy.PowerState.OFF: PowerState.OFF,
     sushy.PowerState.ON: PowerState.ON,
@@ -37,22 +34,6 @@ STATES = {
 }
 """PowerState of ComputerSystem (DSP0266). A paused one keeps its memory: it is not dark."""
 NO_NAMES = frozenset({"", "localhost", "localhost.localdomain", "none", "null"})
-
-
-class BadBmc(ValueError):
-    """`what is wrong with the address`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bmc:
-    """url     https://HOST[:PORT]
-    host    without brackets
-    system  path of the ComputerSystem; "": the only one there is
-    """
-
-    url: str
-    host: str
-    system: str = ""
 
 
 class Redfish:
@@ -154,36 +135,6 @@ class Redfish:
             if wrong and self._settings.check_host_name:
                 raise Refused(NAME, f"{wrong}; checkHostName: false passes over it")
             yield system
-
-
-def parse(text: str) -> Bmc:
-    """Raises BadBmc."""
-    whole = text if "://" in text else f"https://{text}"
-    try:
-        parts = urlsplit(whole)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise BadBmc(f"{text!r} is no address: {error}") from error
-    if parts.scheme != "https" or not host or parts.username or parts.query or parts.fragment:
-        raise BadBmc(f"{text!r} is no address: write HOST or https://HOST[:PORT][{SYSTEMS}ID]")
-    path = parts.path.rstrip("/")
-    if path and not (path.startswith(SYSTEMS) and "/" not in path.removeprefix(SYSTEMS)):
-        raise BadBmc(f"{text!r} has the path {path}: write {SYSTEMS}ID or none")
-    bracketed = f"[{host}]" if ":" in host else host
-    return Bmc(f"https://{bracketed}{f':{port}' if port else ''}", host, path)
-
-
-def inside(host: str, places: list[str]) -> bool:
-    """Whether `host` is in one of the networks, or is one of the domains or below it."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        name = host.lower().rstrip(".")
-        return any(
-            name == place or name.endswith(f".{place}") for place in places if not network(place)
-        )
-    found = (network(place) for place in places)
-    return any(address in net for net in found if net is not None)
 
 
 def _only_system(root: Any) -> str:
