@@ -7,7 +7,7 @@ switched off in order to boot is switched on again whatever else is true by then
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from kubenode.providers.port import PowerState
+from kubenode.providers.port import Can, PowerState
 from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move, wait
 from remedy.job.records import begun, done, failed, put
@@ -109,7 +109,7 @@ def boot(
         case "off":
             return _dark_then_on(job, seen, node, step, record, no)
         case "on":
-            return go_on(job, seen, record, ON, no, check=False)
+            return unfenced(job, node) or go_on(job, seen, record, ON, no, check=False)
         case "reset":
             repeatable = seen.power is not None and seen.power.can.repeatable
             no = _other_way(job, seen, record, RESET, no)
@@ -169,11 +169,16 @@ def _begin(
         return wait(job)
     if (stop := leave(job, seen, evidence=not begun(job))) is not None:
         return stop
-    if power.dark:
-        return unfenced(job, node) or write(job, seen, node, step, record, ON, **{WAS: power.told})
-    ways = [w for w in ((RESET, OFF) if by_reset else (OFF, RESET)) if w.word not in record.output]
-    wish = next(w for w in ways if (power.can.reset if w is RESET else power.can.off))
-    return write(job, seen, node, step, record, wish, **{WAS: power.told})
+    wish = ON if power.dark else _first_way(power.can, record, by_reset=by_reset)
+    return unfenced(job, node) or write(job, seen, node, step, record, wish, **{WAS: power.told})
+
+
+def _first_way(can: Can, record: StepStatus, *, by_reset: bool) -> Wish:
+    """Of the ways that the provider has, one that it did not refuse yet if there is any."""
+    able = [wish for wish, has in ((OFF, can.off), (RESET, can.reset)) if has]
+    if by_reset:
+        able.reverse()
+    return next((wish for wish in able if wish.word not in record.output), able[0])
 
 
 def unfenced(job: Job, node: NodeSeen) -> Move | None:

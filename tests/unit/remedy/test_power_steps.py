@@ -1,0 +1,292 @@
+"""The steps that ask for machines, over every combination of what they remember and see.
+
+PROOF says what must be seen when a step ends well, LEAVE what must be true when something is asked
+for, both without calling the code under test.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+from support.clock import T0
+from support.remedy_builders import FAULTY, JOB, PERMIT, a_job, granted, seen
+
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from kubenode.providers.port import Can, Power, PowerState
+from remedy.job.marks import MARKS
+from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.step import step
+from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from rules.truth import Truth
+
+AGAIN = timedelta(minutes=2)
+"""Later than the time after which a state is asked for again."""
+LATE = timedelta(minutes=31)
+STEPS: dict[str, dict[str, Any]] = {
+    "powerOff": {},
+    "powerOn": {},
+    "powerCycle": {},
+    "reboot": {"via": ["Provider"]},
+    "fence": {},
+    "replace": {},
+}
+WORDS: dict[str, tuple[str, ...]] = {
+    "powerOff": ("", "off"),
+    "powerOn": ("", "on"),
+    "powerCycle": ("", "off", "on", "reset"),
+    "reboot": ("", "off", "on", "reset"),
+    "fence": ("",),
+    "replace": ("", "replace"),
+}
+ACT = {"off": Act.POWER_OFF, "on": Act.POWER_ON, "reset": Act.RESET, "replace": Act.REPLACE}
+BOTH = Can(off=True, reset=True, replace=True)
+KNOWS = Can(off=True, reset=True, replace=True, repeatable=True)
+
+
+def reading(state: PowerState, can: Can = BOTH) -> PowerSeen:
+    return PowerSeen("fake", can, Power(state, state.lower(), T0))
+
+
+READINGS = (
+    reading(PowerState.ON, KNOWS),
+    reading(PowerState.ON),
+    reading(PowerState.ON, Can(reset=True)),
+    reading(PowerState.ON, Can()),
+    reading(PowerState.OFF),
+    reading(PowerState.STOPPING),
+    reading(PowerState.GONE),
+    reading(PowerState.UNKNOWN),
+    PowerSeen("fake", BOTH, outcome=Outcome.UNCLEAR, why="no answer"),
+    PowerSeen("fake", BOTH, outcome=Outcome.LATER, why="throttled"),
+    PowerSeen("fake", BOTH, outcome=Outcome.REFUSED, why="no right"),
+    PowerSeen("fake", BOTH, outcome=Outcome.GONE, why="unknown machine"),
+    PowerSeen(outcome=Outcome.REFUSED, why="no provider has this machine"),
+)
+NODE = NodeSeen(
+    unschedulable=True,
+    cordoned_by=JOB,
+    boot_id="boot-1",
+    provider_id="fake:///n1",
+    ready="Unknown",
+    annotations=dict(MARKS),
+)
+NODES = (
+    NODE,
+    replace(NODE, boot_id="boot-2"),
+    replace(NODE, boot_id=""),
+    replace(NODE, out_of_service=True, fenced_by=JOB),
+    replace(NODE, out_of_service=True),
+)
+FAR = (
+    ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a"),
+    ReplaceSeen("Karpenter", "c1/uid", "NodePool a", gone=True, enough=True),
+    ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", gone=True, new="n2"),
+    ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", renewed=True),
+    ReplaceSeen(outcome=Outcome.REFUSED, why="nobody"),
+    ReplaceSeen(outcome=Outcome.UNCLEAR, why="the API server does not answer"),
+)
+WORLDS = (
+    {},
+    {"permit": None},
+    {"fault": replace(FAULTY, evidence=Truth.UNKNOWN)},
+    {"fault": replace(FAULTY, guards=Truth.TRUE)},
+    {"fault": replace(FAULTY, agreed=False)},
+    {"fresh": False},
+)
+
+
+def a_case(name: str, word: str, told: str, fenced: bool, unasked: bool) -> Job:
+    record: dict[str, Any] = {
+        "rung": 0,
+        "index": 0,
+        "name": name,
+        "state": "Running",
+        "attempts": 1,
+        "startedAt": T0.isoformat(),
+        "expiresAt": (T0 + timedelta(minutes=10)).isoformat(),
+    }
+    if word:
+        output = {"asked": word, "machine": "fake:///n1", "was": "On (on)", "path": "InstanceGroup"}
+        output |= {"target": "fake:///n1", "group": "pool-a"}
+        record |= {
+            "by": "Provider",
+            "requestID": "r0s0a1",
+            "askedAt": T0.isoformat(),
+            "bootID": "boot-1",
+            "output": output | ({"heard": told} if told else {}),
+        }
+    status = {
+        "phase": "Running",
+        "steps": [record],
+        "permit": PERMIT | {"class": "Node"},
+        "owned": {"cordon": True, "fenced": fenced},
+    }
+    job = a_job(
+        {"name": "r", "steps": [{name: STEPS[name]}, {"wait": {"for": "1s"}}]}, status=status
+    )
+    return replace(job, finalizer=True)
+
+
+def heard_of(word: str) -> tuple[Heard | None, ...]:
+    if not word:
+        return (None,)
+    outcomes = (Heard(ACT[word], outcome=o, error=f"fake: {o}") for o in Outcome)
+    return (None, *outcomes)
+
+
+def every_case(name: str) -> Iterator[tuple[Job, Seen]]:
+    """Nobody has acted on a request that is `unasked`, so nothing was heard of it."""
+    for word in WORDS[name]:
+        tolds = ("", "taken", "unclear", "later", "gone") if word else ("",)
+        nodes = (*NODES, None) if name == "replace" and word else NODES
+        fars = FAR if name == "replace" else (None,)
+        readings = (READINGS[0], *READINGS[4:7], READINGS[8]) if name == "replace" else READINGS
+        for told, node, power, far in product(tolds, nodes, readings, fars):
+            for at, unasked in product((timedelta(0), AGAIN, LATE), (False, True)):
+                if unasked and (told or not word):
+                    continue
+                job = a_case(name, word, told, node is NODES[3], unasked)
+                for heard in heard_of(word) if not told and not unasked else (None,):
+                    for world in WORLDS if heard is None and at == timedelta(0) else WORLDS[:1]:
+                        given = {"permit": granted(life=timedelta(hours=2)), **world}
+                        yield (
+                            job,
+                            seen(
+                                now=T0 + at,
+                                node=node,
+                                power=power,
+                                replacing=far,
+                                heard=heard,
+                                unasked=unasked,
+                                **given,
+                            ),
+                        )
+
+
+def new_boot(job: Job, now: Seen) -> bool:
+    record = job.record
+    assert record is not None and now.node is not None
+    return len({"", record.boot_id, now.node.boot_id}) == 3
+
+
+def dark(now: Seen, job: Job) -> bool:
+    """Off or gone, or unknown to who had it before."""
+    record, power = job.record, now.power
+    assert record is not None and power is not None
+    if power.power is not None:
+        return power.power.state in (PowerState.OFF, PowerState.GONE)
+    return power.outcome is Outcome.GONE and "was" in record.output
+
+
+PROOF: dict[str, Callable[[Job, Seen], bool]] = {
+    "powerOff": lambda job, now: dark(now, job),
+    "powerOn": lambda job, now: (
+        now.power is not None
+        and now.power.power is not None
+        and now.power.power.state is PowerState.ON
+    ),
+    "powerCycle": new_boot,
+    "reboot": new_boot,
+    "fence": lambda job, now: now.node is not None and now.node.out_of_service,
+    "replace": lambda job, now: (
+        now.replacing is not None
+        and (now.replacing.renewed or (now.node is None and now.replacing.gone))
+    ),
+}
+
+
+def leave(now: Seen) -> bool:
+    """What must be true when a machine is taken from its workloads."""
+    fault = now.fault
+    return now.fresh and now.permit is not None and fault.guards is Truth.FALSE
+
+
+def repeats(job: Job, now: Seen) -> bool:
+    return now.power is not None and now.power.can.repeatable
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", STEPS)
+def test_every_case_keeps_the_promises(name: str) -> None:
+    acts, ends = set(), set()
+    for job, now in every_case(name):
+        after, act = step(job, now)
+        told = (job.record, now)
+        assert after == job or act is Act.NONE, told
+        before, record = job.record, after.status.steps[0]
+        assert before is not None
+        acts.add(act)
+        ends.add(record.state)
+        word, heard = before.output.get("asked", ""), before.output.get("heard", "")
+        if act in (Act.RESET, Act.REPLACE):
+            assert now.unasked or (heard != "taken" and repeats(job, now)), ("twice", told)
+        if act in ACT.values():
+            assert act is ACT[word] and before.asked_at is not None, ("no intent", told)
+        if act in (Act.POWER_OFF, Act.RESET, Act.REPLACE, Act.FENCE):
+            assert leave(now), ("without leave", told)
+        if act is Act.REPLACE and now.unasked:
+            plain = now.fault.evidence is Truth.TRUE and now.fault.agreed
+            assert plain or dark(now, job), ("a machine that runs", told)
+        if act is Act.FENCE:
+            assert dark(now, job) and job.finalizer and job.status.owned.fenced, told
+        if act is Act.POWER_ON:
+            assert not (now.node is not None and now.node.fenced_by == JOB), (
+                "behind a fence",
+                told,
+            )
+        if record.state is StepState.DONE:
+            assert PROOF[name](job, now), ("no proof", told)
+        if now.now - T0 >= LATE and after.status.step == 0:
+            ours_first = act is Act.UNFENCE or after.status.owned != job.status.owned
+            assert record.state is StepState.FAILED or ours_first, ("it never ends", told)
+    assert StepState.DONE in ends and StepState.FAILED in ends
+    wanted = {ACT[w] for w in WORDS[name] if w} | ({Act.FENCE} if name == "fence" else set())
+    assert wanted - {Act.FENCE} <= acts, "a wish that is never asked for"
+
+
+def test_f21_what_is_refused_fails_at_once_and_names_the_reason() -> None:
+    job = a_case("powerOff", "off", "", False, False)
+    now = seen(
+        node=NODE,
+        power=READINGS[1],
+        heard=Heard(Act.POWER_OFF, outcome=Outcome.REFUSED, error="fake: no right"),
+    )
+    after, act = step(job, now)
+    assert act is Act.NONE and after.phase is JobPhase.NEEDS_HUMAN
+    assert "no right" in after.status.message
+
+
+def test_f22_at_the_deadline_the_controller_fails_the_step() -> None:
+    job = a_case("reboot", "reset", "taken", False, False)
+    after, _ = step(job, seen(now=T0 + timedelta(minutes=10), node=NODE))
+    assert after.phase is JobPhase.NEEDS_HUMAN
+    assert after.status.steps[0].state is StepState.FAILED
+    assert "not back with a new boot within 10m" in after.status.message
+
+
+@pytest.mark.parametrize("told", ["", "unclear", "later"])
+def test_after_a_crash_a_reset_is_only_awaited(told: str) -> None:
+    job = a_case("reboot", "reset", told, False, False)
+    assert step(job, seen(node=NODE, power=READINGS[1])) == (job, Act.NONE)
+
+
+def test_a_request_that_nobody_acted_on_is_withdrawn_when_leave_is_gone() -> None:
+    job = a_case("powerCycle", "reset", "", False, True)
+    unclear = replace(FAULTY, evidence=Truth.UNKNOWN)
+    after, act = step(job, seen(node=NODE, power=READINGS[1], fault=unclear, unasked=True))
+    assert act is Act.NONE and not after.in_flight
+    assert after.status.hold is not None and after.status.hold.reason == "FaultUnknown"
+
+
+def test_a_boot_that_the_host_made_before_it_was_off_is_no_proof() -> None:
+    """It booted by itself while it was to be switched off: off and on are still to come."""
+    job = a_case("powerCycle", "off", "taken", False, False)
+    booted = replace(NODE, boot_id="boot-2")
+    after, act = step(job, seen(node=booted, power=reading(PowerState.OFF)))
+    record = after.status.steps[0]
+    assert act is Act.NONE and record.state is StepState.RUNNING
+    assert (record.output["asked"], record.boot_id) == ("on", "boot-2")
