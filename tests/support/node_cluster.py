@@ -116,32 +116,35 @@ class NodeCluster:
     # ---- scenes
 
     @contextmanager
-    def scene(self, rule: dict[str, Any], *workload: dict[str, Any]) -> Iterator[None]:
-        """All nodes in service, the workload running, the rule loaded; afterwards all is gone."""
+    def scene(self, *things: dict[str, Any]) -> Iterator[None]:
+        """All nodes in service, the workload running, the rules loaded; afterwards all is gone."""
+        rules = [thing for thing in things if thing["kind"] == "NodeRemedier"]
+        workload = [thing for thing in things if thing not in rules]
+        run = [thing for thing in workload if thing["kind"] in ("Deployment", "StatefulSet")]
         every = frozenset(self.nodes)
         self.until(lambda: self.in_service() == every, 120, "all nodes are in service")
-        run = [thing for thing in workload if thing["kind"] in ("Deployment", "StatefulSet")]
         try:
             self.apply(*workload)
             self.until(lambda: all(map(self.runs, run)), 120, "the workload runs")
-            self.apply(rule)
-            self.until(lambda: self._active(rule), 60, "the rule is loaded")
+            self.apply(*rules)
+            self.until(lambda: all(map(self._active, rules)), 60, "the rules are loaded")
             yield
         finally:
-            self._recover(rule)
+            self._recover(rules)
             self.delete(*workload)
             self.until(lambda: not self.pods(), 90, "the workload is gone")
 
-    def _recover(self, rule: dict[str, Any]) -> None:
+    def _recover(self, rules: list[dict[str, Any]]) -> None:
         """Whatever became of it: all hosts run, and no job holds anything."""
         for name in self.nodes:
             host = self.nodes[name]
             host.board("delay 0")
             host.thaw()
             host.board("on")
-        self.delete(rule)
+        self.delete(*rules)
         self.cp.kubectl("delete", "knj", "--all", "--wait=false")
-        self.until(lambda: not self.jobs(rule["metadata"]["name"]), 60, "the jobs are gone")
+        jobs = f"{API}/remedyoperationjobs"
+        self.until(lambda: not self.cp.get(jobs)["items"], 60, "the jobs are gone")
 
     def runs(self, thing: dict[str, Any]) -> bool:
         """Whether a Deployment or StatefulSet has as many ready pods as it wants."""

@@ -1,21 +1,16 @@
 """Rules for faults on real Nodes, with waits of seconds, and what a job tells of its own time."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
 from support.pod_watch import instant
 
 from kubenode.api.duration import parse_duration
 
 Thing = dict[str, Any]
-SILENT = {
-    "all": [
-        {"fact": {"name": "node.leaseAge", "above": 6}},
-        {"probe": {"name": "power.cloud_state", "equals": "running"}},
-        {"probe": {"name": "peers.reachable", "is": False}},
-    ]
-}
-"""A host that hangs: its kubelet is silent, no peer reaches it, and its provider says it runs."""
+LIBRARY = Path(__file__).parents[2] / "rules" / "library"
 VERIFY = {"for": "2s", "settle": "0s", "timeout": "90s"}
 
 
@@ -41,6 +36,15 @@ def rule(name: str, fault: str, when: Thing, *ladder: Thing, **more: Any) -> Thi
     }
 
 
+def shipped(path: str, **changes: Any) -> Thing:
+    """A rule of the library as it is, but for `changes` to its spec and the time to prove."""
+    found: Thing = YAML(typ="safe").load((LIBRARY / path).read_text())
+    found["spec"] |= changes
+    for each in found["spec"].get("ladder", ()):
+        each["verify"] = each.get("verify", {}) | VERIFY
+    return found
+
+
 def rung(name: str, *steps: Thing) -> Thing:
     return {"name": name, "steps": list(steps), "verify": VERIFY}
 
@@ -50,8 +54,8 @@ def timed(job: Thing, fault: float) -> dict[str, float]:
 
     drain     what pods took to leave, or until it was clear that they would not
     act       what host and provider took for their acts, a boot included
-    overhead  from the first true to the end, without holds, drain, acts, and the time that a proof
-              has to last
+    overhead  from the job to its end, without holds, drain, acts, and the time that a proof has to
+              last
     told      pod-seconds without a ready replacement, as the job itself counted them
     """
     timeline = job["status"]["timeline"]
@@ -60,7 +64,7 @@ def timed(job: Thing, fault: float) -> dict[str, float]:
         return noticed
     closed, held = instant(timeline["closed"]), _seconds(timeline.get("held", "0s"))
     drain, act = _spent(job, "migrate"), _spent(job, "agent", "reboot", "powerCycle")
-    total = closed - instant(timeline["faultSeen"])
+    total = closed - instant(timeline["jobCreated"])
     return {
         **noticed,
         "closed": closed - fault,

@@ -1,5 +1,5 @@
-"""A host that hangs: noticed by its silence, emptied as far as that goes, and power-cycled through
-its provider; its new boot frees what hung there.
+"""A host that hangs, under the rule that we ship: noticed by its silence, emptied as far as that
+goes, and power-cycled through its provider; its new boot frees what hung there.
 """
 
 import json
@@ -8,23 +8,19 @@ from collections.abc import Callable
 
 import pytest
 from support.node_cluster import NodeCluster
-from support.node_rules import SILENT, rule, rung, timed
+from support.node_rules import shipped, timed
 from support.pod_watch import PodWatch
 from support.workloads import budget, deployment, stateful_set
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 NAME = "host-hung"
-RULE = rule(
-    NAME,
-    "host_hung",
-    SILENT,
-    rung(
-        "power-cycle",
-        {"cordon": {}},
-        {"migrate": {"timeout": "60s"}},
-        {"powerCycle": {"timeout": "90s"}},
-    ),
+RULES = (
+    shipped("kubelet-runtime/host-hung.yaml", startupGrace="0s"),
+    # What its guards ask for: the fault of a rack, of a zone or of the way to us is none of a host.
+    shipped("correlated/rack-power-loss.yaml"),
+    shipped("correlated/zone-network-loss.yaml"),
+    shipped("correlated/control-path-loss.yaml"),
 )
 
 
@@ -33,7 +29,7 @@ def test_hung_host_is_power_cycled_and_its_pods_run_elsewhere_before(
 ) -> None:
     web, db = deployment("web", 3), stateful_set("db", 2)
     with (
-        cluster.scene(RULE, web, budget("web", minAvailable=2), db),
+        cluster.scene(*RULES, web, budget("web", minAvailable=2), db),
         PodWatch(cluster, stateful=("db-",)) as watch,
     ):
         node = cluster.node_of("db-0")
