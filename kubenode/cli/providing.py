@@ -10,6 +10,7 @@ A list, in the order in which they are asked whether a machine is theirs:
       passwordFile: /etc/kubenode/bmc/password
 """
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -40,6 +41,12 @@ CLASSES = {
     "redfish": "kubenode.providers.redfish:Redfish",
 }
 """Imported when one is configured: their SDKs are chosen at installation, and large."""
+
+NO_SECRETS = (
+    "is no field: write no secrets into this file; docs/providers.md says where each provider"
+    " finds its credentials"
+)
+_SECRET = re.compile(r"(?i)secret|token|password$|passwd|access_?key|credential")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,9 @@ def _entry(document: Document, number: int, data: Any, wrong: list[str]) -> Conf
         return Configured(model.model_validate(data), str(kind), where)
     except ValidationError as error:
         for problem in found(error, model):
-            at = document.where((number, *problem.path))
-            wrong.append(f"{at}: {field_path((number, *problem.path))}: {problem.text}")
+            path = (number, *problem.path)
+            # Whoever puts a password here by mistake does not want it in a log as well.
+            secret = _SECRET.search(str(problem.path[-1])) if problem.path else None
+            text = NO_SECRETS if secret else problem.text
+            wrong.append(f"{document.where(path)}: {field_path(path)}: {text}")
         return None

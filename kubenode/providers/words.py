@@ -8,7 +8,7 @@ LONGEST = 300
 _SECRETS = re.compile(
     r"(?i)((?:authorization|password|passwd|secret\w*|token|\w*_token|securitytoken|signature|"
     r"credential|accesskeyid|access[_-]?key[_-]?id|access[_-]?key[_-]?secret|sig|x-auth-token)"
-    r"[\"']?\s*[:=]\s*)"
+    r"(?:[\"']?\s*[:=]\s*|\s+(?=[\"'])))"
     r"(\"[^\"]*\"|'[^']*'|(?:bearer|basic)\s+\S+|[^\s,;&}]+)"
 )
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}")

@@ -1,0 +1,119 @@
+"""The providers file: what is wrong is told with its place and what to do."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from support.clock import FakeClock
+
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.providing import CLASSES, built, configured, provided
+from kubenode.providers.port import Machine
+from kubenode.providers.settings import MODELS, AwsSettings, RedfishSettings, StopInGroup
+
+GOOD = """\
+- type: aws
+  region: eu-west-1
+  stopInGroup: Allow
+  connectTimeout: 2s
+- {type: azure, subscription: 6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9}
+- {type: alibaba, region: cn-hangzhou}
+- {type: gcp, project: shop-prod-1, discardLocalSsd: true}
+- type: redfish
+  within: [10.8.0.0/16, bmc.example.com]
+  usernameFile: /etc/kubenode/bmc/username
+  passwordFile: /etc/kubenode/bmc/password
+- {type: local, command: /usr/local/bin/power --quiet}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "providers.yaml"
+
+
+def told(file: Path, text: str) -> list[str]:
+    file.write_text(text)
+    with pytest.raises(Refusal) as refusal:
+        configured(file)
+    assert refusal.value.code is Exit.USAGE
+    return [line.replace(str(file), "F") for line in str(refusal.value).splitlines()]
+
+
+def test_every_provider_can_be_configured(file: Path) -> None:
+    file.write_text(GOOD)
+    entries = configured(file)
+    assert [entry.type for entry in entries] == list(MODELS)
+    aws = entries[0].settings
+    assert isinstance(aws, AwsSettings)
+    assert (aws.stop_in_group, aws.seconds) == (StopInGroup.ALLOW, (2.0, 15.0))
+    redfish = entries[4].settings
+    assert isinstance(redfish, RedfishSettings)
+    assert redfish.verify_tls and redfish.check_host_name
+
+
+def test_each_mistake_is_one_line_with_its_place_and_a_remedy(file: Path) -> None:
+    lines = told(
+        file,
+        "- type: aws\n  region: Europe\n  secretKey: x\n"
+        "- type: gpc\n"
+        "- {type: alibaba, region: cn-hangzhou, readTimeout: 2h}\n"
+        "- {type: redfish, within: [10.8.0.0/33], usernameFile: /u, passwordFile: /p}\n"
+        "- text\n",
+    )
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["F:2:3", "[0].region"],
+        ["F:3:3", "[0].secretKey"],
+        ["F:4:3", "[1].type"],
+        ["F:5:40", "[2].readTimeout"],
+        ["F:6:19", "[3].within"],
+        ["F:7:3", "[4].type"],
+    ]
+    assert all("write" in line for line in lines)
+
+
+def test_a_secret_in_the_file_is_not_told_again(file: Path) -> None:
+    (line,) = told(file, "- {type: aws, region: eu-west-1, secretKey: hunter2}\n")
+    assert "hunter2" not in line and "secretKey: is no field: write no secrets" in line
+
+
+@pytest.mark.parametrize("text", ["", "a: b\n", "[]\n", "- {type: aws\n", "--- []\n--- []\n"])
+def test_a_file_that_is_no_list_of_providers_is_refused(file: Path, text: str) -> None:
+    assert told(file, text)[0].startswith("F:")
+
+
+def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
+    with pytest.raises(Refusal, match="cannot be read"):
+        configured(file)
+
+
+def test_a_provider_without_its_sdk_says_how_to_get_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(GOOD)
+    entry = configured(file)[0]
+    monkeypatch.setitem(CLASSES, "aws", "boto3_that_is_not_there:Aws")
+    with pytest.raises(Refusal, match=r'pip install "kubenode\[aws\]"'):
+        built(entry, FakeClock())
+
+
+async def test_without_a_file_there_are_no_providers() -> None:
+    async with provided(None, FakeClock(), CollectorRegistry()) as providers:
+        assert providers is None
+
+
+@pytest.fixture
+def two(file: Path) -> Path:
+    file.write_text(
+        "- {type: local, command: [a], prefix: 'x://'}\n"
+        "- {type: local, command: 'b -c', prefix: 'x://'}\n"
+    )
+    return file
+
+
+async def test_the_first_that_owns_a_machine_has_it(two: Path) -> None:
+    async with provided(str(two), FakeClock(), CollectorRegistry()) as providers:
+        assert providers is not None
+        assert providers.of(Machine("y://n1", "n1")) is None
+        mine = providers.of(Machine("x://n1", "n1"))
+        assert mine is not None and mine.name == "local"
