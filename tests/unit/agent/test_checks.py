@@ -9,7 +9,7 @@ from support.running import until
 
 from agent.actions.checks import Check, run
 from agent.host import HostError
-from agent.wire import FIRST_CHECK, Answer, decode_job
+from agent.wire import Answer, decode_job
 
 STEP = {"action": "RunCheck", "check": "disk", "timeout": "5s"}
 
@@ -112,9 +112,3 @@ def test_checks_of_verify_stand_behind_the_steps() -> None:
         None,
         "RestartUnit",
     ]
-
-
-def test_operator_and_agent_count_checks_alike() -> None:
-    from remedy.job import records
-
-    assert getattr(records, "FIRST_CHECK", FIRST_CHECK) == FIRST_CHECK
