@@ -8,12 +8,11 @@ from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.port import Machine, PowerState, Provider
 from kubenode.providers.registry import Providers
-from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Act, Heard
 from remedy.power.access import NOBODY, heard, outcome_of, sentence
 from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import CLOCKS, Asked, Found
+from remedy.power.ways import CLOCKS, Asked, Found, Nodes
 
 GROUPS = (
     "kubenode.io/pool",
@@ -30,7 +29,7 @@ SCHEME = "scheme"
 class InstanceGroup:
     name = ReplacePath.INSTANCE_GROUP
 
-    def __init__(self, providers: Providers, nodes: Informer[Node]) -> None:
+    def __init__(self, providers: Providers, nodes: Nodes) -> None:
         self._providers, self._nodes = providers, nodes
 
     async def find(self, node: Node) -> Found | str:

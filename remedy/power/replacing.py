@@ -4,7 +4,6 @@ from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, KubeError
-from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Heard, Job, NodeSeen
 from remedy.power.access import request_of
@@ -12,7 +11,7 @@ from remedy.power.clusterapi import ClusterApi
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.karpenter import Karpenter
 from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import Asked, Found, Way, heard, outcome_of
+from remedy.power.ways import Asked, Found, Nodes, Way, heard, outcome_of
 
 PATH, TARGET, GROUP = "path", "target", "group"
 """Keys of the step's output: what is asked of whom, for when the Node is gone."""
@@ -34,7 +33,7 @@ class OwnMachine:
 
 
 class Replacing:
-    def __init__(self, kube: Kube, nodes: Informer[Node], providers: Providers) -> None:
+    def __init__(self, kube: Kube, nodes: Nodes, providers: Providers) -> None:
         self._nodes = nodes
         ways: tuple[Way, ...] = (
             OwnMachine(),

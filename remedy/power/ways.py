@@ -4,6 +4,7 @@ Each way finds out whether it applies, asks once, and later says how far that is
 know afterwards, when the Node is gone, fits into `target` and `group`, which the job writes down.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -11,7 +12,6 @@ from typing import Any, Protocol
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
-from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Act, Heard
 from remedy.power.seen import Outcome, ReplaceSeen
@@ -39,6 +39,14 @@ class Asked:
     at: datetime
     request: str
     boot_id: str = ""
+
+
+class Nodes(Protocol):
+    """Of the cache of Nodes what is read."""
+
+    @property
+    def cache(self) -> Mapping[str, Node]: ...
+    def get(self, key: str) -> Node | None: ...
 
 
 class Way(Protocol):
@@ -78,7 +86,7 @@ class Made:
     group: str
     plural: str
 
-    def __init__(self, kube: Kube, nodes: Informer[Node]) -> None:
+    def __init__(self, kube: Kube, nodes: Nodes) -> None:
         self._kube, self._nodes = kube, nodes
 
     async def base(self) -> str | None:

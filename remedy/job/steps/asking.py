@@ -29,8 +29,10 @@ AGAIN = timedelta(minutes=1)
 """A state that was asked for and does not come is asked for again after this."""
 LATEST = timedelta(minutes=5)
 """A provider that says when to come again is asked by then at the latest."""
-POLLED = frozenset({"reboot", "powerOff", "powerOn", "powerCycle", "fence", "replace"})
-"""Steps whose progress only a look at the provider shows."""
+POLLED = frozenset(
+    {"reboot", "powerOff", "powerOn", "powerCycle", "fence", "replace", "createObject"}
+)
+"""Steps whose progress only a look at the provider, or at another's object, shows."""
 POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
 
 OPEN = (JobPhase.AWAITING_PERMIT, JobPhase.RUNNING, JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)

@@ -89,7 +89,7 @@ FAR = (
     ReplaceSeen(outcome=Outcome.REFUSED, why="nobody"),
     ReplaceSeen(outcome=Outcome.UNCLEAR, why="the API server does not answer"),
 )
-WORLDS = (
+WORLDS: tuple[dict[str, Any], ...] = (
     {},
     {"permit": None},
     {"fault": replace(FAULTY, evidence=Truth.UNKNOWN)},

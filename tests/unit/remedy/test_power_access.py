@@ -1,0 +1,240 @@
+"""How a provider's words become outcomes, and who counts as a replacement."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.clock import T0, FakeClock
+from support.power_provider import MemoryProvider
+from support.remedy_builders import a_job
+
+from kubenode.providers.errors import (
+    Busy,
+    Denied,
+    NoSuchMachine,
+    ProviderError,
+    Refused,
+    Throttled,
+    Unreachable,
+    Unsupported,
+)
+from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.registry import Providers
+from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError
+from kubenode.runtime.kube.errors import Throttled as TooMany
+from kubenode.runtime.kube.errors import Unreachable as NoServer
+from kubenode.runtime.kube.objects import (
+    Node,
+    NodeCondition,
+    NodeInfo,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+)
+from remedy.job.model import Act, NodeSeen
+from remedy.power.access import PATIENT, PowerAccess
+from remedy.power.instancegroup import InstanceGroup, group_of
+from remedy.power.seen import Outcome
+from remedy.power.ways import Asked, Found, outcome_of
+
+NODE = NodeSeen(provider_id="memory:///n1", ready="Unknown")
+
+
+class Sick(MemoryProvider):
+    """Answers everything with one error."""
+
+    error: ProviderError | None = None
+    readings = 0
+
+    async def power(self, machine: Machine) -> Power:
+        self.readings += 1
+        if self.error is not None:
+            raise self.error
+        return await super().power(machine)
+
+    async def reset(self, machine: Machine, request: str) -> None:
+        if self.error is not None:
+            raise self.error
+        await super().reset(machine, request)
+
+
+def a_rebooting_job(**changes: Any) -> Any:
+    record = {"rung": 0, "index": 0, "name": "reboot", "state": "Running", "by": "Provider"}
+    record |= {
+        "requestID": "r0s0a1",
+        "askedAt": T0.isoformat(),
+        "output": {"machine": "memory:///n1"},
+    }
+    status = {"phase": "Running", "steps": [record | changes]}
+    return a_job({"name": "r", "steps": [{"reboot": {}}]}, status=status)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "says"),
+    [
+        (Unreachable("p", "no route"), Outcome.UNCLEAR, "no route"),
+        (Throttled("p", "slow down", timedelta(seconds=9)), Outcome.LATER, "slow down"),
+        (Busy("p", "another operation"), Outcome.LATER, "another operation"),
+        (Denied("p", "AccessDenied"), Outcome.REFUSED, "give its credentials the right"),
+        (Refused("p", "the group would replace it"), Outcome.REFUSED, "the group would replace it"),
+        (Unsupported("p", "no reset"), Outcome.REFUSED, "name another way"),
+        (NoSuchMachine("p", "i-1"), Outcome.GONE, "does not know this machine"),
+    ],
+)
+async def test_a_providers_no_says_what_follows_and_what_a_person_can_do(
+    error: ProviderError, outcome: Outcome, says: str
+) -> None:
+    provider = Sick()
+    provider.error = error
+    access = PowerAccess(Providers([provider]), FakeClock())
+    heard = await access.switch(a_rebooting_job(), Act.RESET, NODE)
+    assert heard.outcome is outcome and says in heard.error
+    power = await access.power(a_rebooting_job(), NODE)
+    assert power.power is None and not power.dark
+    assert (power.outcome, power.provider) == (outcome, "memory")
+    assert power.after == getattr(error, "after", None)
+
+
+async def test_a_machine_without_a_provider_is_refused_with_its_id() -> None:
+    access = PowerAccess(Providers(), FakeClock())
+    power = await access.power(a_rebooting_job(), NODE)
+    heard = await access.switch(a_rebooting_job(), Act.RESET, NODE)
+    assert power.outcome is heard.outcome is Outcome.REFUSED
+    assert "memory:///n1" in power.why and "memory:///n1" in heard.error
+
+
+async def test_the_request_is_the_same_for_the_same_job_and_no_other() -> None:
+    provider = MemoryProvider()
+    access = PowerAccess(Providers([provider]), FakeClock())
+    job = a_rebooting_job()
+    await access.switch(job, Act.RESET, NODE)
+    await access.switch(job, Act.RESET, None)  # the Node is gone: the record knows the machine
+    assert provider.requests == [f"{job.uid}.r0s0a1"] * 2
+
+
+async def test_one_reading_serves_the_rounds_of_a_run_and_no_more() -> None:
+    provider, clock = Sick(), FakeClock()
+    access = PowerAccess(Providers([provider]), clock)
+    for _ in range(3):
+        await access.power(a_rebooting_job(), NODE)
+    assert provider.readings == 1
+    clock.step(timedelta(seconds=1.1))
+    await access.power(a_rebooting_job(), NODE)
+    assert provider.readings == 2
+    await access.switch(a_rebooting_job(), Act.RESET, NODE)
+    await access.power(a_rebooting_job(), NODE)
+    assert provider.readings == 3, "after an act the machine is looked at anew"
+
+
+async def test_drains_look_at_a_running_machine_seldom_and_at_a_dark_one_always() -> None:
+    provider, clock = Sick(), FakeClock()
+    access = PowerAccess(Providers([provider]), clock)
+    record = {"rung": 0, "index": 0, "name": "migrate", "state": "Running"}
+    status = {"phase": "Running", "steps": [record]}
+    job = a_job({"name": "r", "steps": [{"migrate": {}}]}, status=status)
+    for _ in range(10):
+        await access.power(job, NODE)
+        clock.step(timedelta(seconds=1.5))
+    assert provider.readings == 1
+    provider.state["memory:///n1"] = PowerState.OFF
+    clock.step(timedelta(seconds=PATIENT))
+    for _ in range(3):
+        assert (await access.power(job, NODE)).dark
+        clock.step(timedelta(seconds=1.5))
+    assert provider.readings == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (NoServer("connection reset"), Outcome.UNCLEAR),
+        (KubeError(503), Outcome.UNCLEAR),
+        (TooMany(429, retry_after=3), Outcome.LATER),
+        (Forbidden(403), Outcome.REFUSED),
+        (Conflict(409), Outcome.REFUSED),
+    ],
+)
+def test_an_api_servers_no_becomes_an_outcome(error: KubeError, outcome: Outcome) -> None:
+    assert outcome_of(error)[0] is outcome
+
+
+# -- instance groups -------------------------------------------------------------------------------
+
+
+class Nodes:
+    """Of an informer what is read."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.cache = {node.metadata.name: node for node in nodes}
+
+    def get(self, name: str) -> Node | None:
+        return self.cache.get(name)
+
+
+def a_node(name: str, uid: str = "", *, boot: str = "boot-1", age: int = 0, **labels: Any) -> Node:
+    """`age` in minutes before T0, negative for one to come."""
+    made = T0 - timedelta(minutes=age)
+    return Node(
+        ObjectMeta(name=name, uid=uid or f"uid-{name}", labels=labels, creation_timestamp=made),
+        NodeSpec(provider_id=f"memory:///{name}"),
+        NodeStatus([NodeCondition("Ready", "True")], NodeInfo(boot_id=boot)),
+    )
+
+
+POOL = {"kubenode.io/pool": "a"}
+OLD = a_node("n1", age=600, **POOL)
+ASKED = Asked("n1", "uid-n1", "memory:///n1", "kubenode.io/pool=a", T0, "job.r0s0a1", "boot-1")
+
+
+def a_group(*nodes: Node, can: Can | None = None) -> tuple[InstanceGroup, MemoryProvider]:
+    provider = MemoryProvider(can=can or Can(replace=True))
+    return InstanceGroup(Providers([provider]), Nodes(*nodes)), provider
+
+
+async def test_a_young_ready_node_of_the_same_group_is_the_replacement() -> None:
+    young = a_node("n9", age=-2, **POOL)
+    group, provider = a_group(OLD, young)
+    assert await group.find(OLD) == Found("memory:///n1", "kubenode.io/pool=a")
+    assert (await group.ask(ASKED)).outcome is Outcome.TAKEN
+    far = await group.far(ASKED)
+    assert (far.gone, far.new) == (True, "n9")
+    assert provider.requests == ["job.r0s0a1"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        a_node("n2", age=60, **POOL),
+        a_node("n3", age=-2, **{"kubenode.io/pool": "b"}),
+        a_node("n1", "uid-n1", age=-2, **POOL),
+    ],
+    ids=["older", "of another group", "the old one itself"],
+)
+async def test_another_node_is_none(other: Node) -> None:
+    group, _ = a_group(other)
+    assert (await group.far(ASKED)).new == ""
+
+
+async def test_another_node_under_the_old_name_is_the_replacement() -> None:
+    group, _ = a_group(a_node("n1", "uid-2", age=-2))
+    assert (await group.far(ASKED)).new == "n1"
+
+
+async def test_a_group_that_renews_its_machine_is_done_after_the_boot() -> None:
+    can = Can(replace=True, renews=True)
+    group, _ = a_group(OLD, can=can)
+    assert not (await group.far(ASKED)).renewed
+    group, _ = a_group(a_node("n1", age=600, boot="boot-2", **POOL), can=can)
+    assert (await group.far(ASKED)).renewed
+
+
+async def test_a_provider_without_groups_does_not_apply() -> None:
+    group, _ = a_group(OLD, can=Can(off=True))
+    said = await group.find(OLD)
+    assert isinstance(said, str) and "no groups" in said
+
+
+def test_a_node_without_a_group_label_is_one_of_its_providers() -> None:
+    assert group_of(a_node("n1")) == "scheme=memory"
+    labels = {"eks.amazonaws.com/nodegroup": "ng"}
+    assert group_of(a_node("n1", age=0, **labels)) == "eks.amazonaws.com/nodegroup=ng"
