@@ -76,6 +76,12 @@ async def provided(
         await providers.close()
 
 
+def check_file(path: str | None) -> None:
+    """Raises Refusal if the file would be refused later."""
+    if path is not None:
+        configured(Path(path))
+
+
 def configured(path: Path) -> list[Configured]:
     """What the file says. Raises Refusal with one line for each thing that is wrong."""
     try:

@@ -20,7 +20,7 @@ from kubenode.cli.cluster import hello, require_crds, require_engine, require_na
 from kubenode.cli.defending import Doors, checked, checked_client, doors
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
-from kubenode.cli.providing import provided
+from kubenode.cli.providing import check_file, provided
 from kubenode.cli.receiving import received
 from kubenode.cli.settings import (
     ApiFlags,
@@ -93,6 +93,7 @@ def everything(flags: Flags) -> None:
     with explained():
         settings = load(EverythingFlags, flags)
         checked(settings)
+        check_file(settings.providers_file)
     run(_everything(settings))
 
 
@@ -100,6 +101,7 @@ def remedy(flags: Flags) -> None:
     with explained():
         settings = load(RemedyFlags, flags)
         checked_client(settings)
+        check_file(settings.providers_file)
     run(_remedy(settings))
 
 
