@@ -182,6 +182,14 @@ CASES = {
         {REQUESTS % "5xx": "0+30x40", REQUESTS % "2xx": "0+60x40"},
         {REQUESTS % "5xx": "0+3x40", REQUESTS % "404": "0+60x40"},
     ),
+    "KubeNodeAuditLinesLost": Case(
+        "10m",
+        {'kubenode_audit_lines_total{outcome="lost"}': "0 0 5x20"},
+        {
+            'kubenode_audit_lines_total{outcome="written"}': "0+9x20",
+            'kubenode_audit_lines_total{outcome="lost"}': "5x20",
+        },
+    ),
 }
 
 
