@@ -15,7 +15,6 @@ from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import close, set_condition
 
-
 HEARD_WORD = "Heard"
 """Condition type: what became of the last word that made no sense."""
 

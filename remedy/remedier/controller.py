@@ -173,6 +173,7 @@ class Remedier:
 
     def _measure(self, order: Order, memory: _Memory) -> None:
         self.metrics.jobs.labels(CREATED).inc()
+        self.metrics.relapses.inc(order.failed_healing)
         since = (self.clock.now() - order.candidate.since).total_seconds()
         self.metrics.fault_seconds.observe(max(since, 0.0))
         if memory.changed_at is not None:

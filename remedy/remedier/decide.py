@@ -71,7 +71,8 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Order:
     """A job to be made. `others` are the rules that matched too, and why they lost; `supersedes`
-    names the weaker rule's job that waits for it.
+    names the weaker rule's job that waits for it. `failed_healing`: the job before it seemed to
+    have healed the node and is still on probation.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Order:
     previous: str = ""
     others: tuple[tuple[str, str], ...] = ()
     supersedes: str = ""
+    failed_healing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +211,23 @@ def _order(
     now: datetime,
     losers: tuple[tuple[str, str], ...],
 ) -> Order:
-    rung, previous = _relapse(node, candidate, past, now)
+    rung, last = _relapse(node, candidate, past, now)
     return Order(
-        job_name(node.name, node.uid, latest_closed(past)), candidate, rung, previous, losers
+        job_name(node.name, node.uid, latest_closed(past)),
+        candidate,
+        rung,
+        last.name if last is not None else "",
+        losers,
+        failed_healing=last is not None and last.on_probation(now),
     )
 
 
 def _relapse(
     node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
-) -> tuple[int, str]:
-    """Where to start on the ladder: one above the last that ran, if the fault came back so soon."""
+) -> tuple[int, Past | None]:
+    """Where to start on the ladder: one above the last that ran, if the fault came back so soon;
+    and the job that ran.
+    """
     spec = candidate.rule.spec
     ran = [
         p
@@ -230,10 +239,10 @@ def _relapse(
         and now < p.closed + spec.relapse.within
     ]
     if not ran:
-        return 0, ""
+        return 0, None
     last = max(ran, key=lambda p: p.closed or p.created)
     top = len(spec.ladder or ()) - 1
-    return (min(last.rung + 1, top) if _same(last, candidate) else 0), last.name
+    return (min(last.rung + 1, top) if _same(last, candidate) else 0), last
 
 
 def _shadow(node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime) -> Outcome:

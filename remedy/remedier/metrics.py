@@ -22,6 +22,11 @@ class Metrics:
             ["outcome"],
             registry=registry,
         )
+        self.relapses = Counter(
+            "kubenode_remedy_relapses",
+            "Jobs for a fault that came back while the job that had healed it was on probation.",
+            registry=registry,
+        )
         self.waits = Counter(
             "kubenode_remedy_waits",
             "Times a matching rule made no job, by why.",

@@ -5,7 +5,7 @@ person spoke, and since when the evidence has been known false.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
@@ -23,6 +23,7 @@ class Past:
     reason       why it closed; None for an open one
     false_since  since when its evidence has been known false, written after it closed
     priority     of its rule; None for a job of a person, which no rule supersedes
+    probation    a relapse so soon after it closed means that it did not heal
     hands_over   it is superseded, and waits for its successor to be made
     """
 
@@ -40,6 +41,7 @@ class Past:
     reason: CloseReason | None = None
     false_since: datetime | None = None
     priority: int | None = None
+    probation: timedelta = timedelta(0)
     hands_over: bool = False
 
     @classmethod
@@ -61,12 +63,19 @@ class Past:
             reason=job.close_reason,
             false_since=job.status.evidence_false_since,
             priority=job.spec.priority if job.spec.remedier else None,
+            probation=job.rung.verify.probation,
             hands_over=hands_over(job),
         )
 
     @property
     def open(self) -> bool:
         return not self.phase.closed
+
+    def on_probation(self, now: datetime) -> bool:
+        """Whether it healed its node so lately that a relapse shows that it did not."""
+        if self.phase is not JobPhase.SUCCEEDED or self.closed is None:
+            return False
+        return now < self.closed + self.probation
 
     def blocks(self, since: datetime | None, now: datetime) -> bool:
         """Whether this closed job's incident still lasts, and forbids another job for it.

@@ -186,3 +186,14 @@ def test_dry_runs_are_made_beside_open_jobs_once_per_incident() -> None:
 
 def test_rules_that_are_off_make_nothing() -> None:
     assert decide(NODE, [a_candidate(a_rule(mode="Off"))], [], T0) == Decision()
+
+
+def test_a_relapse_within_the_probation_is_a_failed_healing() -> None:
+    healed = a_past(probation=60 * MINUTE)
+    assert decide(NODE, [a_candidate()], [healed], T0).orders[0].failed_healing
+    for other in (
+        a_past(probation=30 * MINUTE),
+        replace(healed, phase=JobPhase.FAILED, reason=CloseReason.PROVEN),
+    ):
+        order = decide(NODE, [a_candidate()], [other], T0).orders[0]
+        assert order.previous == "n1-old" and not order.failed_healing
