@@ -12,7 +12,7 @@ from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.jobs import rung_of
 from defender.jobs import Job, Step
 from defender.queue.entry import Place
-from kubenode.api.decisions import Decision, hears
+from kubenode.api.decisions import STARTED_BY, Decision, hears
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
@@ -137,7 +137,7 @@ def _head(scene: Scene, job: Job) -> JobHead:
         state=state.value if state else "",
         phase=job.status.phase or JobPhase.PENDING,
         sentence=_sentence(job),
-        rule=name,
+        rule=name or _starter(job),
         mode=job.spec.mode,
         severity=job.spec.severity,
         fault=job.spec.fault_class,
@@ -150,6 +150,11 @@ def _head(scene: Scene, job: Job) -> JobHead:
         permit_ends=permit.expires_at if permit else None,
         decisions=tuple((d.decision, d.by, d.at, d.note) for d in job.spec.approvals),
     )
+
+
+def _starter(job: Job) -> str:
+    who = job.metadata.annotations.get(STARTED_BY)
+    return f"none: {who} started it by hand" if who else ""
 
 
 def _sentence(job: Job) -> str:
