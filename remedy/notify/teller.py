@@ -47,7 +47,8 @@ class Teller:
         clock: Clock,
         fence: Fence,
     ) -> None:
-        self._kube, self._jobs, self._notifier = kube, jobs, telling.notifier
+        self._kube, self._jobs = kube, jobs
+        self._telling, self._notifier = telling, telling.notifier
         self._receivers, self._clock, self._fence = telling.receivers, clock, fence
         self._queue: WorkQueue[str] | None = None
 
@@ -72,6 +73,7 @@ class Teller:
         if obj is None:
             return DONE
         job, now = Job.of(obj), self._clock.now()
+        self._telling.meet(job, job.spec.notify)
         told = told_of(obj.metadata.annotations.get(TOLD, ""), level(job))
         due = [r for r in hearers(job, self._receivers, now) if r not in told]
         if not due:

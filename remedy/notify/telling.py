@@ -16,6 +16,7 @@ from remedy.notify.settings import Receiver
 
 log = logging.getLogger(__name__)
 
+MOST_STRANGERS = 1000
 STILL = "the receivers have not taken it yet"
 
 
@@ -53,8 +54,7 @@ class Telling:
         if body is None or not body.receivers or not self.receivers:
             return ""
         notice = of_step(job, body.message, self._clock.now())
-        strangers = unknown(body.receivers, self.receivers)
-        self._meet(job, strangers)
+        strangers = self.meet(job, body.receivers)
         self.notifier.put(notice, [name for name in body.receivers if name not in strangers])
         if body.on_failure is OnFailure.CONTINUE:
             return ""
@@ -67,15 +67,12 @@ class Telling:
             f"{end.receiver}: {end.why}" for end in ends if end is not None and end.why
         )
 
-    def _meet(self, job: Job, strangers: list[str]) -> None:
-        """Say once that a rule names a receiver that nobody has set up."""
+    def meet(self, job: Job, names: Iterable[str]) -> list[str]:
+        """Those of `names` that nobody has set up; said once, for the rule must be put right."""
+        strangers = sorted({name for name in names if name not in self.receivers})
         new = [name for name in strangers if name not in self._strangers]
-        if new and len(self._strangers) < 1000:
+        if new and self.receivers and len(self._strangers) < MOST_STRANGERS:
             self._strangers.update(new)
             rule = job.spec.remedier.name if job.spec.remedier is not None else ""
             log.warning("receivers are not set up", extra={"receivers": new, "rule": rule})
-
-
-def unknown(notify: Iterable[str], receivers: Mapping[str, Receiver]) -> list[str]:
-    """Names that a rule has and the settings have not."""
-    return sorted({name for name in notify if name not in receivers})
+        return strangers

@@ -12,6 +12,8 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from prometheus_client import CollectorRegistry
 from support.notify_world import a_notice
 from support.receiving import http_receiver, mail_server
+from support.remedy_builders import TELL, a_job, a_record
+from support.remedy_builders import running as running_job
 from support.running import running, until
 
 from kubenode.runtime.clock import SystemClock
@@ -21,6 +23,7 @@ from remedy.notify.message import NotDelivered
 from remedy.notify.notice import STEP
 from remedy.notify.notifier import Notifier
 from remedy.notify.settings import Receiver
+from remedy.notify.telling import STILL, Telling
 
 pytestmark = pytest.mark.integration
 
@@ -169,3 +172,25 @@ async def test_a_program_that_is_asked_directly_answers_or_says_why_not() -> Non
                 assert caught.value.final
         finally:
             await direct.close()
+
+
+async def test_a_step_that_asks_for_it_waits_for_its_receivers_and_hears_why_not() -> None:
+    notify = {"receivers": ["tool"], "message": "look", "onFailure": "Escalate"}
+    rung = {**TELL, "steps": [{"notify": notify}]}
+    job = a_job(rung, status=running_job(0, a_record(0, "notify")))
+    careless = {**TELL, "steps": [{"notify": {**notify, "onFailure": "Continue"}}]}
+    async with http_receiver() as server:
+        server.answers = [401]
+        known = receivers(tool={"webhook": {"url": server.url}})
+        telling = Telling(known, SystemClock(), CollectorRegistry(), "prod-1")
+        async with running(serve(telling.notifier.parts, [telling])):
+            assert telling.step(job) == STILL
+            await until(lambda: telling.step(job) != STILL, 20, "it has ended")
+            assert telling.step(job) == "tool: it answered 401"
+            again = running_job(0, a_record(0, "notify", attempts=2))
+            assert telling.step(a_job(rung, status=again)) == STILL
+            await until(lambda: telling.step(a_job(rung, status=again)) == "", 20, "taken")
+            assert telling.step(a_job(careless, status=again)) == ""
+            strange = {**TELL, "steps": [{"notify": {**notify, "receivers": ["nobody"]}}]}
+            assert "nobody" in telling.step(a_job(strange, status=again))
+    assert [told["happened"] for told in server.taken] == ["look"]
