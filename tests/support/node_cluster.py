@@ -30,10 +30,10 @@ POLICY = {
     "kind": "DefenderPolicy",
     "metadata": {"name": "default"},
     "spec": {
-        # As the default, but for the breaker: here every node has its faults within minutes.
+        # As the default, but that every node here may have its faults within minutes.
         "nodes": {"all": True},
         "limits": [{"scope": "Cluster", "maxConcurrent": 1}],
-        "perNode": {"maxActs": 20, "within": "24h"},
+        "perNode": {"maxActs": 1000, "within": "24h"},
         "smallPool": {"nodes": 5},
         "breaker": {"trip": {"minNodes": 1000}},
     },
@@ -64,13 +64,16 @@ class NodeCluster:
         items = self.cp.get(f"{API}/remedyoperationjobs")["items"]
         return [job for job in items if job["spec"].get("remedier", {}).get("name") == rule]
 
-    def closed(self, rule: str) -> dict[str, Any] | None:
-        """The latest job of a rule, once it is closed or waits for a person."""
+    def closed(self, rule: str, before: int = 0) -> dict[str, Any] | None:
+        """The latest job of a rule that made `before` jobs already, once it is closed or waits for
+        a person.
+        """
         over = ("Succeeded", "Failed", "Cancelled", "NeedsHuman")
         jobs = self.jobs(rule)
-        latest = max(jobs, key=lambda job: str(job["metadata"]["creationTimestamp"]), default=None)
-        phase = latest.get("status", {}).get("phase") if latest is not None else None
-        return latest if phase in over else None
+        if len(jobs) <= before:
+            return None
+        latest = max(jobs, key=lambda job: str(job["metadata"]["creationTimestamp"]))
+        return latest if latest.get("status", {}).get("phase") in over else None
 
     def node(self, name: str) -> dict[str, Any]:
         node: dict[str, Any] = self.cp.get(f"/api/v1/nodes/{name}")

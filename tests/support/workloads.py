@@ -17,6 +17,7 @@ def deployment(name: str, replicas: int, on: str = "") -> Thing:
     pod["containers"][0]["readinessProbe"] = {
         "httpGet": {"path": "/", "port": 8080},
         "periodSeconds": 1,
+        "timeoutSeconds": 5,
     }
     return _controller("Deployment", name, replicas, pod)
 

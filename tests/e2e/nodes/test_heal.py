@@ -1,8 +1,10 @@
 """A failed container runtime on a real Node is restarted by the agent; what ran goes on running."""
 
 import json
+import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from support.health_checker import CONDITION, HealthChecker
@@ -22,7 +24,10 @@ RULE = rule(
     "runtime_down",
     {"condition": {"type": CONDITION, "for": "1s"}},
     rung("restart", {"agent": {"action": "RestartUnit", "unit": RUNTIME}}),
+    attempts={"max": 100, "within": "24h"},
 )
+HEALS = int(os.environ.get("KUBENODE_HEALS", "1"))
+"""More than one to measure: the figures are then those of the slowest."""
 
 
 def fail(host: Host) -> float:
@@ -55,16 +60,17 @@ def test_failed_runtime_is_restarted_and_containers_go_on_running(
         cluster.scene(RULE, web),
         PodWatch(cluster) as watch,
     ):
+        heals = []
         before = containers(host)
-        fault = fail(host)
-        job = cluster.until(lambda: cluster.closed(NAME), 120, "the job is closed")
-        assert job["status"]["phase"] == "Succeeded", json.dumps(job["status"], indent=1)
-        cluster.until(runs, 10, "containerd runs")
-        cluster.until(lambda: NODE in cluster.in_service(), 60, f"{NODE} is in service")
-        assert containers(host) == before
-        assert watch.unavailable(fault, "web", 3, "", time.time()) == 0
-        figures(
-            "runtime failed",
-            **timed(job, fault),
-            pod_unavailable=watch.unavailable(fault, "web", 3, "", time.time()),
-        )
+        assert before
+        for done in range(HEALS):
+            fault = fail(host)
+            job = cluster.until(partial(cluster.closed, NAME, done), 120, "the job is closed")
+            assert job["status"]["phase"] == "Succeeded", json.dumps(job["status"], indent=1)
+            cluster.until(runs, 10, "containerd runs")
+            cluster.until(lambda: NODE in cluster.in_service(), 60, f"{NODE} is in service")
+            assert containers(host) == before
+            assert watch.unavailable(fault, "web", 3, "", time.time()) == 0
+            heals.append(timed(job, fault))
+    worst = {key: max(heal[key] for heal in heals) for key in heals[0]}
+    figures("runtime failed", times=HEALS, **worst)
