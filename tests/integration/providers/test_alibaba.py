@@ -18,6 +18,8 @@ from kubenode.providers.port import Machine, PowerState
 from kubenode.providers.settings import AlibabaSettings, StopInGroup
 from kubenode.providers.threaded import Threaded
 
+pytestmark = pytest.mark.integration
+
 SECRET = "8Lq3TvVerySecretKeyOfTheTest"
 INSTANCE = "i-bp67acfmxazb4ph00001"
 

@@ -28,6 +28,8 @@ from kubenode.providers.port import Machine, PowerState
 from kubenode.providers.settings import AwsSettings, StopInGroup
 from kubenode.providers.threaded import Threaded
 
+pytestmark = pytest.mark.integration
+
 KEY = "AKIAIOSFODNN7EXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 INSTANCE = "i-0123456789abcdef0"

@@ -19,6 +19,8 @@ from kubenode.providers.port import Machine, PowerState
 from kubenode.providers.settings import AzureReplace, AzureSettings
 from kubenode.providers.threaded import Threaded
 
+pytestmark = pytest.mark.integration
+
 SECRET = "eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiJ9.very-secret"
 ALONE = "virtualMachines/worker-7"
 MEMBER = f"virtualMachineScaleSets/{SET}/virtualMachines/2"

@@ -17,6 +17,8 @@ from kubenode.providers.port import Machine, PowerState
 from kubenode.providers.settings import GcpSettings, StopInGroup
 from kubenode.providers.threaded import Threaded
 
+pytestmark = pytest.mark.integration
+
 ALONE = "worker-7"
 MEMBER = "gke-shop-pool1-0f3c-a1b2"
 

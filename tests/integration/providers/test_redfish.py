@@ -18,6 +18,8 @@ from kubenode.providers.redfish import BMC, Redfish
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
 from kubenode.providers.threaded import Threaded
 
+pytestmark = pytest.mark.integration
+
 PASSWORD = "calvin-but-longer"
 NODE = "rack3-node7"
 

@@ -1,5 +1,6 @@
 """The providers file: what is wrong is told with its place and what to do."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,15 @@ def test_a_secret_in_the_file_is_not_told_again(file: Path) -> None:
 @pytest.mark.parametrize("text", ["", "a: b\n", "[]\n", "- {type: aws\n", "--- []\n--- []\n"])
 def test_a_file_that_is_no_list_of_providers_is_refused(file: Path, text: str) -> None:
     assert told(file, text)[0].startswith("F:")
+
+
+def test_every_example_of_the_documentation_is_one(file: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "providers.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(examples) >= 2
+    for example in examples:
+        file.write_text(example)
+        configured(file)
 
 
 def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
