@@ -326,8 +326,8 @@ class Heard:
     moved: str = ""
     """Notes on the evicted pods, by which their replacements are found again."""
     blocked: Blocked | None = None
-    lowered: tuple[str, ...] = ()
-    """Deployments without surge of ours any more."""
+    lowered: Mapping[str, str] = field(default_factory=dict)
+    """Deployments without surge of ours any more; why, if it did not serve, else ""."""
     saved: Mapping[str, str] = field(default_factory=dict)
     """Gangs whose receivers answered: "" for saved, else why not. Others are asked again."""
     outcome: Outcome | None = None

@@ -85,7 +85,9 @@ class FakePods:
                 return Heard(what)
             case Act.UNSURGE:
                 write("unsurge", lambda: setattr(self, "raised", 0))
-                return Heard(what, lowered=tuple(s.key for s in surging.owned(job)))
+                over = seen.pods.surges.over if seen.pods is not None else {}
+                lowered = {s.key: over.get(s.key, "") for s in surging.owned(job)}
+                return Heard(what, lowered=lowered)
             case _:
                 said = self.saves.pop(0) if self.saves else ""
                 write("checkpoint", lambda: setattr(self, "asked", self.asked + 1))

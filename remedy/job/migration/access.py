@@ -235,11 +235,11 @@ class PodAccess:
 
     async def unsurge(self, job: Job, seen: Seen) -> Heard:
         """Lower what is over; at the end of the step, or of the job, all of it."""
-        over = set(seen.pods.surges.over) if seen.pods is not None else set()
+        over = seen.pods.surges.over if seen.pods is not None else {}
         keys = [s.key for s in surging.owned(job) if not over or s.key in over]
         for key in keys:
             await self._controllers.replicas.lower(key, job.name)
-        return Heard(Act.UNSURGE, lowered=tuple(keys))
+        return Heard(Act.UNSURGE, lowered={key: over.get(key, "") for key in keys})
 
     # -- gangs -------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ def surge(job: Job, seen: Seen, record: StepStatus, surges: Surges) -> Move | No
     """The next move for surge's sake; None: it needs none now."""
     heard, mine = seen.heard, surging.read(record.output)
     if heard is not None and heard.act is Act.UNSURGE and heard.lowered:
-        output = surging.write_plain(record.output, _given_up(mine, surges.over))
+        output = surging.write_plain(record.output, _given_up(mine, heard.lowered))
         left = [s for s in mine if s.key not in heard.lowered]
         return _with(job, record, surging.write(output, left)), Act.NONE
     if surges.over:
