@@ -41,7 +41,7 @@ class RungTold:
     class_: str
     steps: tuple[str, ...]
     state: str
-    """now, tried, skipped or to come."""
+    """now, tried, skipped, to come or not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,9 @@ def _rung_state(job: RemedyOperationJob, n: int) -> str:
         return "now"
     if tried:
         return "tried"
-    return "skipped" if n < max(job.status.rung, job.spec.start_rung) else "to come"
+    if n < max(job.status.rung, job.spec.start_rung):
+        return "skipped"
+    return "not tried" if job.status.phase.closed else "to come"
 
 
 def step_words(step: Step) -> str:
@@ -274,7 +276,7 @@ def _proof(job: RemedyOperationJob, now: datetime) -> list[str]:
     told = []
     if moved := sum(moved_pods(record) for record in status.steps):
         told.append(f"{moved} {'pod was' if moved == 1 else 'pods were'} moved")
-    if status.timeline.pods_unavailable is not None:
+    if status.timeline.pods_unavailable:
         seconds = length(status.timeline.pods_unavailable)
         told.append(f"pods were without a ready replacement for {seconds}, all added up")
     if status.timeline.verified is not None:

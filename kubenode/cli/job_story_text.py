@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from kubenode.cli.job_moments import Moment
 from kubenode.cli.job_story import HoldTold, RungTold, Story
@@ -10,7 +10,8 @@ from kubenode.cli.lengths import length
 
 WIDTH = 100
 HERE = {"now": "=>"}
-STATES = max(map(len, ("tried", "skipped", "to come")))
+STATES = len("not tried")
+SHORTEST = timedelta(milliseconds=50)
 
 
 def text(story: Story) -> list[str]:
@@ -83,7 +84,8 @@ def _moments(found: tuple[Moment, ...]) -> Iterator[str]:
         if at.date() != day:
             day = at.date()
             yield f"  {day:%Y-%m-%d}, UTC"
-        took = f"+{length(at - before)}" if before is not None and at > before else ""
+        passed = at - before if before is not None else timedelta(0)
+        took = f"+{length(passed)}" if passed >= SHORTEST else ""
         before = at
         said = f"{moment.what}: {moment.why}" if moment.why else moment.what
         yield from _wrapped(f"  {at:%H:%M:%S}  {took:>7}  ", said)
