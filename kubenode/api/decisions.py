@@ -46,6 +46,8 @@ def hears(job: Mapping[str, Any]) -> tuple[Decision, ...]:
     phase = phase_of(job)
     if phase is JobPhase.RUNNING and _step_asks(job):
         return ("Approve", "Deny")
+    if phase is JobPhase.AWAITING_PERMIT and _rung_deletes(job):
+        return ("Approve", "Deny")
     return HEARD.get(phase, ())
 
 
@@ -60,6 +62,15 @@ def unheard(job: Mapping[str, Any], decision: Decision, rung: int | None = None)
         return "" if 0 <= rung <= last else f"rung {rung}: the ladder has the rungs 0 to {last}"
     follows = (job.get("status") or {}).get("rung", 0) < last
     return "" if follows else "no rung follows: name one (--rung), or close the job"
+
+
+def _rung_deletes(job: Mapping[str, Any]) -> bool:
+    """Whether its drain may delete, once approved, what budgets keep; it waits to try again."""
+    try:
+        steps = job["spec"]["ladder"][(job.get("status") or {}).get("rung", 0)]["steps"]
+    except (KeyError, IndexError):
+        return False
+    return any((step.get("migrate") or {}).get("onTimeout") == "Delete" for step in steps)
 
 
 def _step_asks(job: Mapping[str, Any]) -> bool:

@@ -9,12 +9,15 @@ from collections.abc import Collection
 from datetime import datetime
 
 from kubenode.api.decisions import HEARD
-from kubenode.api.v1alpha1 import JobPhase, Step
+from kubenode.api.meta import ConditionStatus
+from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.ladder import OnTimeout
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import close, set_condition
 
+APPROVED = "Approved"
+"""Condition type: whether a person has approved what the job may do."""
 HEARD_WORD = "Heard"
 """Condition type: what became of the last word that made no sense."""
 
@@ -30,13 +33,18 @@ def heard(job: Job) -> Job:
     return job.having(words_heard=job.status.words_heard + 1)
 
 
-def approved(job: Job, since: datetime | None = None) -> bool:
-    """Whether the last Approve or Deny that was heard is an Approve, given at or after `since`."""
-    told = job.spec.approvals[: job.status.words_heard]
-    told = [said for said in told if said.decision in ("Approve", "Deny")]
-    if not told or told[-1].decision != "Approve":
-        return False
-    return since is None or (told[-1].at is not None and told[-1].at >= since)
+def approve(job: Job, now: datetime, said: ApprovalDecision) -> Job:
+    """The job that has heard an approval, or its withdrawal, of what its rung may do."""
+    yes = said.decision == "Approve"
+    about = f"by {said.by}" + (f": {said.note}" if said.note else "")
+    conditions = set_condition(job, now, APPROVED, said.decision, about, status=yes)
+    return heard(job).having(conditions=conditions)
+
+
+def approved(job: Job) -> bool:
+    """Whether a person has approved what the job may do, and nobody has taken that back."""
+    found = job.condition(APPROVED)
+    return found is not None and found.status is ConditionStatus.TRUE
 
 
 def denied(job: Job, now: datetime, said: ApprovalDecision) -> tuple[Job, Act]:
@@ -45,13 +53,29 @@ def denied(job: Job, now: datetime, said: ApprovalDecision) -> tuple[Job, Act]:
 
 
 def answered(job: Job, seen: Seen) -> tuple[Job, Act] | None:
-    """Hear a word that makes no sense now, and say why; None: there is none."""
+    """Hear a word that no phase and no step hears by itself: an approval of deletions, or one that
+    makes no sense now, which is told; None: there is none.
+    """
     said = word(job)
-    if said is None or job.phase is JobPhase.PENDING or (why := _unfit(job, seen, said)) == "":
+    if said is None or job.phase is JobPhase.PENDING:
+        return None
+    if said.by and said.decision in _of_deletions(job):
+        return approve(job, seen.now, said), Act.NONE
+    if (why := _unfit(job, seen, said)) == "":
         return None
     about = f"{said.decision} of {said.by or 'nobody'} changes nothing: {why}"
     conditions = set_condition(job, seen.now, HEARD_WORD, "ChangesNothing", about, status=False)
     return heard(job).having(conditions=conditions), Act.NONE
+
+
+def _of_deletions(job: Job) -> Collection[str]:
+    """Words about a drain that deletes what budgets keep: while it goes on, and once it yielded."""
+    migrates = (step.migrate for step in job.rung.steps)
+    if _asking(job) or not any(m and m.on_timeout is OnTimeout.DELETE for m in migrates):
+        return ()
+    return {JobPhase.RUNNING: ("Approve", "Deny"), JobPhase.AWAITING_PERMIT: ("Approve",)}.get(
+        job.phase, ()
+    )
 
 
 def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
@@ -75,16 +99,14 @@ def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
 def _fitting(job: Job) -> Collection[str]:
     if job.phase is not JobPhase.RUNNING:
         return HEARD.get(job.phase, ())
+    return ("Approve", "Deny") if _asking(job) else ()
+
+
+def _asking(job: Job) -> bool:
+    """Whether the step under way hears an approval or a denial itself."""
     step, record = job.step, job.record
     under_way = record is not None and record.state is StepState.RUNNING
-    return ("Approve", "Deny") if under_way and step is not None and _asks(step) else ()
-
-
-def _asks(step: Step) -> bool:
-    """Whether the step under way hears an approval or a denial itself."""
-    if step.migrate is not None:
-        return step.migrate.on_timeout is OnTimeout.DELETE
-    return step.wait_for_approval is not None
+    return under_way and step is not None and step.wait_for_approval is not None
 
 
 def next_rung(job: Job, said: ApprovalDecision) -> int:

@@ -113,8 +113,8 @@ def decide(
     for candidate in shadow:
         found, held, at = _shadow(node, candidate, past, now)
         orders, waits, times = orders + found, waits + held, times + at
-    at = min((t for t in times if t > now), default=None)
-    return Decision(tuple(orders), tuple(waits), at, stronger)
+    again = min((t for t in times if t > now), default=None)
+    return Decision(tuple(orders), tuple(waits), again, stronger)
 
 
 Outcome = tuple[list[Order], list[tuple[str, Why]], list[datetime]]

@@ -55,7 +55,7 @@ def test_a_file_with_everything(file: Path) -> None:
     assert outside is not None and outside.cluster == "prod-1"
     assert list(outside.receivers) == ["oncall", "tickets"]
     template = outside.objects["self-node-remediation"]
-    assert template.done_when is not None and not template.keep
+    assert template.done_when.condition is not None and not template.keep
     assert received(None) is None
 
 

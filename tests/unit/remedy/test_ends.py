@@ -79,6 +79,8 @@ def pull(world: FakeWorld, lever: str) -> None:
             world.clock.step(timedelta(hours=1))
         case "Approve" | "Deny" | "Next" | "Retry" | "Close":
             say(world, lever)
+        case _:
+            assert lever == "turn"
 
 
 async def turn(world: FakeWorld) -> None:

@@ -274,7 +274,8 @@ def makes_sense(job: Job, see: Seen, word: dict[str, Any]) -> bool:
             return bool(rung < len(job.spec.ladder))
         case P.NEEDS_HUMAN:
             return decision in ("Retry", "Close")
-    return False
+        case _:
+            return False
 
 
 def disrupts(job: Job) -> bool:

@@ -47,6 +47,7 @@ from remedy.job.model import (
 )
 from remedy.job.step import EDGES, step
 from remedy.job.wake import look_again_at
+from remedy.job.words import approved
 from rules.truth import Truth
 
 LATER = T0 + timedelta(minutes=30)
@@ -591,3 +592,28 @@ def test_mode_decides_the_way(mode: str) -> None:
         assert "would have refused (ConcurrencyLimit)" in after.status.message
     wanted = {"Enforce": "AwaitingPermit", "Approve": "AwaitingApproval", "DryRun": "Shadowed"}
     assert after.phase == wanted[mode]
+
+
+DELETES = {**DRAIN, "steps": [{"cordon": {}}, {"migrate": {"onTimeout": "Delete"}}]}
+
+
+@pytest.mark.parametrize("status", [running(1, CORDONED), {"phase": "AwaitingPermit"}])
+def test_deleting_what_a_budget_keeps_is_approved_by_a_word_of_its_own(
+    status: dict[str, Any],
+) -> None:
+    yes = {"decision": "Approve", "by": "ann"}
+    job = a_job(DELETES, status=status, approvals=[yes])
+    after, _ = moved(job, node=OURS)
+    assert approved(after) and after.status.words_heard == 1
+    nothing, _ = moved(a_job(DRAIN, status=status, approvals=[yes]), node=OURS)
+    assert not approved(nothing) and nothing.status.words_heard == 1
+    back = a_job(
+        DELETES,
+        status=after.status.to_dict(),
+        approvals=[yes, {"decision": "Deny", "by": "bob"}],
+    )
+    denied, _ = moved(back, node=OURS)
+    if denied.phase is JobPhase.RUNNING:
+        assert not approved(denied)
+    else:
+        assert denied.phase is JobPhase.CANCELLED
