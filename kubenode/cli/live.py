@@ -5,8 +5,10 @@ before now) is read from what the cluster says of itself.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kubenode.api.v1alpha1 import (
@@ -21,11 +23,13 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.objects import Event, Node, structs
+from kubenode.runtime.kube.objects import Event, Lease, Node, structs
 from remedy.remedier.controller import past_of
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import rule_id
+from remedy.remedier.leases import NODE_LEASES
 from rules.diagnose import Diagnoser
 from rules.facts import FactSet
 from rules.program import Program, Rule, compile_program, stored_facts
@@ -87,12 +91,14 @@ class _Reader:
         self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
         self._host_events = Informer(kube, _path(HostEvent), HostEvent.from_server, clock=clock)
         self._probes = Informer(kube, _path(HostProbe), HostProbe.from_server, clock=clock)
+        self._lease = OneLease(name, clock)
         self.all_rules: list[NodeRemedier] = []
         self.store = FactStore(
             self._nodes,
             lambda node: past_of(self.jobs, node),
             clock,
             one_engine_is_enough=True,
+            leases=self._lease,
         )
 
     async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, Rule]:
@@ -120,6 +126,7 @@ class _Reader:
         self._host_events.add_handler(lambda _, old, new: _done(store.host_event_changed(old, new)))
         self._probes.add_handler(lambda _, old, new: _done(store.probe_changed(old, new)))
         await once(events, self._host_events, self._probes)
+        await self._lease.read(self._kube)
 
     def learn(self, rules: Mapping[str, Rule]) -> None:
         """Ask the rules about every node: only so it is known how many have the same fault."""
@@ -137,6 +144,34 @@ class _Reader:
             if not woken:
                 return
             due = sorted(woken)
+
+
+class OneLease:
+    """Implements remedy.remedier.leases.Ages for one node, as old as its Lease says.
+
+    The operator counts by its own clock, this by the host's: only to explain.
+    """
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._name, self._clock = name, clock
+        self._renewed: datetime | None = None
+
+    async def read(self, kube: Kube) -> None:
+        """A Lease that is not there, or not to be read by this person, is unknown."""
+        with suppress(NotFound, Forbidden):
+            lease = await kube.get(paths.lease(NODE_LEASES, self._name), structs(Lease))
+            self._renewed = lease.spec.renew_time
+
+    def age(self, name: str) -> float | None:
+        if name != self._name or self._renewed is None:
+            return None
+        return max((self._clock.now() - self._renewed).total_seconds(), 0.0)
+
+    def changes_at(self, name: str) -> None:
+        return None
+
+    def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None:
+        """Nobody is woken here."""
 
 
 def _path(kind: type[Resource]) -> str:

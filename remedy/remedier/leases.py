@@ -10,6 +10,7 @@ A renewal costs one number. A wheel has one deadline for each Lease; when it com
 at, and only one that has passed what some rule compares with wakes its node.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,8 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.wire import HeadMeta
+
+log = logging.getLogger(__name__)
 
 NODE_LEASES, AGENT_LEASES = "kube-node-lease", "kubenode-agents"
 """Namespaces; a Lease has the name of its node, or of its agent."""
@@ -201,8 +204,17 @@ class LeaseAges:
             if self._look(name, slot)
         ]
         was_blind, self._was_blind = self._was_blind, self.blind
+        if was_blind is not self._was_blind:
+            self._say(self._was_blind)
         for name in [*self._late] if was_blind and not self._was_blind else passed:
             self._tell(name)
+
+    def _say(self, blind: bool) -> None:
+        if blind:
+            extra = {"late": len(self._late), "of": len(self._leases)}
+            log.warning("most leases fell silent at once: no age is known", extra=extra)
+        else:
+            log.info("leases are renewed again: ages are known")
 
     def _plan(self, name: str, lease: _Lease) -> None:
         """Put it on the wheel for its next deadline, off it when there is none."""
