@@ -4,6 +4,7 @@ Nothing in a rule or a job says an address or a kind of object: it names what st
 whoever writes rules reaches no further than the operator allows.
 """
 
+import ssl
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -57,6 +58,12 @@ def _addresses(here: Path, receiver: Receiver) -> Iterator[tuple[Path, str]]:
     if http is None:
         return
     way = "webhook" if receiver.webhook is not None else "cloudEvents"
+    if http.ca_file is not None:
+        try:
+            ssl.create_default_context(cafile=http.ca_file)
+        except OSError as error:
+            why = error.strerror or "no certificate in PEM"
+            yield (*here, way, "caFile"), f"{http.ca_file}: {why}: name a file of certificates"
     secrets = {"url": http.url} | {f"headers.{name}": value for name, value in http.headers.items()}
     for field, value in secrets.items():
         try:

@@ -8,7 +8,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from remedy.handover.render import UID, Rendered, render, values
 from remedy.handover.seen import Handed, HandedSeen
-from remedy.handover.settings import ConditionIs, ObjectTemplate
+from remedy.handover.settings import ObjectTemplate, Says
 from remedy.job.handing import PATH, handed
 from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
 from remedy.notify.direct import Direct
@@ -62,11 +62,12 @@ class Handovers:
         if isinstance(made, str):
             return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=made)
         try:
+            await self._owned(made)
             await self._kube.create(made.collection, made.body)
         except AlreadyExists:
             return Heard(Act.HAND_OVER, outcome=Outcome.TAKEN)  # whose it is, the next look says
         except NotFound as error:
-            why = f"{error}: is the kind installed, and the namespace there?"
+            why = f"{error}: is the kind installed, are the namespace and the owner there?"
             return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=why)
         except Forbidden as error:
             why = f"{error}: give kubenode-remedy get, create and delete of it"
@@ -89,6 +90,12 @@ class Handovers:
             except KubeError as error:
                 return Heard(Act.TAKE_BACK, error=str(error))
         return Heard(Act.TAKE_BACK)
+
+    async def _owned(self, made: Rendered) -> None:
+        """Put the uid of the owner in, as it is now. Raises KubeError."""
+        if made.owner:
+            owner = await self._kube.get(made.owner)
+            made.body["metadata"]["ownerReferences"][0]["uid"] = owner["metadata"]["uid"]
 
     def _template(self, job: Job) -> ObjectTemplate | None:
         step = job.step.create_object if job.step is not None else None
@@ -115,27 +122,29 @@ def state_of(obj: Mapping[str, Any], uid: str, template: ObjectTemplate) -> Hand
     """Pure."""
     if not ours(obj, uid):
         return Handed.FOREIGN
-    if template.failed_when is not None and holds(obj, template.failed_when):
+    if template.failed_when is not None and says(obj, template.failed_when):
         return Handed.FAILED
-    if template.done_when.condition is not None and holds(obj, template.done_when.condition):
+    if template.done_when is not None and says(obj, template.done_when):
         return Handed.DONE
     return Handed.GOING
 
 
-def holds(obj: Mapping[str, Any], wanted: ConditionIs) -> bool:
-    """A status of another form than Kubernetes' conditions says nothing."""
-    found = _conditions(obj)
+def says(obj: Mapping[str, Any], sign: Says) -> bool:
+    """A status of another form than Kubernetes' own says nothing."""
+    wanted, status = sign.condition, obj.get("status")
+    if wanted is None:
+        return isinstance(status, Mapping) and status.get("phase") == sign.phase
     return any(
         c.get("type") == wanted.type
         and c.get("status") == wanted.status
         and wanted.reason in (None, c.get("reason"))
-        for c in found
+        for c in _conditions(obj)
     )
 
 
 def told(obj: Mapping[str, Any], template: ObjectTemplate) -> str:
     """What the object says of its failure, "" if nothing."""
-    failed = template.failed_when
+    failed = template.failed_when.condition if template.failed_when is not None else None
     found = (c for c in _conditions(obj) if failed is not None and c.get("type") == failed.type)
     return next((str(c.get("message") or c.get("reason") or "") for c in found), "")
 

@@ -6,7 +6,7 @@ or a job is called can add a field. A text becomes a text, numbers and booleans 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kubenode.runtime.kube import paths
@@ -23,11 +23,15 @@ LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """`path` is the object's own, `collection` where it is created."""
+    """`path` is the object's own, `collection` where it is created.
+
+    owner  path of the object that it belongs to, "" for none; whoever creates it adds the uid
+    """
 
     path: str
     collection: str
     body: dict[str, Any]
+    owner: str = ""
 
 
 def values(job: Job, node: NodeSeen | None) -> dict[str, Any]:
@@ -51,13 +55,7 @@ def values(job: Job, node: NodeSeen | None) -> dict[str, Any]:
 
 def render(template: ObjectTemplate, known: Mapping[str, Any]) -> Rendered:
     """Raises BadTemplate: what is wrong, for whoever wrote the settings."""
-    name = _text(template.name, known)
-    if not NAME.fullmatch(name) or len(name) > 253:
-        raise BadTemplate(f"name {name[:64]!r} is none of an object: lower case, digits, - and .")
-    base = f"/apis/{template.api_version}"
-    if "/" not in template.api_version:
-        base = f"/api/{template.api_version}"
-    place = template.namespace or None
+    name, place = _name(template.name, known), template.namespace or None
     metadata: dict[str, Any] = {
         "name": name,
         "labels": {**_each(template.labels, known), JOB_LABEL: str(known["job"])},
@@ -71,8 +69,31 @@ def render(template: ObjectTemplate, known: Mapping[str, Any]) -> Rendered:
         "metadata": metadata,
         "spec": _filled(template.spec, known),
     }
-    path = paths.resource(base, template.plural, namespace=place, name=name)
-    return Rendered(path, paths.resource(base, template.plural, namespace=place), body)
+    base, owner = _base(template.api_version), template.owner
+    made = Rendered(
+        paths.resource(base, template.plural, namespace=place, name=name),
+        paths.resource(base, template.plural, namespace=place),
+        body,
+    )
+    if owner is None:
+        return made
+    theirs = _name(owner.name, known)
+    reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": theirs}
+    metadata["ownerReferences"] = [reference]
+    where = owner.namespace or None
+    path = paths.resource(_base(owner.api_version), owner.plural, namespace=where, name=theirs)
+    return replace(made, owner=path)
+
+
+def _base(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def _name(text: str, known: Mapping[str, Any]) -> str:
+    name = _text(text, known)
+    if not NAME.fullmatch(name) or len(name) > 253:
+        raise BadTemplate(f"name {name[:64]!r} is none of an object: lower case, digits, - and .")
+    return name
 
 
 def _filled(value: Any, known: Mapping[str, Any]) -> Any:

@@ -6,12 +6,28 @@ anything that the operator has not allowed, and RBAC must allow it once more.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, StrictBool, StringConstraints, field_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    StrictBool,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from kubenode.api.base import Model, refusal
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 LABEL = Annotated[str, StringConstraints(max_length=1024)]
+ApiVersion = Annotated[
+    str, StringConstraints(min_length=1, max_length=253, pattern=r"^([a-z0-9.-]+/)?v[a-z0-9]+$")
+]
+Plural = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[a-z][a-z0-9]*$")
+]
+Namespace = Annotated[
+    str, StringConstraints(max_length=63, pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$")
+]
 OURS = "kubenode.io/"
 
 
@@ -23,29 +39,48 @@ class ConditionIs(Model):
     reason: str | None = Field(default=None, min_length=1, max_length=128)
 
 
-class DoneWhen(Model):
-    """When the other remediator has done its work. An object that is gone always says so."""
+class Says(Model):
+    """What the object says of itself: a condition, or the word in status.phase."""
 
     condition: ConditionIs | None = None
-    """Absent: only when the object is gone."""
+    phase: Word | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Says":
+        if (self.condition is None) == (self.phase is None):
+            raise refusal("not one sign: write either condition or phase")
+        return self
+
+
+class Owner(Model):
+    """An object that this one belongs to, as Cluster API's remediation belongs to its Machine."""
+
+    api_version: ApiVersion
+    kind: Word
+    plural: Plural
+    namespace: Namespace = ""
+    name: str = Field(min_length=1, max_length=1024)
+    """A template, such as {{ annotations['cluster.x-k8s.io/machine'] }}."""
 
 
 class ObjectTemplate(Model):
     """One kind of object, and what stands in it. Texts are templates of Jinja2."""
 
-    api_version: str = Field(min_length=1, max_length=253, pattern=r"^([a-z0-9.-]+/)?v[a-z0-9]+$")
+    api_version: ApiVersion
     kind: Word
-    plural: str = Field(min_length=1, max_length=128, pattern=r"^[a-z][a-z0-9]*$")
+    plural: Plural
     """As in the path of the API: `kubectl api-resources` shows it."""
-    namespace: str = Field(default="", max_length=63, pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$")
+    namespace: Namespace = ""
     """Empty: the kind has no namespace."""
     name: str = Field(default="{{ job }}-{{ rung }}-{{ step }}", min_length=1, max_length=1024)
     """The same for the same step of the same job, so that it is made once."""
     labels: dict[Word, LABEL] = Field(default_factory=dict, max_length=32)
     annotations: dict[Word, LABEL] = Field(default_factory=dict, max_length=32)
     spec: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
-    done_when: DoneWhen = Field(default_factory=DoneWhen)
-    failed_when: ConditionIs | None = None
+    owner: Owner | None = None
+    done_when: Says | None = None
+    """Absent: only when the object is gone, which always counts."""
+    failed_when: Says | None = None
     keep: StrictBool = False
     """Leave the object when the job ends. Default: it is deleted then, and when the step fails."""
 

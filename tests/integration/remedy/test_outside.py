@@ -251,6 +251,7 @@ async def test_a_node_is_handed_to_another_remediator_and_taken_back(
         "namespace": "default",
         "name": "{{ node }}",
         "spec": {"remediationStrategy": "Automatic"},
+        "owner": {"apiVersion": "v1", "kind": "Node", "plural": "nodes", "name": "{{ node }}"},
         "doneWhen": {"condition": {"type": "Succeeded"}},
     }
     await a_node(cluster)
@@ -268,6 +269,7 @@ async def test_a_node_is_handed_to_another_remediator_and_taken_back(
             made = await cluster.kube.get(f"{OBJECTS}/w1")
             assert made["metadata"]["labels"] == {"kubenode.io/job": job.metadata.name}
             assert made["spec"] == {"remediationStrategy": "Automatic"}
+            assert made["metadata"]["ownerReferences"][0]["kind"] == "Node"
             assert job.metadata.finalizers and cluster.permits.asked[0].class_ == "Node"
             done = {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
             await cluster.kube.patch(f"{OBJECTS}/w1/status", done)

@@ -1,5 +1,6 @@
 """The file of receivers: what is wrong is said with file, line, field and what to do."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_a_file_with_everything(file: Path) -> None:
     assert outside is not None and outside.cluster == "prod-1"
     assert list(outside.receivers) == ["oncall", "tickets"]
     template = outside.objects["self-node-remediation"]
-    assert template.done_when.condition is not None and not template.keep
+    assert template.done_when is not None and not template.keep
     assert received(None) is None
 
 
@@ -69,6 +70,9 @@ def test_a_file_with_everything(file: Path) -> None:
         ("fromFile: CHAT}]", "fromFile: /no/such}]", ("urls[1]", "/no/such")),
         ("fromFile: CHAT}]", "fromEnv: NO_SUCH_VARIABLE}]", ("urls[1]", "NO_SUCH_VARIABLE")),
         ("{fromFile: CHAT}}", "{fromFile: /no/such}}", ("headers.Authorization", "/no/such")),
+        ("on: [NeedsHuman]", "on: []\n    timeout: 2m", ("receivers.tickets.timeout", "1m")),
+        ("https://tickets", "https://u:p@tickets", ("receivers.tickets.webhook.url", "password")),
+        ("headers: {Auth", "caFile: /no/such\n      headers: {Auth", ("caFile", "/no/such")),
         ('"{{ node }}"', '"{% node %}"', ("objects.self-node-remediation.name", "template")),
         ("plural: selfnode", "plural: Selfnode", ("objects.self-node-remediation.plural",)),
         ("kind: Self", "knd: Self", ("knd", "did you mean kind?")),
@@ -100,3 +104,16 @@ def test_what_is_no_such_file_is_refused(file: Path, text: str) -> None:
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no-such"):
         received(str(tmp_path / "no-such.yaml"))
+
+
+def test_the_examples_of_the_documentation_can_be_read(file: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs/notifications.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    whole = [block for block in blocks if "receivers:\n" in block or "objects:\n" in block]
+    assert len(whole) == 2
+    (file.parent / "slack").write_text("json://localhost/")
+    (file.parent / "tickets").write_text("Bearer x")
+    for block in whole:
+        block = block.replace("/etc/kubenode/receivers", str(file.parent))
+        block = block.replace("      caFile: /etc/kubenode/ca.pem", "#")
+        assert received(written(file, block)) is not None

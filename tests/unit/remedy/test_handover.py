@@ -178,7 +178,7 @@ def a_template(**changes: Any) -> ObjectTemplate:
         "name": "{{ node }}",
         "spec": {"remediationStrategy": "Automatic", "retries": 3, "of": ["{{ providerID }}"]},
         "doneWhen": {"condition": {"type": "Succeeded"}},
-        "failedWhen": {"type": "Succeeded", "status": "False"},
+        "failedWhen": {"condition": {"type": "Succeeded", "status": "False"}},
     }
     return ObjectTemplate.model_validate({**given, **changes})
 
@@ -243,6 +243,32 @@ def test_how_an_object_stands(status: dict[str, Any], state: Handed) -> None:
     obj = {"metadata": {"annotations": {UID: "uid-1"}}, "status": status}
     assert state_of(obj, "uid-1", a_template()) is state
     assert state_of(obj, "uid-2", a_template()) is Handed.FOREIGN
+
+
+def test_an_object_can_say_by_its_phase_how_it_stands() -> None:
+    template = a_template(doneWhen={"phase": "Waiting"}, failedWhen={"phase": "Failed"})
+    for phase, state in (("Waiting", Handed.DONE), ("Failed", Handed.FAILED), ("", Handed.GOING)):
+        obj = {"metadata": {"annotations": {UID: "uid-1"}}, "status": {"phase": phase}}
+        assert state_of(obj, "uid-1", template) is state
+    with pytest.raises(ValueError, match="either condition or phase"):
+        a_template(doneWhen={})
+
+
+def test_an_object_can_belong_to_the_nodes_machine() -> None:
+    machine = {
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "kind": "Machine",
+        "plural": "machines",
+        "namespace": "metal",
+        "name": "{{ annotations['cluster.x-k8s.io/machine'] }}",
+    }
+    noted = {"cluster.x-k8s.io/machine": "worker-7"}
+    made = render(a_template(owner=machine), known(annotations=noted))
+    assert made.owner == "/apis/cluster.x-k8s.io/v1beta1/namespaces/metal/machines/worker-7"
+    (reference,) = made.body["metadata"]["ownerReferences"]
+    assert (reference["kind"], reference["name"]) == ("Machine", "worker-7")
+    with pytest.raises(BadTemplate, match=r"machine"):
+        render(a_template(owner=machine), known())
 
 
 def test_nothing_of_ours_can_be_forged_by_a_template() -> None:
