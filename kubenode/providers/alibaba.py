@@ -34,7 +34,7 @@ from kubenode.providers.errors import Busy, NoSuchMachine, ProviderError, Refuse
 from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.sameness import differs_on_ecs
 from kubenode.providers.settings import AlibabaSettings, StopInGroup
-from kubenode.providers.threaded import Once
+from kubenode.providers.threaded import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 # The SDK's core writes to standard error by a handler and level of its own.
@@ -95,6 +95,7 @@ class Alibaba:
         asked = StopInstanceRequest(
             instance_id=instance.instance_id, force_stop=True, stopped_mode="KeepCharging"
         )
+        still_wanted(NAME)
         self._clients.get().ecs.stop_instance(asked)
 
     def on(self, machine: Machine, request: str) -> None:
@@ -104,6 +105,7 @@ class Alibaba:
                 return
             case PowerState.OFF:
                 asked = StartInstanceRequest(instance_id=instance.instance_id)
+                still_wanted(NAME)
                 self._clients.get().ecs.start_instance(asked)
             case _:
                 raise Busy(NAME, f"the instance is {instance.status}")
@@ -113,6 +115,7 @@ class Alibaba:
         if instance.status != "Running":
             raise Refused(NAME, f"the instance is {instance.status}, not Running")
         asked = RebootInstanceRequest(instance_id=instance.instance_id, force_stop=True)
+        still_wanted(NAME)
         self._clients.get().ecs.reboot_instance(asked)
 
     def replace(self, machine: Machine, request: str) -> None:
@@ -125,6 +128,7 @@ class Alibaba:
         if member.creation_type == "Attached" and not member.entrusted:
             raise Refused(NAME, "the instance was attached by hand: its group would not release it")
         self._group_makes_another(member.scaling_group_id)
+        still_wanted(NAME)
         self._clients.get().ess.remove_instances(
             RemoveInstancesRequest(
                 region_id=self._settings.region,

@@ -28,7 +28,7 @@ from kubenode.providers.errors import (
 from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.sameness import differs_on_ec2
 from kubenode.providers.settings import AwsSettings, StopInGroup
-from kubenode.providers.threaded import Once
+from kubenode.providers.threaded import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 if TYPE_CHECKING:  # stubs, of the development environment only
@@ -83,6 +83,7 @@ class Aws:
         if instance.get("RootDeviceType") == "instance-store":
             raise Refused(NAME, "an instance with its root on instance store cannot be stopped")
         self._group_leaves_alone(instance["InstanceId"])
+        still_wanted(NAME)
         self._ec2.stop_instances(
             InstanceIds=[instance["InstanceId"]], Force=True, SkipOsShutdown=True
         )
@@ -95,6 +96,7 @@ class Aws:
             case PowerState.GONE:
                 raise Refused(NAME, "the instance is terminated: it cannot be started again")
             case PowerState.OFF:
+                still_wanted(NAME)
                 self._ec2.start_instances(InstanceIds=[instance["InstanceId"]])
             case _ if _ending(instance):
                 raise Refused(NAME, "the instance is being terminated")
@@ -105,6 +107,7 @@ class Aws:
         instance = self._checked(machine)
         if _state(instance) is not PowerState.ON:
             raise Refused(NAME, f"the instance is {instance['State']['Name']}, not running")
+        still_wanted(NAME)
         self._ec2.reboot_instances(InstanceIds=[instance["InstanceId"]])
 
     def replace(self, machine: Machine, request: str) -> None:
@@ -119,6 +122,7 @@ class Aws:
         if "Launch" in self._suspended(member["AutoScalingGroupName"]):
             group = member["AutoScalingGroupName"]
             raise Refused(NAME, f"group {group} has Launch suspended: none would follow")
+        still_wanted(NAME)
         self._scaling.terminate_instance_in_auto_scaling_group(
             InstanceId=instance["InstanceId"], ShouldDecrementDesiredCapacity=False
         )

@@ -20,7 +20,7 @@ from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
 from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import AzureCloud, AzureReplace, AzureSettings
-from kubenode.providers.threaded import Once
+from kubenode.providers.threaded import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 STATES = {
@@ -129,6 +129,7 @@ class Azure:
     def _ask(self, machine: Machine, what: str, **how: bool) -> None:
         """One request to the operations that the machine belongs to, not waited for."""
         wanted, client = ids.azure(machine.provider_id), self._client.get()
+        still_wanted(NAME)
         if wanted.scale_set:
             ask: Callable[..., Any] = getattr(client.virtual_machine_scale_set_vms, what)
             ask(wanted.group, wanted.scale_set, wanted.name, polling=False, **how)

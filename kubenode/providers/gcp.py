@@ -21,7 +21,7 @@ from kubenode.providers.gcp_errors import NAME, explain
 from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import GcpSettings, StopInGroup
-from kubenode.providers.threaded import Once
+from kubenode.providers.threaded import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 STATES = {
@@ -101,6 +101,7 @@ class Gcp:
             no_graceful_shutdown=True,
             discard_local_ssd=self._settings.discard_local_ssd,
         )
+        still_wanted(NAME)
         self._clients.get().instances.stop_unary(asked, **self._how)
 
     def on(self, machine: Machine, request: str) -> None:
@@ -112,6 +113,7 @@ class Gcp:
                 asked = compute_v1.StartInstanceRequest(
                     **self._named(machine), request_id=_unique(request, "on")
                 )
+                still_wanted(NAME)
                 self._clients.get().instances.start_unary(asked, **self._how)
             case PowerState.STOPPING:
                 raise Busy(NAME, f"the instance is {instance.status}")
@@ -125,6 +127,7 @@ class Gcp:
         asked = compute_v1.ResetInstanceRequest(
             **self._named(machine), request_id=_unique(request, "reset")
         )
+        still_wanted(NAME)
         self._clients.get().instances.reset_unary(asked, **self._how)
 
     def replace(self, machine: Machine, request: str) -> None:
@@ -137,6 +140,7 @@ class Gcp:
             [f"zones/{wanted.zone}/instances/{wanted.name}"],
             _unique(request, "new"),
         )
+        still_wanted(NAME)
         if group.zone:
             self._clients.get().zonal.recreate_instances_unary(
                 compute_v1.RecreateInstancesInstanceGroupManagerRequest(

@@ -14,6 +14,7 @@ from typing import Any
 import sushy
 from requests import RequestException
 from sushy.auth import BasicAuth, SessionAuth
+from sushy.connector import Connector
 from sushy.exceptions import SushyError
 
 from kubenode.providers.bmc import BadBmc, Bmc, inside, parse
@@ -22,6 +23,7 @@ from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.redfish_errors import NAME, explain
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
+from kubenode.providers.threaded import still_wanted
 from kubenode.runtime.clock import Clock
 
 BMC = "kubenode.io/bmc"
@@ -58,12 +60,12 @@ class Redfish:
     def off(self, machine: Machine, request: str) -> None:
         with self._checked(machine) as system:
             if system.power_state is not sushy.PowerState.OFF:
-                system.reset_system(sushy.ResetType.FORCE_OFF)
+                _switch(system, sushy.ResetType.FORCE_OFF)
 
     def on(self, machine: Machine, request: str) -> None:
         with self._checked(machine) as system:
             if system.power_state not in (sushy.PowerState.ON, sushy.PowerState.POWERING_ON):
-                system.reset_system(sushy.ResetType.ON)
+                _switch(system, sushy.ResetType.ON)
 
     def reset(self, machine: Machine, request: str) -> None:
         with self._checked(machine) as system:
@@ -73,7 +75,7 @@ class Redfish:
             wanted = sushy.ResetType.FORCE_RESTART
             if wanted not in allowed and sushy.ResetType.POWER_CYCLE in allowed:
                 wanted = sushy.ResetType.POWER_CYCLE
-            system.reset_system(wanted)
+            _switch(system, wanted)
 
     def replace(self, machine: Machine, request: str) -> None:
         raise Unsupported(NAME, "no BMC makes another machine")
@@ -109,22 +111,22 @@ class Redfish:
         user, password = _secret(settings.username_file), _secret(settings.password_file)
         kind = SessionAuth if settings.auth is RedfishAuth.SESSION else BasicAuth
         auth = kind(user, password)
+        # One attempt: the SDK would send even a restart again when the answer is late.
+        connector = Connector(
+            bmc.url,
+            verify=(settings.ca_file or True) if settings.verify_tls else False,
+            server_side_retries=1,
+            connect_timeout=connect,
+            default_request_timeout=read,
+        )
         try:
-            # One attempt: the SDK would send even a restart again when the answer is late.
-            root = sushy.Sushy(
-                bmc.url,
-                auth=auth,
-                verify=(settings.ca_file or True) if settings.verify_tls else False,
-                server_side_retries=1,
-                server_side_retries_delay=0,
-                connect_timeout=connect,
-                read_timeout=read,
-            )
+            root = sushy.Sushy(bmc.url, auth=auth, connector=connector)
             yield root.get_system(bmc.system or _only_system(root))
         finally:
             # A session that cannot be closed expires: what was done stays done.
             with suppress(SushyError, RequestException):
                 auth.close()
+            connector.close()
 
     @contextmanager
     def _checked(self, machine: Machine) -> Iterator[Any]:
@@ -135,6 +137,11 @@ class Redfish:
             if wrong and self._settings.check_host_name:
                 raise Refused(NAME, f"{wrong}; checkHostName: false passes over it")
             yield system
+
+
+def _switch(system: Any, how: sushy.ResetType) -> None:
+    still_wanted(NAME)
+    system.reset_system(how)
 
 
 def _only_system(root: Any) -> str:

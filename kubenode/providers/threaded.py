@@ -2,15 +2,16 @@
 
 Their calls run in a few threads of their own. Each is bounded: by the SDK's own time limits for
 connecting and reading, by one for the whole here, and no more than a fixed number wait. A call that
-did not begin in time is withdrawn and never begins; one that began may have taken effect.
+did not begin in time is withdrawn and never begins. One that began goes on, but before it acts it
+looks whether somebody still waits (`still_wanted`): an act must not come when its job has moved on.
 """
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Lock, Semaphore
 from typing import Generic, Protocol, TypeVar
 
 from kubenode.providers.absences import Absences
@@ -27,10 +28,21 @@ MOST_UNDER_WAY = 256
 COME_AGAIN = timedelta(seconds=5)
 
 
+_calling = threading.local()
+
+
+def still_wanted(provider: str) -> None:
+    """To be called right before an act. Raises Unreachable if nobody waits for it any more."""
+    given_up: threading.Event | None = getattr(_calling, "given_up", None)
+    if given_up is not None and given_up.is_set():
+        raise Unreachable(provider, "the looking before took too long: nothing was done")
+
+
 class Blocking(Protocol):
     """A Provider whose methods block, each at most the SDK's time limits times its requests.
 
-    What they raise beside ProviderErrors is told by `explain`.
+    What they raise beside ProviderErrors is told by `explain`. What changes something calls
+    `still_wanted` first.
     """
 
     name: str
@@ -77,7 +89,7 @@ class Threaded:
         self._absences = Absences()
         self._within = within
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=inner.name)
-        self._room = Semaphore(MOST_UNDER_WAY)
+        self._room = threading.Semaphore(MOST_UNDER_WAY)
 
     def owns(self, machine: Machine) -> bool:
         return self._inner.owns(machine)
@@ -116,8 +128,9 @@ class Threaded:
         if not self._room.acquire(blocking=False):
             told = f"{MOST_UNDER_WAY} requests of ours are under way already"
             raise Throttled(self.name, told, COME_AGAIN)
+        given_up = threading.Event()
         try:
-            future = self._pool.submit(self._told, work)
+            future = self._pool.submit(self._told, work, given_up)
         except RuntimeError as error:
             self._room.release()
             raise Unreachable(self.name, "this process is ending") from error
@@ -127,8 +140,11 @@ class Threaded:
         except TimeoutError as error:
             told = f"no answer within {self._within.total_seconds():g} s"
             raise Unreachable(self.name, told) from error
+        finally:
+            given_up.set()
 
-    def _told(self, work: Callable[[], T]) -> T:
+    def _told(self, work: Callable[[], T], given_up: threading.Event) -> T:
+        _calling.given_up = given_up
         try:
             return work()
         except ProviderError:
@@ -147,7 +163,7 @@ class Once(Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._made: T | None = None
-        self._lock = Lock()
+        self._lock = threading.Lock()
 
     def get(self) -> T:
         with self._lock:

@@ -6,6 +6,7 @@ none. Requests are kept, to be looked at.
 
 import json
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -103,7 +104,10 @@ class _Server(ThreadingHTTPServer):
     cloud: CloudServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away in the middle are what tests make."""
+        """Clients that go away in the middle are what tests make; all else is a mistake."""
+        error = sys.exception()
+        if error is not None and not isinstance(error, ConnectionError | ssl.SSLError):
+            self.cloud.mistakes.append(error)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -131,6 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(raw)))
+        if self.close_connection:  # or the client would try to use it again
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(raw)
 

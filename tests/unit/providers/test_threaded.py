@@ -22,7 +22,7 @@ from kubenode.providers.errors import (
 )
 from kubenode.providers.metered import OPERATIONS, RESULTS, Metered, ProviderMetrics
 from kubenode.providers.port import Can, Machine, Power, PowerState
-from kubenode.providers.threaded import MOST_UNDER_WAY, Once, Threaded
+from kubenode.providers.threaded import MOST_UNDER_WAY, Once, Threaded, still_wanted
 
 MACHINE = Machine("x://1", "n1")
 
@@ -107,6 +107,24 @@ async def test_an_act_that_did_not_begin_in_time_never_begins() -> None:
         await stuck
     free.set()
     await slow.close()
+    assert acts == []
+
+
+async def test_an_act_that_nobody_waits_for_any_more_is_not_done() -> None:
+    looked = threading.Event()
+    acts: list[str] = []
+
+    class Late(Sdk):
+        def reset(self, machine: Machine, request: str) -> None:
+            looked.wait(30)
+            still_wanted(self.name)
+            acts.append(request)
+
+    late = Threaded(Late(), FakeClock(), within=timedelta(milliseconds=50), threads=1)
+    with pytest.raises(Unreachable, match="no answer within"):
+        await late.reset(MACHINE, "r1")
+    looked.set()
+    await late.close()
     assert acts == []
 
 
