@@ -1,7 +1,8 @@
 """What a job reads of its Node and changes on it: the cordon under our mark, labels, annotations.
 
 Every change reads the Node live first, compares its uid, and is written with the resourceVersion
-of that reading: a person who wrote in between is seen by the next run, not overwritten.
+of that reading: a person who wrote in between is seen by the next run, not overwritten. The rounds
+of one run follow within milliseconds and share a reading; what our own write answered is one too.
 """
 
 from dataclasses import replace
@@ -17,6 +18,9 @@ from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeSe
 from remedy.remedier.leases import AGENT_SILENT, Ages
 
 _node = structs(Node)
+
+LIVE = 0.25
+"""Seconds for which a reading is live: under load a request takes as long."""
 
 
 def seen(node: Node) -> NodeSeen:
@@ -45,6 +49,7 @@ class NodeAccess:
         self._kube = kube
         self._informer = informer
         self._agents = agents
+        self._recent: dict[str, tuple[float, Node]] = {}
 
     async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
         node = await self._live(job) if live else self._informer.get(job.spec.node_name)
@@ -54,10 +59,16 @@ class NodeAccess:
         return replace(seen(node), agent_silent=age is not None and age > AGENT_SILENT)
 
     async def _live(self, job: Job) -> Node | None:
+        name, now = job.spec.node_name, self._kube.clock.monotonic()
+        self._recent = {n: kept for n, kept in self._recent.items() if now < kept[0] + LIVE}
+        if name in self._recent:
+            return self._recent[name][1]
         try:
-            return await self._kube.get(paths.node(job.spec.node_name), _node)
+            node = await self._kube.get(paths.node(name), _node)
         except NotFound:
             return None
+        self._recent[name] = (now, node)
+        return node
 
     async def cordon(self, job: Job) -> None:
         """Unschedulable and marked as ours in one write; nothing if it is unschedulable already."""
@@ -110,4 +121,8 @@ class NodeAccess:
         body: dict[str, Any] = {"metadata": {**metadata, **version}}
         if spec is not None:
             body["spec"] = spec
-        await self._kube.patch(paths.node(node.metadata.name), body)
+        name = node.metadata.name
+        self._recent.pop(name, None)
+        now = self._kube.clock.monotonic()
+        written = await self._kube.patch(paths.node(name), body, decode=_node)
+        self._recent[name] = (now, written)

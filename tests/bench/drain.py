@@ -47,9 +47,9 @@ from kubenode.runtime.kube.official import connect
 
 CONDITION = "BenchDrain"
 NAMESPACE, BUDGET_EVERY = "default", 20
-LIMIT = 120.0
+LIMIT = 600.0
 OURS = ("pods/eviction", "remedyoperationjobs", "remedyoperationjobs/status", "permits",
-        "permits/status", "poddisruptionbudgets", "events", "noderemediers/status",
+        "permits/status", "events", "noderemediers/status",
         "defenderpolicies/status", "hostprobes")  # fmt: skip
 
 

@@ -89,6 +89,7 @@ async def test_a_condition_becomes_a_job_and_the_job_a_healed_node(cluster: Clus
             "acted",
             "verified",
             "closed",
+            "held",
             "podsUnavailable",
         }
         node = await kube.get(paths.node("w1"))
