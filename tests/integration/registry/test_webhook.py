@@ -4,6 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,10 +59,16 @@ def fleet(plane: RegistryPlane, group: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def program(plane: RegistryPlane, fleet: str) -> Iterator[Program]:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audit") / "audit.jsonl"
+
+
+@pytest.fixture(scope="module")
+def program(plane: RegistryPlane, fleet: str, audit: Path) -> Iterator[Program]:
     """failurePolicy Fail: what the webhook does not answer would be seen as an error."""
     plane.hook("Fail")
-    with plane.operator() as running:
+    flags = ("--audit-file", str(audit), "--webhook-spokesmen", "bot,another")
+    with plane.operator(*flags) as running:
         _until_trusted(plane)
         yield running
     assert "Forbidden" not in running.log and "403" not in running.log, running.log
@@ -162,6 +169,38 @@ def test_switching_a_rule_off_asks_nobody(
     said = plane.apply(a_rule("off", sick(fleet, mode="Off")))
     assert said.returncode == 0 and "Warning" not in said.stderr
     plane.until_status("off", phase="Off")
+
+
+def test_a_job_of_no_rule_is_its_makers_and_that_is_in_the_audit_file(
+    plane: RegistryPlane, program: Program, fleet: str, audit: Path
+) -> None:
+    """The operator's own flags; words of every kind are in test_words."""
+    name = f"by-hand-{fleet}"
+    job = {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "RemedyOperationJob",
+        "metadata": {"name": name, "annotations": {"kubenode.io/started-by": "somebody else"}},
+        "spec": {
+            "nodeName": "nowhere",
+            "agent": "nowhere",
+            "trigger": {"firstTrue": stamp()},
+            "ladder": [{"name": "a", "steps": [{"cordon": {}}]}],
+        },
+    }
+    said = plane.cp.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(job))
+    made = json.loads(said.stdout)["metadata"]["annotations"]
+    assert made == {"kubenode.io/started-by": "admin"}
+    deadline = time.monotonic() + 30
+    while not (lines := _audited(audit, name)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert (lines[0]["who"], lines[0]["what"], lines[0]["by"]) == ("admin", "Start", "webhook")
+    plane.cp.kubectl("delete", "remedyoperationjob", name)
+
+
+def _audited(path: Path, job: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [line for line in lines if line.get("job") == job]
 
 
 def test_a_large_rule_is_refused_by_the_server_before_or_by_us_with_a_sentence(
