@@ -18,8 +18,6 @@ from remedy.job.migration.surge_step import surge
 from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import MESSAGE, Move, close, due, held_for, hold, wait
 from remedy.job.records import begun, disrupt, late, put
-from remedy.job.words import heard as hear
-from remedy.job.words import word
 from rules.truth import Truth
 
 
@@ -27,8 +25,6 @@ def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
     now, heard, pods = seen.now, seen.heard, seen.pods
     if heard is not None and (after := _written(job, heard, seen, record)) is not None:
         return after
-    if word(job) is not None:
-        return hear(job), Act.NONE
     if pods is None:
         return wait(job)
     if pods.left == 0:

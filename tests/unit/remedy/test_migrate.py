@@ -204,15 +204,18 @@ def test_the_rest_is_deleted_only_with_a_persons_approval() -> None:
     refused, act = moved(draining(onTimeout="Delete"), pods=pods, now=LATE)
     assert (refused.phase, act) == (JobPhase.AWAITING_PERMIT, Act.NONE)
     assert "needs a person's approval" in refused.status.message
-    status = running(1, CORDONED, a_record(1, "migrate"), wordsHeard=1)
+    status = running(1, CORDONED, a_record(1, "migrate"))
     job = a_job(rung(onTimeout="Delete"), status=status, approvals=APPROVED)
-    assert moved(job, pods=pods, now=LATE)[1] is Act.DELETE_PODS
+    heard, act = moved(job, pods=pods, now=LATE)
+    assert (heard.status.words_heard, act) == (1, Act.NONE)
+    assert moved(heard, pods=pods, now=LATE)[1] is Act.DELETE_PODS
 
 
 def test_after_deletion_the_grace_is_waited_for_and_then_the_host_is_given_up() -> None:
-    status = running(1, CORDONED, a_record(1, "migrate"), wordsHeard=1)
+    status = running(1, CORDONED, a_record(1, "migrate"))
     job = a_job(rung(onTimeout="Delete"), rung(), status=status, approvals=APPROVED)
     going = hanging("shop/a", ends=LATE + MINUTE)
+    job, _ = moved(job, pods=going, now=LATE)
     assert moved(job, pods=going, now=LATE)[1] is Act.NONE
     after, _ = moved(job, pods=going, now=LATE + 4 * MINUTE)
     assert (after.phase, after.status.rung) == (JobPhase.AWAITING_PERMIT, 1)
