@@ -37,10 +37,14 @@ class MemoryProvider:
         state = self.state.get(machine.provider_id, PowerState.ON)
         return Power(state, f"memory says {state}", CLOCK.now())
 
-    def _ask(self, word: str, machine: Machine, request: str) -> None:
+    def _ask(self, word: str, machine: Machine, request: str) -> bool:
+        """Whether it has to be done: not what a provider that remembers has done already."""
         assert request, "no request ID"
+        if self.can.repeatable and request in self.requests:
+            return False
         self.asked.append((word, machine.node))
         self.requests.append(request)
+        return True
 
     async def off(self, machine: Machine, request: str) -> None:
         self._ask("off", machine, request)
@@ -52,13 +56,13 @@ class MemoryProvider:
         await self.boots(machine.node)
 
     async def reset(self, machine: Machine, request: str) -> None:
-        self._ask("reset", machine, request)
-        await self.boots(machine.node)
+        if self._ask("reset", machine, request):
+            await self.boots(machine.node)
 
     async def replace(self, machine: Machine, request: str) -> None:
-        self._ask("replace", machine, request)
-        self.state[machine.provider_id] = PowerState.GONE
-        await self.replaced(machine.node)
+        if self._ask("replace", machine, request):
+            self.state[machine.provider_id] = PowerState.GONE
+            await self.replaced(machine.node)
 
     async def approve(self, machine: Machine, event: str) -> None:
         raise NoSuchMachine(self.name, f"no event {event}")

@@ -1,0 +1,120 @@
+"""The operator dies at every single act, before or after it took effect; the end is the same.
+
+On a real kube-apiserver. Each life ends at the first act that no life before it has died at, so a
+job of N acts takes N + 1 lives, and every one of its acts is interrupted once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from support.control_plane import ControlPlane
+from support.fate import FatedKube, FatedPermits, Once
+from support.remedy_cluster import Cluster, install_crds
+from support.remedy_engine import a_diagnoser
+from support.remedy_story import LADDERS, Story, as_it_must_end
+from support.running import running
+
+from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
+from kubenode.providers.registry import Providers
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.official import connect
+from kubenode.runtime.process import serve
+from remedy.operator import RemedySettings
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+MOST_LIVES = 120
+
+
+@pytest.fixture(scope="module")
+def with_crds(control_plane: ControlPlane) -> ControlPlane:
+    install_crds(control_plane)
+    return control_plane
+
+
+@pytest.fixture
+async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
+    kube = FatedKube(connect(str(with_crds.kubeconfig)), rate=2000, burst=4000)
+    made = Cluster(kube, FatedPermits())
+    try:
+        yield made
+        await made.clean()
+    finally:
+        await kube.close()
+
+
+@asynccontextmanager
+async def life(cluster: Cluster, story: Story, fate: Once) -> AsyncIterator[None]:
+    """One process: its client is its own, so that what it leaves unanswered dies with it."""
+    assert isinstance(cluster.kube, FatedKube) and isinstance(cluster.permits, FatedPermits)
+    mine = Cluster(FatedKube(cluster.kube.transport, rate=2000, burst=4000), cluster.permits)
+    assert isinstance(mine.kube, FatedKube)
+    mine.kube.fate = cluster.permits.fate = story.provider.fate = fate
+    operator = mine.operator(
+        a_diagnoser(),
+        settings=RemedySettings(one_engine_is_enough=True),
+        providers=Providers([story.provider]),
+    )
+    try:
+        async with running(serve(operator.parts, operator.ground)):
+            try:
+                yield
+            finally:
+                fate.dead.set()
+                fate.buried.set()
+    finally:
+        operator.close()
+
+
+async def lived(cluster: Cluster, story: Story, fate: Once) -> RemedyOperationJob:
+    """Life after life until the job is over."""
+    async with running(story.agent()):
+        for _ in range(MOST_LIVES):
+            fate.reborn()
+            async with life(cluster, story, fate):
+                over = None
+                while over is None and not fate.dead.is_set():
+                    over = await story.end()
+                    await asyncio.sleep(0.02)
+            if over is not None:
+                return over
+    raise AssertionError(f"{MOST_LIVES} lives and no end: died at {fate.died_at}")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("ladder", LADDERS)
+async def test_an_operator_that_dies_at_every_act_does_none_twice(
+    cluster: Cluster, ladder: str, after: bool
+) -> None:
+    story = Story(cluster, f"e-{ladder}-{after}".lower(), ladder)
+    await story.begin()
+    fate = Once(after)
+    job = await lived(cluster, story, fate)
+    assert len(fate.died_at) >= 15, fate.died_at
+    await as_it_must_end(cluster, story, job)
+
+
+async def test_a_job_that_is_cancelled_while_its_operator_dies_undoes_all(cluster: Cluster) -> None:
+    story = Story(cluster, "e-cancelled", "restart")
+    await story.begin()
+    fate = Once(after=True)
+    cancelled = False
+    for _ in range(MOST_LIVES):
+        fate.reborn()
+        async with life(cluster, story, fate):
+            over = None
+            while over is None and not fate.dead.is_set():
+                over = await story.end()
+                jobs = await cluster.jobs()
+                if not cancelled and jobs and jobs[0].status.owned.cordon:
+                    path = paths.custom("remedyoperationjobs", jobs[0].metadata.name)
+                    await cluster.kube.patch(path, {"spec": {"cancel": True}})
+                    cancelled = True
+                await asyncio.sleep(0.02)
+        if over is not None:
+            break
+    assert over is not None and over.status.phase is JobPhase.CANCELLED
+    assert story.answered == []
+    node = await cluster.kube.get(paths.node(story.name))
+    assert not node["spec"].get("unschedulable") and cluster.permits.held == {}
