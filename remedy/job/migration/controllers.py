@@ -156,15 +156,14 @@ class Controllers:
         state = await self.replicas.controller(namespace, name, job.name)
         if state is None:
             return "its Deployment is gone"
+        late = now >= surge.since + surging.PATIENCE
         if not state.mine:
-            why = surging.refusal(state, claims=False) if state.settled else ""
-            return why or None
+            waits = not state.settled and not late
+            return None if waits else surging.refusal(state, claims=False) or None
         if state.foreign:
             return "somebody else scales it"
         free = surging.places(state)
-        if free == 0 and now >= surge.since + surging.PATIENCE:
-            return "its replacement was not ready in time"
-        return free
+        return "its replacement was not ready in time" if late and free == 0 else free
 
     # -- local volumes -----------------------------------------------------------------------------
 
