@@ -118,16 +118,17 @@ class LeaseAges:
     # -- reading ----------------------------------------------------------------------------------
 
     def age(self, name: str) -> float | None:
-        """Seconds, by our clock. None: no such Lease, not watched for long enough, we are blind,
-        or it is renewed more seldom than usual and not overdue.
+        """Seconds, by our clock. None: no such Lease, we are blind, or it is renewed more seldom
+        than usual and not overdue. Of a Lease that was never renewed before our eyes nothing is
+        known until it is overdue, and then how long we have watched it: it is that old at least.
         """
         lease = self._leases.get(name)
         if lease is None or not self._cache.fresh(CURRENT_SECONDS) or self.blind:
             return None
         age = self._age(lease)
-        if not lease.moved and age < USUAL:
+        if age <= lease.overdue and (age > SOON or not lease.moved):
             return None
-        return None if SOON < age <= lease.overdue else age
+        return age
 
     def changes_at(self, name: str) -> datetime | None:
         return None
@@ -245,7 +246,7 @@ class LeaseAges:
     def _after(self, lease: _Lease, age: float) -> float | None:
         """The next deadline of a Lease of that age."""
         seldom = lease.overdue > SOON  # then nothing is known before it is overdue
-        ages = (max(b, lease.overdue) if seldom else b for b in (*self._bounds, USUAL, FORGOTTEN))
+        ages = (max(b, lease.overdue) if seldom else b for b in (*self._bounds, FORGOTTEN))
         return min((at for at in (*ages, lease.overdue) if at > age), default=None)
 
 
