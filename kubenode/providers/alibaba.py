@@ -14,6 +14,8 @@ from typing import Any
 from alibabacloud_credentials.client import Client as Credentials
 from alibabacloud_ecs20140526.client import Client as EcsClient
 from alibabacloud_ecs20140526.models import (
+    AcceptInquiredSystemEventRequest,
+    DescribeInstanceHistoryEventsRequest,
     DescribeInstancesRequest,
     RebootInstanceRequest,
     StartInstanceRequest,
@@ -30,7 +32,7 @@ from alibabacloud_tea_openapi.models import Config
 
 from kubenode.providers import ids
 from kubenode.providers.alibaba_errors import NAME, explain
-from kubenode.providers.errors import Busy, NoSuchMachine, ProviderError, Refused, Unsupported
+from kubenode.providers.errors import Busy, NoSuchMachine, ProviderError, Refused
 from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.sameness import differs_on_ecs
 from kubenode.providers.settings import AlibabaSettings, StopInGroup
@@ -54,6 +56,10 @@ LEAVING = frozenset({"Removing", "RemovingWait", "Detaching"})
 """Lifecycle states in a scaling group of an instance that is on its way out."""
 ALLOWED = "DryRunOperation"
 """Error code of a dry run that would have been done."""
+WAITS_FOR_US = "Inquiring"
+UNDER_WAY = ("Scheduled", "Executing", "Executed")
+OVER = ("Avoided", "Canceled", "Failed", "Rejected")
+"""Cycle status of a system event."""
 _NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
 
 
@@ -67,7 +73,7 @@ class Alibaba:
     """One region of one account. `credentials` are the default chain unless given."""
 
     name = NAME
-    can = Can(off=True, reset=True, replace=True)
+    can = Can(off=True, reset=True, replace=True, approve=True)
 
     def __init__(
         self, settings: AlibabaSettings, clock: Clock, credentials: Credentials | None = None
@@ -141,7 +147,27 @@ class Alibaba:
         )
 
     def approve(self, machine: Machine, event: str) -> None:
-        raise Unsupported(NAME, "accepting a system event is not built")
+        instance, region = self._checked(machine), self._settings.region
+        asked = DescribeInstanceHistoryEventsRequest(
+            region_id=region,
+            instance_id=instance.instance_id,
+            event_id=[event],
+            instance_event_cycle_status=[WAITS_FOR_US, *UNDER_WAY, *OVER],
+        )
+        ecs = self._clients.get().ecs
+        found = ecs.describe_instance_history_events(asked).body.instance_system_event_set
+        about = next(iter((found.instance_system_event_type if found else None) or ()), None)
+        if about is None or about.instance_id != instance.instance_id:
+            raise Refused(NAME, f"{instance.instance_id} has no system event {event}")
+        status = about.event_cycle_status.name if about.event_cycle_status else ""
+        if status in UNDER_WAY:
+            return
+        if status != WAITS_FOR_US:
+            raise Refused(NAME, f"system event {event} is {status}: it waits for nobody")
+        still_wanted(NAME)
+        ecs.accept_inquired_system_event(
+            AcceptInquiredSystemEventRequest(region_id=region, event_id=event)
+        )
 
     def explain(self, error: Exception) -> ProviderError | None:
         return explain(error)

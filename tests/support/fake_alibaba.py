@@ -66,6 +66,8 @@ class FakeAlibaba:
         self.blind = False
         """Describing is not allowed."""
         self.tokens: set[str] = set()
+        self.events: dict[str, tuple[str, str]] = {}
+        """Instance and cycle status of each system event."""
         self.server = CloudServer(self._answer)
 
     def add(self, instance: str, address: str, hostname: str) -> FakeMachine:
@@ -85,6 +87,8 @@ class FakeAlibaba:
                 return self._scaling_instances(form)
             case "DescribeScalingGroups":
                 return self._scaling_groups(form)
+            case "DescribeInstanceHistoryEvents":
+                return self._history(form)
             case _:
                 return self._change(action, form)
 
@@ -93,6 +97,11 @@ class FakeAlibaba:
             return error(*self.refusal)
         if action == "RemoveInstances":
             return self._remove(form)
+        if action == "AcceptInquiredSystemEvent":
+            instance, status = self.events[form["EventId"]]
+            assert status == "Inquiring"
+            self.events[form["EventId"]] = (instance, "Scheduled")
+            return done({})
         machine = self.machines.get(form["InstanceId"])
         if machine is None:
             return error(404, "InvalidInstanceId.NotFound", "The InstanceId does not exist.")
@@ -143,6 +152,25 @@ class FakeAlibaba:
             "HibernationOptions": {"Configured": False},
             "CreationTime": "2026-11-02T03:04Z",
         }
+
+    def _history(self, form: dict[str, str]) -> Answer:
+        wanted = {value for name, value in form.items() if name.startswith("EventId.")}
+        states = {v for name, v in form.items() if name.startswith("InstanceEventCycleStatus.")}
+        found = [
+            {
+                "InstanceId": instance,
+                "EventId": event,
+                "EventPublishTime": "2026-11-20T06:32:31Z",
+                "NotBefore": "2026-11-23T02:00:00Z",
+                "EventType": {"Code": 1, "Name": "SystemMaintenance.Redeploy"},
+                "EventCycleStatus": {"Code": 24, "Name": status},
+                "Reason": "Host risk detected.",
+            }
+            for event, (instance, status) in self.events.items()
+            if event in wanted and instance == form["InstanceId"] and status in states
+        ]
+        page = {"PageSize": 10, "PageNumber": 1, "TotalCount": len(found)}
+        return done({**page, "InstanceSystemEventSet": {"InstanceSystemEventType": found}})
 
     def _scaling_instances(self, form: dict[str, str]) -> Answer:
         wanted = [value for name, value in form.items() if name.startswith("InstanceIds.")]

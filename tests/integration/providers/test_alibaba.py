@@ -172,6 +172,33 @@ async def test_an_empty_list_without_the_right_to_see_is_no_word_on_the_machine(
         await alone.provider.power(alone.machine)
 
 
+async def test_a_planned_event_that_waits_for_a_word_is_accepted_once(alone: AlibabaWorld) -> None:
+    events = alone.cloud.events
+    events["e-bp1hygp5b04o56l0001"] = (INSTANCE, "Inquiring")
+    assert alone.provider.can.approve
+    for _ in range(2):
+        await alone.provider.approve(alone.machine, "e-bp1hygp5b04o56l0001")
+        assert events["e-bp1hygp5b04o56l0001"] == (INSTANCE, "Scheduled")
+    actions = [r.headers["x-acs-action"] for r in alone.cloud.server.asked]
+    assert actions.count("AcceptInquiredSystemEvent") == 1
+
+
+@pytest.mark.parametrize(
+    ("instance", "status", "words"),
+    [
+        ("i-bp67acfmxazb4ph00002", "Inquiring", "no system event"),
+        (INSTANCE, "Canceled", "Canceled"),
+    ],
+)
+async def test_an_event_of_another_machine_or_one_that_is_over_is_not_accepted(
+    alone: AlibabaWorld, instance: str, status: str, words: str
+) -> None:
+    alone.cloud.events["e-1"] = (instance, status)
+    with pytest.raises(Refused, match=words):
+        await alone.provider.approve(alone.machine, "e-1")
+    assert alone.cloud.events["e-1"] == (instance, status)
+
+
 @pytest.mark.parametrize(
     ("node", "right"),
     [
