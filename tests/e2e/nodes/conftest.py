@@ -17,11 +17,7 @@ Keep = Callable[..., None]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
     require(HOSTS)
     require(CONTROL_PLANE)
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        node_cluster(tmp_path_factory.mktemp("nodes")) as made,
-    ):
-        patch.setenv("KUBENODE_LEASE_SECONDS", "3")
+    with node_cluster(tmp_path_factory.mktemp("nodes")) as made:
         yield made
 
 
