@@ -71,7 +71,9 @@ async def observe(
     woken: bool = False,
     unasked: bool = False,
 ) -> Seen:
-    node = await world.node(job, live=_acting(job)) if not job.phase.closed else None
+    pods = await world.pods(job) if _draining(job) else None
+    live = _acting(job) and (pods is None or pods.moves)
+    node = await world.node(job, live=live) if not job.phase.closed else None
     events = await world.planned(job, node) if not job.phase.closed else ()
     fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
     power = await world.power(job, node) if asks_power(job, node) else None
@@ -81,7 +83,7 @@ async def observe(
         fresh=world.fresh(),
         fault=holding(kept_dark(job, fault, power), events),
         permit=await _permit(job, world),
-        pods=await world.pods(job) if _draining(job) else None,
+        pods=pods,
         unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
         stronger=world.stronger(job) if not job.phase.closed else "",
         successor=world.successor(job) if _superseded(job) else None,

@@ -96,3 +96,11 @@ class Pods:
     waiting: str = ""
     cordoning: int = 0
     at: datetime | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether something can be done about them now, or nothing is left to do; else it is only
+        waited, and what is known of the node from its watch is enough.
+        """
+        acts = self.due or self.delete or self.checkpoint
+        return self.left == 0 or bool(acts) or self.surges != NO_SURGES

@@ -49,7 +49,7 @@ async def test_a_server_that_asks_for_patience_gets_it_and_more_each_time() -> N
     clock = FakeClock()
     gate = Gate(clock)
     assert gate.calm is None
-    pauses = []
+    pauses: list[timedelta] = []
     for _ in range(8):
         gate.throttled(None)
         assert gate.calm is not None
