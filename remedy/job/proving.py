@@ -21,7 +21,8 @@ PASSED = "all checks of the rung pass"
 def verifying(job: Job, seen: Seen) -> Move:
     if seen.node is None and job.replaced:
         return _proven(job, seen, "the node was replaced, and the new one is Ready")
-    if (found := _examined(job, seen)) is not None and found != wait(job):
+    found = _examined(job, seen)
+    if found is not None and found[0].close_reason is not None:
         return found
     if seen.now >= verify_until(job):
         within = format_duration(job.rung.verify.timeout)
@@ -30,7 +31,7 @@ def verifying(job: Job, seen: Seen) -> Move:
         if seen.node is None:
             return give_up(job, seen.now, f"{why}; the node is gone, so no rung can follow")
         return climb(job, seen.now, why)
-    return _interrupted(job, seen) if found is None else found
+    return found or _interrupted(job, seen)
 
 
 def healed_meanwhile(job: Job, seen: Seen) -> Move:

@@ -187,3 +187,24 @@ async def test_a_closed_job_goes_after_its_time() -> None:
     closed_at = world.obj.status.timeline.closed
     assert closed_at is not None
     assert world.clock.now() - closed_at >= timedelta(hours=72)
+
+
+@pytest.mark.parametrize("applied", [False, True])
+async def test_a_person_leads_a_job_on_however_often_it_dies(applied: bool) -> None:
+    for die_at in count(1):
+        world = FakeWorld(an_object(DRAIN, RESTART), agent_works=False, applied=applied)
+        await world.run(needs_human)
+        assert world.unschedulable and world.obj.status.rung == 1
+        words = [{"decision": "Close", "by": ""}, {"decision": "Next", "rung": 0, "by": "ann"}]
+        spec = {**world.obj.spec.to_dict(), "approvals": words}
+        read = type(world.obj.spec).model_validate(spec)
+        world.obj = world.obj.model_copy(update={"spec": read})
+        before = len(world.writes)
+        world.agent_works, world.die_at = True, before + die_at
+        await world.run(closed)
+        assert world.obj.status.phase is JobPhase.SUCCEEDED
+        assert world.obj.status.words_heard == 2
+        assert world.restarts == ["r0s2a2"], "a request of its own, though the rung ran before"
+        assert world.cordons == 1 and not world.unschedulable and world.permits == {}
+        if len(world.writes) < world.die_at:
+            return

@@ -337,7 +337,7 @@ def verifies(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> se
         return {P.SUCCEEDED}
     if proven(job, see):
         return {P.SUCCEEDED}
-    if see.now == LATER and not (proof_stands(job, see) and not since(job)):
+    if see.now == LATER:
         return after_failure(case, job)
     return {P.VERIFYING}
 

@@ -197,6 +197,7 @@ def all_jobs() -> tuple[Job, ...]:
 
 
 def every_case() -> Iterator[tuple[Job, Seen]]:
+    some = {False: (None, *HEARD[1:2], *HEARD[4:6]), True: HEARD}
     worlds = [
         Seen(now, node, fresh, fault, permit, pods, timedelta(), heard)
         for now in (T0, LATER)
@@ -205,7 +206,7 @@ def every_case() -> Iterator[tuple[Job, Seen]]:
         for fault in (FAULTS if node is not None and fresh else FAULTS[:1])
         for permit in (None, granted(), refused())
         for pods in (PODS if node is OURS and permit else PODS[:1])
-        for heard in (HEARD if permit is not None else HEARD[1:4])
+        for heard in (HEARD[1:4] if permit is None else some[permit.allowed])
     ]
     for job in all_jobs():
         for world in worlds:
@@ -300,7 +301,7 @@ def newly_done(job: Job, after: Job) -> str | None:
 
 @pytest.mark.exhaustive
 def test_every_case_keeps_the_promises() -> None:
-    """Some 300,000 cases: too many for a person who waits; `make test` has them."""
+    """Some 250,000 cases: too many for a person who waits; `make test` has them."""
     taken = set()
     for job, world in every_case():
         after, act = step(job, world)
@@ -617,3 +618,23 @@ def test_deleting_what_a_budget_keeps_is_approved_by_a_word_of_its_own(
         assert not approved(denied)
     else:
         assert denied.phase is JobPhase.CANCELLED
+
+
+@pytest.mark.parametrize("status", [{"phase": "AwaitingPermit"}, running(0)])
+def test_f47_nothing_is_begun_on_caches_that_hear_nothing(status: dict[str, Any]) -> None:
+    after, act = moved(a_job(status=status), fresh=False, heard=Heard(Act.ASK_PERMIT, granted()))
+    assert act is Act.NONE and after.record is None
+    assert after.status.hold is not None and after.status.hold.reason == "StaleData"
+
+
+def test_the_time_that_a_job_is_held_is_summed() -> None:
+    job = a_job(status={"phase": "AwaitingPermit"})
+    held, _ = moved(job, fault=FAULTS[4])
+    assert held.status.hold is not None and held.status.hold.since == T0
+    at = T0 + timedelta(minutes=3)
+    guarded, _ = moved(held, fault=FAULTS[2], now=at)
+    assert guarded.status.hold is not None and guarded.status.hold.since == T0, "another reason"
+    at += timedelta(minutes=1)
+    runs, _ = moved(guarded, now=at, heard=Heard(Act.ASK_PERMIT, granted()))
+    assert runs.phase is JobPhase.RUNNING
+    assert runs.status.timeline.held == timedelta(minutes=4)
