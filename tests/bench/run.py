@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from bench import first_heal, permits, registry, replay, rules, storm, verdict
+from bench import drain, first_heal, leases, permits, registry, replay, rules, storm, verdict
 
 MODULES: tuple[ModuleType, ...] = (
     first_heal,
@@ -25,6 +25,8 @@ MODULES: tuple[ModuleType, ...] = (
     verdict,
     permits,
     storm,
+    drain,
+    leases,
 )
 """Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
 

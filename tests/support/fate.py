@@ -28,6 +28,8 @@ from kubenode.runtime.kube.errors import Conflict, KubeError, Throttled, Unreach
 T = TypeVar("T")
 OF_JOBS = re.compile(r"/(remedyoperationjobs|nodes|pods|nodeclaims|machines)(/|$)")
 """Writes that repair. Status of rules, leases and Events are others' subjects."""
+OF_A_RUNG = {"conditions", "rung"}
+"""Written or not, it is the same act on another rung."""
 
 
 class Fate(Protocol):
@@ -118,9 +120,9 @@ def _intent(body: Any) -> str:
     status = body.get("status") if isinstance(body, dict) else None
     if not isinstance(status, dict):
         return str(sorted(body)) if isinstance(body, dict) else ""
-    told = [status.get("phase"), status.get("rung"), status.get("step")]
+    told = [status.get("phase"), status.get("step")]
     steps = [(s["name"], s["state"], s.get("attempts")) for s in status.get("steps") or []]
-    return f"{told} {steps[-1:]} {sorted(status)}"
+    return f"{told} {steps[-1:]} {sorted(status.keys() - OF_A_RUNG)}"
 
 
 @dataclass

@@ -20,11 +20,10 @@ from kubenode.api.crd import FOLDER, definition
 from kubenode.api.v1alpha1 import KINDS, Ask, Reason, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.providers.registry import Providers
-from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
-from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
@@ -201,21 +200,18 @@ class Cluster:
         fence: Fence | None = None,
         settings: RemedySettings | None = None,
         providers: Providers | None = None,
+        clock: Clock | None = None,
     ) -> RemedyOperator:
         return RemedyOperator(
             self.kube,
             self.permits,
             diagnoser,
             fence or AlwaysLeader(),
-            SystemClock(),
+            clock or SystemClock(),
             CollectorRegistry(),
             settings,
             providers=providers,
         )
-
-
-def config_maps(namespace: str) -> str:
-    return paths.resource("/api/v1", "configmaps", namespace=namespace)
 
 
 def config_maps(namespace: str) -> str:

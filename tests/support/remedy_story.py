@@ -32,6 +32,7 @@ LADDERS: dict[str, list[dict[str, Any]]] = {
     "reset": [
         {"name": "boot", "steps": [*MOVE, RESET], "verify": SHORT},
         {"name": "again", "steps": [RESET], "verify": SHORT},
+        {"name": "once-more", "steps": [RESET], "verify": SHORT},
     ],
     "everything": [
         {"name": "restart", "steps": [*MOVE, RESTART], "verify": SHORT},
