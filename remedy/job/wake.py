@@ -16,6 +16,10 @@ from remedy.job.steps.asking import POLLED
 from remedy.job.superseding import hand_over_until
 
 
+CORDONS = timedelta(seconds=3)
+"""While others are about to cordon nothing is evicted here, and looking costs what they need."""
+
+
 def look_again_at(job: Job, seen: Seen) -> datetime | None:
     """When the job must be looked at even if nothing changes; None for never."""
     now, status = seen.now, job.status
@@ -65,7 +69,8 @@ def _step_times(job: Job, now: datetime, pods: Pods | None) -> list[datetime]:
     if what.migrate is not None:
         # Nobody tells us that a pod has ended: pods are listed, not watched.
         waited = now - record.started_at
-        times.append(now + min(max(waited / 8, timedelta(seconds=1)), SOON))
+        least = CORDONS if pods is not None and pods.cordoning else timedelta(seconds=1)
+        times.append(now + min(max(waited / 8, least), SOON))
         if pods is not None and pods.at is not None:
             times.append(pods.at)
     if what.name in POLLED and (record.by is not StepBy.AGENT or record.asked_at is None):
