@@ -15,7 +15,6 @@ from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import POLLED
 from remedy.job.superseding import hand_over_until
 
-
 CORDONS = timedelta(seconds=3)
 """While others are about to cordon nothing is evicted here, and looking costs what they need."""
 
