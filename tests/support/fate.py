@@ -28,7 +28,7 @@ from kubenode.runtime.kube.errors import Conflict, KubeError, Throttled, Unreach
 T = TypeVar("T")
 OF_JOBS = re.compile(r"/(remedyoperationjobs|nodes|pods|nodeclaims|machines)(/|$)")
 """Writes that repair. Status of rules, leases and Events are others' subjects."""
-OF_A_RUNG = {"conditions", "rung"}
+OF_A_RUNG = {"conditions", "rung", "step"}
 """Written or not, it is the same act on another rung."""
 
 
@@ -120,9 +120,8 @@ def _intent(body: Any) -> str:
     status = body.get("status") if isinstance(body, dict) else None
     if not isinstance(status, dict):
         return str(sorted(body)) if isinstance(body, dict) else ""
-    told = [status.get("phase"), status.get("step")]
     steps = [(s["name"], s["state"], s.get("attempts")) for s in status.get("steps") or []]
-    return f"{told} {steps[-1:]} {sorted(status.keys() - OF_A_RUNG)}"
+    return f"{status.get('phase')} {steps[-1:]} {sorted(status.keys() - OF_A_RUNG)}"
 
 
 @dataclass
