@@ -211,6 +211,32 @@ async def fill(kube: Kube, nodes: int, hit: int) -> int:
     return moving
 
 
+def evictions(made: Counter[str]) -> int:
+    return sum(v for k, v in made.items() if k.startswith("POST pods/eviction 201"))
+
+
+class Window:
+    """When the first and the last eviction were granted, to EVERY seconds."""
+
+    EVERY = 3.0
+
+    def __init__(self, cp: ControlPlane, before: Counter[str]) -> None:
+        self._cp, self._before, self._known = cp, evictions(before), 0
+        self.times: list[float] = []
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(self.EVERY)
+            now = evictions(await asyncio.to_thread(counters, self._cp)) - self._before
+            if now > self._known:
+                self._known = now
+                self.times.append(time.monotonic())
+
+    @property
+    def seconds(self) -> float | None:
+        return round(self.times[-1] - self.times[0] + self.EVERY, 1) if self.times else None
+
+
 async def measure(cp: ControlPlane, nodes: int, hit: list[str], pid: int, moving: int) -> Any:
     kube = Kube(connect(str(cp.kubeconfig)), rate=10_000, burst=10_000)
     jobs, gate = Jobs(), asyncio.Semaphore(64)
@@ -221,6 +247,8 @@ async def measure(cp: ControlPlane, nodes: int, hit: list[str], pid: int, moving
             work = tasks.create_task(jobs.watch(kube))
             before, used, server = counters(cp), usage(pid), usage(apiserver)
             began, since = time.time(), time.monotonic()
+            window = Window(cp, before)
+            watching = tasks.create_task(window.watch())
 
             async def patch(node: str) -> None:
                 async with gate:
@@ -233,6 +261,7 @@ async def measure(cp: ControlPlane, nodes: int, hit: list[str], pid: int, moving
                 peak = max(peak, usage(pid).rss)
             after, spent, asked = counters(cp), usage(pid), usage(apiserver)
             work.cancel()
+            watching.cancel()
         left = await left_on(kube, hit)
     finally:
         await kube.close()
@@ -245,7 +274,8 @@ async def measure(cp: ControlPlane, nodes: int, hit: list[str], pid: int, moving
         "jobs": len(jobs.now),
         "podsToMove": moving,
         "podsLeft": left,
-        "evictions": sum(v for k, v in made.items() if k.startswith("POST pods/eviction 201")),
+        "evictions": evictions(made),
+        "evictedWithin": window.seconds,
         "allDrainedAfter": round(drained[-1], 1) if len(drained) == len(hit) else None,
         "drainedAfter": percentiles(drained) if len(drained) > 1 else None,
         "allCordonedAfter": round(max(cordoned), 1) if cordoned else None,
