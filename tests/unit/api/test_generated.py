@@ -19,7 +19,7 @@ from kubenode.api.structural import structural_schema
 from kubenode.api.v1alpha1 import KINDS
 from kubenode.api.v1alpha1.leaves import DEPTH
 
-ANNOTATION_LIMIT = 250_000
+ANNOTATION_LIMIT = 256_000
 """kubectl keeps what it applied in an annotation; all annotations together take 256 KiB."""
 
 
