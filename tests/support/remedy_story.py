@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 
 from support.fate import FatedProvider
-from support.remedy_cluster import Cluster
+from support.remedy_cluster import Cluster, condition
 
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.providers.port import Can
@@ -108,13 +108,20 @@ class Story:
         while True:
             if self.healed and (now := SystemClock().monotonic()) > told + 1:
                 told = now
-                await self.cluster.say(self.name, FAULT, "False")
+                await self.heartbeat()
             for job in await self.cluster.jobs():
                 asked = [r for r in job.status.steps if r.by == "Agent" and r.state == "Running"]
                 if asked and asked[0].request_id not in self.answered:
                     self.answered.append(asked[0].request_id)
                     await self.answer(job)
             await asyncio.sleep(0.02)
+
+    async def heartbeat(self) -> None:
+        """The same report once more: nothing has changed since."""
+        again = condition(FAULT, "False", "Test")
+        del again["lastTransitionTime"]
+        patch = {"status": {"conditions": [again]}}
+        await self.cluster.kube.patch(paths.node(self.name, "status"), patch, STRATEGIC_PATCH)
 
     async def answer(self, job: RemedyOperationJob) -> None:
         helps = self.ladder == "restart"
