@@ -103,6 +103,7 @@ OTHER_FIELDS: dict[str, Any] = {
     "hold": {"reason": "Paused"},
     "owned": {"cordon": True},
     "alsoMatched": [{"remedier": "r", "why": "w"}],
+    "wordsHeard": 3,
     "timeline": {"acted": T},
     "evidenceFalseSince": T,
     "conditions": [{"type": "Healthy", "status": "True", "lastTransitionTime": T}],
