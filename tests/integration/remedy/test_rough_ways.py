@@ -5,6 +5,7 @@ connection falls silent, watches and all; the machine's clock is set an hour for
 """
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +30,8 @@ from remedy.operator import RemedySettings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 SECONDS = 200.0
+SEEDS = int(os.environ.get("KUBENODE_ROUGH_SEEDS", "1"))
+"""How many ways for things to go wrong."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,7 @@ async def ended(story: Story) -> RemedyOperationJob:
     return job
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("ladder", ["restart", "everything"])
 async def test_whatever_writes_meet_the_end_is_the_same(
     with_crds: ControlPlane, cluster: Cluster, ladder: str, seed: int
