@@ -80,7 +80,7 @@ class Calendar:
     async def run(self) -> None:
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
         self._scheduler = AsyncIOScheduler(timezone=UTC)
-        self._scheduler.add_job(self.look, IntervalTrigger(seconds=int(LOOK.total_seconds())))
+        self._scheduler.add_job(self._due, IntervalTrigger(seconds=int(LOOK.total_seconds())))
         self._scheduler.start()
         try:
             self.look()
@@ -88,6 +88,10 @@ class Calendar:
         finally:
             self._scheduler.shutdown(wait=False)
             self._scheduler = None
+
+    async def _due(self) -> None:
+        """In the loop: what is no coroutine, APScheduler runs in a thread of its own."""
+        self.look()
 
     def look(self) -> None:
         """Tell of what has come, and plan what comes next; also to be called on new policies."""
@@ -103,7 +107,7 @@ class Calendar:
         if self._known:
             # Late is better than never: a loop that was busy must not make it miss the edge.
             self._scheduler.add_job(
-                self.look,
+                self._due,
                 DateTrigger(self._known[0].at),
                 id=NEXT,
                 replace_existing=True,
