@@ -1,6 +1,7 @@
 """The agent as a systemd service of a real host, against a real API server."""
 
 import time
+import urllib.error
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -190,7 +191,10 @@ def test_the_lease_tells_the_boot_id(healer: AgentHost, control_plane: ControlPl
     path = f"/apis/coordination.k8s.io/v1/namespaces/kubenode-agents/leases/{healer.name}"
 
     def told() -> bool:
-        annotations = control_plane.get(path)["metadata"]["annotations"]
+        try:
+            annotations = control_plane.get(path)["metadata"]["annotations"]
+        except urllib.error.HTTPError:
+            return False  # the agent has just started: there is no lease yet
         return bool(annotations["kubenode.io/boot-id"] == healer.host.boot_id())
 
     until(told, "the lease has this boot's ID")

@@ -23,7 +23,12 @@ from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
 from remedy.operator import RemedySettings
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(300),
+    # Who dies in the middle of a request closes nothing.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 MOST_LIVES = 120
 
 

@@ -1,5 +1,6 @@
 """A hung host, its fence and its replacement on a real kube-apiserver, the provider in memory."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +9,9 @@ import pytest
 from support.control_plane import ControlPlane
 from support.power_provider import MemoryProvider
 from support.remedy_builders import a_job
-from support.remedy_cluster import Cluster, connected, install_crds, operating
+from support.remedy_cluster import Cluster, condition, connected, install_crds, operating
 from support.remedy_engine import two_engines
+from support.running import running
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.registry import Providers
@@ -90,15 +92,28 @@ async def insist(act: Callable[[Job], Awaitable[None]], job: Job) -> None:
 async def test_a_hung_host_is_power_cycled_and_its_new_boot_ends_the_job(cluster: Cluster) -> None:
     await a_machine(cluster, "p1")
 
+    booted = asyncio.Event()
+
     async def boots(node: str) -> None:
         patch = {"status": {"nodeInfo": {"bootID": "boot-after"}}}
         await cluster.kube.patch(paths.node(node, "status"), patch, STRATEGIC_PATCH)
-        await cluster.say(node, FAULT, "False")
+        booted.set()
+
+    async def detector() -> None:
+        """Goes on saying that all is well: only a report of after the act proves it."""
+        await booted.wait()
+        await cluster.say("p1", FAULT, "False")
+        while True:
+            again = condition(FAULT, "False", "Test")
+            del again["lastTransitionTime"]
+            patch = {"status": {"conditions": [again]}}
+            await cluster.kube.patch(paths.node("p1", "status"), patch, STRATEGIC_PATCH)
+            await asyncio.sleep(0.5)
 
     provider = MemoryProvider(boots=boots)
     await cluster.rule("hung", **a_rule(CYCLE, REPLACE))
     operator = cluster.operator(two_engines(), providers=Providers([provider]))
-    async with operating(operator):
+    async with operating(operator), running(detector()):
         await cluster.say("p1", FAULT, "True")
         healed = await cluster.wait(lambda j: j.status.phase is JobPhase.SUCCEEDED)
     assert provider.asked == [("off", "p1"), ("on", "p1")]

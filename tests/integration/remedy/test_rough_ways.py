@@ -28,7 +28,12 @@ from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
 from remedy.operator import RemedySettings
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(300),
+    # Who dies in the middle of a request closes nothing.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 SECONDS = 200.0
 SEEDS = int(os.environ.get("KUBENODE_ROUGH_SEEDS", "1"))
 """How many ways for things to go wrong."""
