@@ -9,7 +9,7 @@ import re
 import shlex
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -156,11 +156,6 @@ class LocalSettings(Model):
             raise refusal("empty: write the program and its arguments")
         return value
 
-
-ProviderSettings = Annotated[
-    AwsSettings | AzureSettings | AlibabaSettings | GcpSettings | RedfishSettings | LocalSettings,
-    Field(discriminator="type"),
-]
 
 MODELS: dict[str, type[Model]] = {
     "aws": AwsSettings,

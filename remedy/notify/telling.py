@@ -1,6 +1,5 @@
 """All that tells people and other programs, as the operator has it: queues, direct calls, steps."""
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
@@ -8,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.process import forever
 from remedy.job.model import Job
 from remedy.notify.direct import Direct
 from remedy.notify.notice import of_step
@@ -39,7 +39,7 @@ class Telling:
 
     async def run(self) -> None:
         try:
-            await asyncio.Event().wait()
+            await forever()
         finally:
             await self.notifier.close()
             await self.direct.close()

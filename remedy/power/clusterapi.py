@@ -11,7 +11,6 @@ from typing import Any
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.objects import Node
-from kubenode.runtime.kube.paths import resource
 from remedy.job.model import Heard
 from remedy.power.seen import ReplaceSeen
 from remedy.power.ways import Asked, Found, Made, controller_of, heard, taken, young
@@ -33,7 +32,8 @@ class ClusterApi(Made):
         name, namespace = annotations.get(MACHINE), annotations.get(NAMESPACE)
         if not name or not namespace:
             return f"the Node has no annotations {MACHINE} and {NAMESPACE}"
-        machine = await self._machine(namespace, name)
+        path = await self.path(name, namespace)
+        machine = None if path is None else await self.read(path)
         if machine is None:
             return f"Machine {namespace}/{name} is not in this cluster"
         if _node_of(machine) != node.metadata.name:
@@ -45,7 +45,7 @@ class ClusterApi(Made):
 
     async def ask(self, asked: Asked) -> Heard:
         namespace, name, uid = asked.target.split("/")
-        path = await self._path(namespace, name)
+        path = await self.path(name, namespace)
         if path is None or asked.group.startswith((SET, "MachineDeployment")):
             return taken() if path is None else await self.delete(path, uid)
         body = {"metadata": {"uid": uid, "annotations": {REMEDIATE: asked.request}}}
@@ -57,9 +57,9 @@ class ClusterApi(Made):
 
     async def far(self, asked: Asked) -> ReplaceSeen:
         namespace, name, uid = asked.target.split("/")
-        machine = await self._machine(namespace, name)
-        gone = machine is None or machine["metadata"]["uid"] != uid
-        others = [m for m in await self._all(namespace) if m["metadata"]["uid"] != uid]
+        machines = await self.all(namespace)
+        others = [m for m in machines if m["metadata"]["uid"] != uid]
+        gone = len(others) == len(machines)
         new = [m for m in others if _group_of(m) == asked.group and young(m, asked)]
         ready = next((n for n in map(_node_of, new) if n and self.ready(n)), "")
         why = f"Machine {namespace}/{name} is not gone yet"
@@ -68,23 +68,6 @@ class ClusterApi(Made):
                 f"{asked.group} has no new Machine yet" if not new else "the new node is not Ready"
             )
         return ReplaceSeen(self.name, asked.target, asked.group, gone=gone, new=ready, why=why)
-
-    async def _machine(self, namespace: str, name: str) -> dict[str, Any] | None:
-        path = await self._path(namespace, name)
-        return None if path is None else await self.read(path)
-
-    async def _path(self, namespace: str, name: str) -> str | None:
-        base = await self.base()
-        if base is None:
-            return None
-        return resource(base, self.plural, namespace=namespace, name=name)
-
-    async def _all(self, namespace: str) -> list[dict[str, Any]]:
-        base = await self.base()
-        if base is None:
-            return []
-        found = await self._kube.get(resource(base, self.plural, namespace=namespace))
-        return list(found["items"])
 
 
 def _node_of(machine: dict[str, Any]) -> str:

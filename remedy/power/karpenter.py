@@ -9,7 +9,6 @@ from typing import Any
 
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.objects import Node
-from kubenode.runtime.kube.paths import resource
 from remedy.job.model import Heard
 from remedy.power.seen import ReplaceSeen
 from remedy.power.ways import Asked, Found, Made, taken, young
@@ -26,7 +25,8 @@ class Karpenter(Made):
         owner = next((o for o in owners if o.kind == "NodeClaim"), None)
         if owner is None:
             return "no NodeClaim owns the Node"
-        claim = await self._claim(owner.name)
+        path = await self.path(owner.name)
+        claim = None if path is None else await self.read(path)
         if claim is None or claim["metadata"]["uid"] != owner.uid:
             return f"NodeClaim {owner.name} is not in this cluster"
         if (claim.get("status") or {}).get("nodeName") != node.metadata.name:
@@ -35,16 +35,12 @@ class Karpenter(Made):
 
     async def ask(self, asked: Asked) -> Heard:
         name, uid = asked.target.split("/")
-        base = await self.base()
-        return (
-            taken()
-            if base is None
-            else await self.delete(resource(base, self.plural, name=name), uid)
-        )
+        path = await self.path(name)
+        return taken() if path is None else await self.delete(path, uid)
 
     async def far(self, asked: Asked) -> ReplaceSeen:
         name, uid = asked.target.split("/")
-        claims = await self._all()
+        claims = await self.all()
         gone = all(c["metadata"]["uid"] != uid for c in claims)
         new = [c for c in claims if f"NodePool {_pool(c)}" == asked.group and young(c, asked)]
         names = [str((c.get("status") or {}).get("nodeName") or "") for c in new]
@@ -53,16 +49,6 @@ class Karpenter(Made):
         return ReplaceSeen(
             self.name, asked.target, asked.group, gone=gone, new=ready, enough=not new, why=why
         )
-
-    async def _claim(self, name: str) -> dict[str, Any] | None:
-        base = await self.base()
-        return None if base is None else await self.read(resource(base, self.plural, name=name))
-
-    async def _all(self) -> list[dict[str, Any]]:
-        base = await self.base()
-        if base is None:
-            return []
-        return list((await self._kube.get(resource(base, self.plural)))["items"])
 
 
 def _pool(claim: dict[str, Any]) -> str:

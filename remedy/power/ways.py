@@ -13,6 +13,7 @@ from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
 from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.kube.paths import resource
 from remedy.job.model import Act, Heard
 from remedy.power.seen import Outcome, ReplaceSeen
 
@@ -96,6 +97,18 @@ class Made:
         except NotFound:
             return None
         return f"/apis/{self.group}/{found['preferredVersion']['version']}"
+
+    async def path(self, name: str, namespace: str | None = None) -> str | None:
+        """Of one object, None if the server has no such group."""
+        base = await self.base()
+        return base and resource(base, self.plural, name=name, namespace=namespace)
+
+    async def all(self, namespace: str | None = None) -> list[dict[str, Any]]:
+        base = await self.base()
+        if base is None:
+            return []
+        found = await self._kube.get(resource(base, self.plural, namespace=namespace))
+        return list(found["items"])
 
     async def read(self, path: str) -> dict[str, Any] | None:
         try:

@@ -6,7 +6,7 @@ silence a weaker one.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -274,7 +274,3 @@ def job_name(node: str, uid: str, latest: str, shadow_of: str = "") -> str:
     parts = (uid, latest, shadow_of) if shadow_of else (uid, latest)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGEST_LENGTH]
     return f"{node[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('.-')}-{digest}"
-
-
-def attempts_spent(decision: Decision) -> Mapping[str, Why]:
-    return {name: why for name, why in decision.waits if why is Why.ATTEMPTS}

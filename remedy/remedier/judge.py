@@ -12,7 +12,7 @@ from remedy.job.model import Fault, Job
 from remedy.job.running import acted_at
 from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
-from remedy.remedier.proof import Since, gone, settled
+from remedy.remedier.proof import Since, gone, in_the_way, settled
 from rules.atoms import read
 from rules.diagnose import Agreement, Diagnosis, Match
 from rules.facts import FactSet
@@ -72,12 +72,10 @@ class Judge:
         wanted = rule_id_of(job)
         if not self._loaded.is_loaded(wanted):
             return Fault(why=f"rule {wanted or 'of this job'} is not loaded")
-        answer = await self._evaluator.diagnose(job.spec.node_name)
-        if answer is None:
-            return Fault(why="the node is not in our cache")
+        answer = await self._diagnosed(job)
+        if isinstance(answer, Fault):
+            return answer
         facts, diagnosis = answer
-        if facts.uid != job.spec.node_uid:
-            return Fault(why="another node has this name now")
         match = next((m for m in diagnosis.matches if m.rule_id == wanted), None)
         if match is None:
             return Fault(why=f"rule {wanted} was not evaluated")
@@ -92,18 +90,25 @@ class Judge:
             why=_unknown(match, job, facts, now)
             or ("" if agreed else _disagree(match, self._loaded.trouble))
             or waits
-            or _guard(job, guards, facts, now),
+            or in_the_way(job.spec.unless, guards, facts, now),
         )
 
     async def _personal(self, job: Job) -> Fault:
+        answer = await self._diagnosed(job)
+        if isinstance(answer, Fault):
+            return answer
+        facts, _ = answer
+        now, gone = self._clock.now(), self._gone(job, facts)
+        return personal.fault(job, facts, gone, self._known.unjudged, now)
+
+    async def _diagnosed(self, job: Job) -> tuple[FactSet, Diagnosis] | Fault:
+        """What is known of the job's node, or why nothing is."""
         answer = await self._evaluator.diagnose(job.spec.node_name)
         if answer is None:
             return Fault(why="the node is not in our cache")
-        facts, _ = answer
-        if facts.uid != job.spec.node_uid:
+        if answer[0].uid != job.spec.node_uid:
             return Fault(why="another node has this name now")
-        now, gone = self._clock.now(), self._gone(job, facts)
-        return personal.fault(job, facts, gone, self._known.unjudged, now)
+        return answer
 
     def _guards(self, job: Job, match: Match, facts: FactSet, now: datetime) -> tuple[Truth, str]:
         """The guards as they bind a job, and what is waited for.
@@ -161,13 +166,3 @@ def _disagree(match: Match, trouble: str) -> str:
     if match.agreement is Agreement.UNCHECKED:
         return f"only one rule engine could be asked: {trouble or 'the other did not answer'}"
     return f"the rule engines do not agree: {match.agreement.value}"
-
-
-def _guard(job: Job, guards: Truth, facts: FactSet, now: datetime) -> str:
-    """Which guard stands in the way; a leaf under `not` is named as it was read."""
-    if guards is Truth.FALSE or job.spec.unless is None:
-        return ""
-    readings = [read(leaf, facts, now) for leaf in job.spec.unless.leaves()]
-    named = [r.evidence for r in readings if r.truth is guards] or [r.evidence for r in readings]
-    state = "true" if guards is Truth.TRUE else "unknown"
-    return f"the guards are {state}: {'; '.join(named[:3])}"

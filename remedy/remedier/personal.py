@@ -8,7 +8,7 @@ a job whose evidence is plainly true: a host that is sick often cannot answer.
 from datetime import datetime
 
 from remedy.job.model import Fault, Job
-from remedy.remedier.proof import fold
+from remedy.remedier.proof import fold, in_the_way
 from rules.atoms import read
 from rules.facts import FactSet
 from rules.truth import Truth
@@ -31,7 +31,7 @@ def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -
         guards=guards,
         agreed=True,
         gone=gone,
-        why=_why(job, guards, facts, now),
+        why=in_the_way(unless, guards, facts, now),
     )
 
 
@@ -43,12 +43,3 @@ def _evidence(job: Job, facts: FactSet, now: datetime) -> Truth:
         return Truth.TRUE
     when = job.spec.when
     return Truth.FALSE if when is None else fold(when, lambda leaf: read(leaf, facts, now).truth)
-
-
-def _why(job: Job, guards: Truth, facts: FactSet, now: datetime) -> str:
-    if guards is Truth.FALSE or job.spec.unless is None:
-        return ""
-    readings = [read(leaf, facts, now) for leaf in job.spec.unless.leaves()]
-    named = [r.evidence for r in readings if r.truth is guards] or [r.evidence for r in readings]
-    state = "true" if guards is Truth.TRUE else "unknown"
-    return f"the guards are {state}: {'; '.join(named[:3])}"

@@ -99,3 +99,13 @@ def _settled(facts: FactSet, leaf: ConditionLeaf, settle: timedelta) -> datetime
     if fact is None or fact.settles is None:
         return None
     return fact.settles - SETTLE + settle
+
+
+def in_the_way(unless: Expression | None, guards: Truth, facts: FactSet, now: datetime) -> str:
+    """Which guard stands in the way; a leaf under `not` is named as it was read."""
+    if guards is Truth.FALSE or unless is None:
+        return ""
+    readings = [read(leaf, facts, now) for leaf in unless.leaves()]
+    named = [r.evidence for r in readings if r.truth is guards] or [r.evidence for r in readings]
+    state = "true" if guards is Truth.TRUE else "unknown"
+    return f"the guards are {state}: {'; '.join(named[:3])}"

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
     Field,
@@ -324,9 +324,3 @@ class RemedyOperationJob(Resource):
     def rung(self) -> Rung:
         """The rung that is being tried."""
         return self.spec.ladder[self.status.rung]
-
-    def status_dict(self) -> dict[str, Any]:
-        """The status without the agent's part, which is not ours to write."""
-        return self.status.model_dump(
-            mode="json", by_alias=True, exclude_none=True, exclude={"agent"}
-        )

@@ -190,6 +190,13 @@ def waits_for_provider(job: Job, now: datetime) -> bool:
     return held_for(job, HoldReason.PROVIDER_UNREACHABLE) and not due(job, now)
 
 
+def free_to_ask(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
+    """None when the provider may be asked for something new."""
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    return leave(job, seen, evidence=evidence)
+
+
 def unread(job: Job, seen: Seen, record: StepStatus, no: No) -> Move:
     """There is no reading of the machine's power: nothing is done to what is not seen."""
     power = seen.power

@@ -10,9 +10,10 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepStatus
 from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Seen
-from remedy.job.moves import MESSAGE, Move, close, due, held_for, hold, patience, wait
+from remedy.job.moves import MESSAGE, Move, close, hold, patience, wait
 from remedy.job.planned import WHY_CANCELLED, acted
 from remedy.job.records import ask, disrupt, done, failed, late, put
+from remedy.job.steps.asking import waits_for_provider
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
 from remedy.power.seen import Outcome
 
@@ -72,7 +73,7 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     if late(record, seen.now):
         why = f"the provider was not heard to take it: event {event.external_id}"
         return failed(job, seen, step, record, why)
-    if held_for(job, HoldReason.PROVIDER_UNREACHABLE) and not due(job, seen.now):
+    if waits_for_provider(job, seen.now):
         return wait(job)
     if record.output.get(event.name) != ASKED:
         return _intent(job, seen, node, record, event)

@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, PowerState
 from remedy.job.model import Act, Job, NodeSeen, Seen
-from remedy.job.moves import Move, wait
+from remedy.job.moves import Move
 from remedy.job.records import begun, done, failed, put
 from remedy.job.steps.asking import (
     GONE,
@@ -21,12 +21,11 @@ from remedy.job.steps.asking import (
     No,
     Wish,
     asked,
+    free_to_ask,
     go_on,
-    leave,
     over,
     proven_dark,
     unread,
-    waits_for_provider,
     withdrawn,
     write,
 )
@@ -53,9 +52,7 @@ def power_off(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStat
         return go_on(job, seen, record, OFF, no)
     if not power.can.off:
         return no(f"{power.provider} cannot switch this machine off")
-    if waits_for_provider(job, seen.now):
-        return wait(job)
-    return leave(job, seen, evidence=not begun(job)) or write(
+    return free_to_ask(job, seen, evidence=not begun(job)) or write(
         job, seen, node, step, record, OFF, **{WAS: power.told}
     )
 
@@ -77,9 +74,7 @@ def power_on(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatu
         return no("the machine is gone: it can be replaced, not switched on")
     if asked(record):
         return go_on(job, seen, record, ON, no)
-    if waits_for_provider(job, seen.now):
-        return wait(job)
-    return leave(job, seen, evidence=not begun(job)) or write(
+    return free_to_ask(job, seen, evidence=not begun(job)) or write(
         job, seen, node, step, record, ON, **{WAS: power.told}
     )
 
@@ -165,9 +160,7 @@ def _begin(
         return no("the machine is gone: it can be replaced, not booted")
     if not power.can.reset and not power.can.off:
         return no(f"{power.provider} can neither reset this machine nor switch it off and on")
-    if waits_for_provider(job, seen.now):
-        return wait(job)
-    if (stop := leave(job, seen, evidence=not begun(job))) is not None:
+    if (stop := free_to_ask(job, seen, evidence=not begun(job))) is not None:
         return stop
     wish = ON if power.dark else _first_way(power.can, record, by_reset=by_reset)
     return unfenced(job, node) or write(job, seen, node, step, record, wish, **{WAS: power.told})

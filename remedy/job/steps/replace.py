@@ -19,8 +19,8 @@ from remedy.job.steps.asking import (
     WAS,
     asked,
     away,
+    free_to_ask,
     go_on,
-    leave,
     over,
     proven_dark,
     waits_for_provider,
@@ -42,9 +42,7 @@ def replace(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
         return failed(job, seen, step, record, f"not replaced: {why}")
     if not far.path:
         return _nobody(job, seen, step, record, far)
-    if waits_for_provider(job, seen.now):
-        return wait(job)
-    if (stop := leave(job, seen, evidence=_evidence(job, seen))) is not None:
+    if (stop := free_to_ask(job, seen, evidence=_evidence(job, seen))) is not None:
         return stop
     was = seen.power.told if seen.power is not None and seen.power.power is not None else ""
     to = {PATH: far.path, TARGET: far.target, GROUP: far.group, **({WAS: was} if was else {})}
