@@ -10,7 +10,8 @@ from alibabacloud_credentials.client import Client as Credentials
 from alibabacloud_credentials.models import Config
 from support.clock import FakeClock
 from support.fake_alibaba import REGION, FakeAlibaba, FakeGroup, Member
-from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
+from support.provider_contract import ProviderContract, Trouble
+from support.served_provider import ServedWorld
 
 from kubenode.providers.alibaba import Alibaba
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
@@ -24,7 +25,7 @@ SECRET = "8Lq3TvVerySecretKeyOfTheTest"
 INSTANCE = "i-bp67acfmxazb4ph00001"
 
 
-class AlibabaWorld:
+class AlibabaWorld(ServedWorld):
     missing = NoSuchMachine
     troubles = frozenset(Trouble)
     secrets = (SECRET,)
@@ -32,7 +33,6 @@ class AlibabaWorld:
     def __init__(self, cloud: FakeAlibaba, **settings: Any) -> None:
         self.cloud = cloud
         self.clock = FakeClock()
-        self.on = cloud.machines[INSTANCE]
         self.machine = Machine(f"{REGION}.{INSTANCE}", f"{REGION}.192.168.7.21")
         self.unknown = Machine(f"alicloud://{REGION}.i-bp67acfmxazb4ph00009", "worker-9")
         self.foreign = Machine(f"cn-shanghai.{INSTANCE}", "worker-7")
@@ -43,7 +43,7 @@ class AlibabaWorld:
             "ess_endpoint": cloud.server.url,
             **settings,
         }
-        self.provider = self._provider(LONG)
+        super().__init__(cloud, cloud.machines[INSTANCE])
 
     def _provider(self, seconds: int) -> Threaded:
         patience = timedelta(seconds=seconds)
@@ -52,23 +52,6 @@ class AlibabaWorld:
             Config(type="access_key", access_key_id="LTAI5tExample", access_key_secret=SECRET)
         )
         return Threaded(Alibaba(AlibabaSettings(**given), self.clock, key), self.clock)
-
-    @property
-    def boots(self) -> int:
-        return self.on.boots
-
-    async def settle(self) -> None:
-        self.on.settle()
-
-    def begin(self, trouble: Trouble) -> None:
-        match trouble:
-            case Trouble.REFUSED_CONNECTION:
-                self.cloud.server.gone()
-            case Trouble.SILENT:
-                self.cloud.server.silent = True
-                self.provider = self._provider(SHORT)
-            case _:
-                self.cloud.trouble = trouble
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from azure.core.credentials import AccessToken
 from support.clock import FakeClock
 from support.fake_azure import BASE, GROUP, SET, SUBSCRIPTION, FakeAzure
 from support.pki import Authority
-from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
+from support.provider_contract import ProviderContract, Trouble
+from support.served_provider import ServedWorld
 
 from kubenode.providers.azure import Azure
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
@@ -33,7 +34,7 @@ class Token:
         return AccessToken(SECRET, int(time.time()) + 3600)
 
 
-class AzureWorld:
+class AzureWorld(ServedWorld):
     missing = NoSuchMachine
     troubles = frozenset(Trouble)
     secrets = (SECRET,)
@@ -41,7 +42,6 @@ class AzureWorld:
     def __init__(self, cloud: FakeAzure, ca: Path, path: str, node: str, **settings: Any) -> None:
         self.cloud = cloud
         self.clock = FakeClock()
-        self.on = cloud.machines[path.lower()]
         self.machine = Machine(f"azure://{BASE}/{path}", node)
         self.unknown = Machine(f"azure://{BASE}/{path[:-1]}9", node)
         self.foreign = Machine(
@@ -54,29 +54,12 @@ class AzureWorld:
             "ca_file": str(ca),
             **settings,
         }
-        self.provider = self._provider(LONG)
+        super().__init__(cloud, cloud.machines[path.lower()])
 
     def _provider(self, seconds: int) -> Threaded:
         patience = timedelta(seconds=seconds)
         given = self._given | {"connect_timeout": patience, "read_timeout": patience}
         return Threaded(Azure(AzureSettings(**given), self.clock, Token()), self.clock)
-
-    @property
-    def boots(self) -> int:
-        return self.on.boots
-
-    async def settle(self) -> None:
-        self.on.settle()
-
-    def begin(self, trouble: Trouble) -> None:
-        match trouble:
-            case Trouble.REFUSED_CONNECTION:
-                self.cloud.server.gone()
-            case Trouble.SILENT:
-                self.cloud.server.silent = True
-                self.provider = self._provider(SHORT)
-            case _:
-                self.cloud.trouble = trouble
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from support.clock import FakeClock
 from support.fake_gcp import PROJECT, REGION, ZONE, FakeGcp
-from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
+from support.provider_contract import ProviderContract, Trouble
+from support.served_provider import ServedWorld
 
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
 from kubenode.providers.gcp import NUMBER, Gcp
@@ -23,14 +24,13 @@ ALONE = "worker-7"
 MEMBER = "gke-shop-pool1-0f3c-a1b2"
 
 
-class GcpWorld:
+class GcpWorld(ServedWorld):
     missing = NoSuchMachine
     troubles = frozenset(Trouble)
     secrets = ()
 
     def __init__(self, cloud: FakeGcp, name: str, **settings: Any) -> None:
         self.cloud = cloud
-        self.on = cloud.machines[name]
         self.machine = Machine(f"gce://{PROJECT}/{ZONE}/{name}", name)
         self.unknown = Machine(f"gce://{PROJECT}/{ZONE}/{name}x", f"{name}x")
         self.foreign = Machine(f"gce://other-project/{ZONE}/{name}", name)
@@ -40,29 +40,12 @@ class GcpWorld:
             "endpoint": cloud.server.url,
             **settings,
         }
-        self.provider = self._provider(LONG)
+        super().__init__(cloud, cloud.machines[name])
 
     def _provider(self, seconds: int) -> Threaded:
         given = GcpSettings(**self._given, read_timeout=timedelta(seconds=seconds))
         clock, nobody = FakeClock(), AnonymousCredentials()  # type: ignore[no-untyped-call]
         return Threaded(Gcp(given, clock, nobody), clock)
-
-    @property
-    def boots(self) -> int:
-        return self.on.boots
-
-    async def settle(self) -> None:
-        self.on.settle()
-
-    def begin(self, trouble: Trouble) -> None:
-        match trouble:
-            case Trouble.REFUSED_CONNECTION:
-                self.cloud.server.gone()
-            case Trouble.SILENT:
-                self.cloud.server.silent = True
-                self.provider = self._provider(SHORT)
-            case _:
-                self.cloud.trouble = trouble
 
 
 @pytest.fixture

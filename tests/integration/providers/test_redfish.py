@@ -10,7 +10,8 @@ import pytest
 from support.clock import FakeClock
 from support.fake_redfish import SYSTEMS, FakeBmc
 from support.pki import Authority
-from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
+from support.provider_contract import ProviderContract, Trouble
+from support.served_provider import ServedWorld
 
 from kubenode.providers.errors import Busy, Denied, Refused, Unreachable
 from kubenode.providers.port import Machine, PowerState
@@ -24,7 +25,7 @@ PASSWORD = "calvin-but-longer"
 NODE = "rack3-node7"
 
 
-class RedfishWorld:
+class RedfishWorld(ServedWorld):
     missing = Refused
     """A system that a BMC does not know may be anywhere."""
     troubles = frozenset(Trouble)
@@ -32,7 +33,6 @@ class RedfishWorld:
 
     def __init__(self, bmc: FakeBmc, folder: Path, ca: Path, **settings: Any) -> None:
         self.bmc = bmc
-        self.on = bmc.systems["1"]
         at = {BMC: f"{bmc.server.url}{SYSTEMS}/1"}
         self.machine = Machine("", NODE, at)
         self.unknown = Machine("", NODE, {BMC: f"{bmc.server.url}{SYSTEMS}/9"})
@@ -47,30 +47,13 @@ class RedfishWorld:
             "ca_file": str(ca),
             **settings,
         }
-        self.provider = self._provider(LONG)
+        super().__init__(bmc, bmc.systems["1"])
 
     def _provider(self, seconds: int) -> Threaded:
         patience = timedelta(seconds=seconds)
         given = self._given | {"connect_timeout": patience, "read_timeout": patience}
         clock = FakeClock()
         return Threaded(Redfish(RedfishSettings(**given), clock), clock)
-
-    @property
-    def boots(self) -> int:
-        return self.on.boots
-
-    async def settle(self) -> None:
-        self.on.settle()
-
-    def begin(self, trouble: Trouble) -> None:
-        match trouble:
-            case Trouble.REFUSED_CONNECTION:
-                self.bmc.server.gone()
-            case Trouble.SILENT:
-                self.bmc.server.silent = True
-                self.provider = self._provider(SHORT)
-            case _:
-                self.bmc.trouble = trouble
 
 
 @pytest.fixture(scope="module")

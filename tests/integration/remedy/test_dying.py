@@ -1,12 +1,10 @@
 """The operator loses its lease after every single act, on a real kube-apiserver; others go on."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.control_plane import ControlPlane
-from support.remedy_cluster import Cluster, connected, install_crds, operating
+from support.remedy_cluster import Cluster, operating
 from support.remedy_engine import two_engines
 from support.running import until
 
@@ -39,13 +37,6 @@ class LimitedLease:
             raise LeaseLost("the lease is gone")
         self.left -= 1
         return 0
-
-
-@pytest.fixture
-async def cluster(control_plane: ControlPlane) -> AsyncIterator[Cluster]:
-    install_crds(control_plane)
-    async with connected(control_plane) as found:
-        yield found
 
 
 @pytest.mark.parametrize("acts", [4, 5, 7])

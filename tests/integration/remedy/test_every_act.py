@@ -5,13 +5,13 @@ job of N acts takes N + 1 lives, and every one of its acts is interrupted once.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-from support.control_plane import ControlPlane
 from support.fate import FatedKube, FatedPermits, Once
-from support.remedy_cluster import Cluster, install_crds
+from support.remedy_cluster import Cluster
 from support.remedy_engine import a_diagnoser
 from support.remedy_story import LADDERS, Story, as_it_must_end
 from support.running import running
@@ -19,7 +19,6 @@ from support.running import running
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
 from remedy.operator import RemedySettings
 
@@ -32,31 +31,19 @@ pytestmark = [
 MOST_LIVES = 120
 
 
-@pytest.fixture(scope="module")
-def with_crds(control_plane: ControlPlane) -> ControlPlane:
-    install_crds(control_plane)
-    return control_plane
-
-
 @pytest.fixture
-async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
-    kube = FatedKube(connect(str(with_crds.kubeconfig)), rate=2000, burst=4000)
-    made = Cluster(kube, FatedPermits())
-    try:
-        yield made
-        await made.clean()
-    finally:
-        await kube.close()
+def cluster(cluster: Cluster) -> Cluster:
+    cluster.permits = FatedPermits()
+    return cluster
 
 
 @asynccontextmanager
 async def life(cluster: Cluster, story: Story, fate: Once) -> AsyncIterator[None]:
     """One process: its client is its own, so that what it leaves unanswered dies with it."""
-    assert isinstance(cluster.kube, FatedKube) and isinstance(cluster.permits, FatedPermits)
-    mine = Cluster(FatedKube(cluster.kube.transport, rate=2000, burst=4000), cluster.permits)
-    assert isinstance(mine.kube, FatedKube)
-    mine.kube.fate = cluster.permits.fate = story.provider.fate = fate
-    operator = mine.operator(
+    assert isinstance(cluster.permits, FatedPermits)
+    kube = FatedKube(cluster.kube.transport, rate=2000, burst=4000)
+    kube.fate = cluster.permits.fate = story.provider.fate = fate
+    operator = Cluster(kube, cluster.permits).operator(
         a_diagnoser(),
         settings=RemedySettings(one_engine_is_enough=True),
         providers=Providers([story.provider]),
@@ -72,9 +59,11 @@ async def life(cluster: Cluster, story: Story, fate: Once) -> AsyncIterator[None
         operator.close()
 
 
-async def lived(cluster: Cluster, story: Story, fate: Once) -> RemedyOperationJob:
-    """Life after life until the job is over."""
-    async with running(story.agent()):
+async def lived(
+    cluster: Cluster, story: Story, fate: Once, beside: Coroutine[Any, Any, None]
+) -> RemedyOperationJob:
+    """Life after life until the job is over, while `beside` goes on."""
+    async with running(beside):
         for _ in range(MOST_LIVES):
             fate.reborn()
             async with life(cluster, story, fate):
@@ -95,7 +84,7 @@ async def test_an_operator_that_dies_at_every_act_does_none_twice(
     story = Story(cluster, f"e-{ladder}-{after}".lower(), ladder)
     await story.begin()
     fate = Once(after)
-    job = await lived(cluster, story, fate)
+    job = await lived(cluster, story, fate, story.agent())
     assert len(fate.died_at) >= 15, fate.died_at
     await as_it_must_end(cluster, story, job)
 
@@ -104,22 +93,14 @@ async def test_a_job_that_is_cancelled_while_its_operator_dies_undoes_all(cluste
     story = Story(cluster, "e-cancelled", "restart")
     await story.begin()
     fate = Once(after=True)
-    cancelled = False
-    for _ in range(MOST_LIVES):
-        fate.reborn()
-        async with life(cluster, story, fate):
-            over = None
-            while over is None and not fate.dead.is_set():
-                over = await story.end()
-                jobs = await cluster.jobs()
-                if not cancelled and jobs and jobs[0].status.owned.cordon:
-                    path = paths.custom("remedyoperationjobs", jobs[0].metadata.name)
-                    await cluster.kube.patch(path, {"spec": {"cancel": True}})
-                    cancelled = True
-                await asyncio.sleep(0.02)
-        if over is not None:
-            break
-    assert over is not None and over.status.phase is JobPhase.CANCELLED
+
+    async def person() -> None:
+        job = await cluster.wait(lambda job: job.status.owned.cordon)
+        path = paths.custom("remedyoperationjobs", job.metadata.name)
+        await cluster.kube.patch(path, {"spec": {"cancel": True}})
+
+    job = await lived(cluster, story, fate, person())
+    assert job.status.phase is JobPhase.CANCELLED
     assert story.answered == []
     node = await cluster.kube.get(paths.node(story.name))
     assert not node["spec"].get("unschedulable") and cluster.permits.held == {}

@@ -4,7 +4,7 @@ becomes jobs, or keeps from them.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +13,7 @@ from support.embedded import EmbeddedPlane
 from support.remedy_cluster import Cluster, connected, now, operating, stamp
 from support.remedy_engine import two_engines
 
-from kubenode.api.v1alpha1 import GROUP, KINDS, HostProbe
-from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import hook
+from kubenode.api.v1alpha1 import GROUP, HostProbe
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from remedy.operator import RemedyOperator
@@ -24,13 +22,6 @@ pytestmark = pytest.mark.integration
 PROBES, HOST_EVENTS = paths.custom("hostprobes"), paths.custom("hostevents")
 TELL = {"name": "tell", "steps": [{"notify": {"message": "look"}}]}
 RACK = {"kubenode.io/rack": "r1"}
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[EmbeddedPlane]:
-    hooks = {f"{kind.resource.plural}.{GROUP}": hook(kind) for kind in KINDS}
-    with EmbeddedPlane(crds=crds(), admission=hooks) as found:
-        yield found
 
 
 @pytest.fixture

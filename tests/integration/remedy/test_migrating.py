@@ -1,12 +1,10 @@
 """Pods of real controllers leave a node, on a real kube-apiserver with scheduler."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.control_plane import ControlPlane
 from support.pretend_kubelets import Kubelets, kubelets, until
-from support.remedy_cluster import Cluster, connected, install_crds, operating
+from support.remedy_cluster import Cluster, operating
 from support.remedy_engine import two_engines
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
@@ -14,18 +12,6 @@ from kubenode.runtime.kube import paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 FAULT = "ContainerRuntimeUnhealthy"
-
-
-@pytest.fixture(scope="module")
-def with_crds(control_plane: ControlPlane) -> ControlPlane:
-    install_crds(control_plane)
-    return control_plane
-
-
-@pytest.fixture
-async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
-    async with connected(with_crds) as found:
-        yield found
 
 
 def a_rule(**migrate: Any) -> dict[str, Any]:

@@ -13,9 +13,7 @@ from support.power_provider import MemoryProvider
 from support.receiving import http_receiver
 from support.remedy_cluster import (
     Cluster,
-    connected,
     established,
-    install_crds,
     now,
     operating,
     stamp,
@@ -57,17 +55,10 @@ class Cloud(MemoryProvider):
         await set_phase(self.cluster, "Active")
 
 
-@pytest.fixture(scope="module")
-def with_crds(control_plane: ControlPlane) -> ControlPlane:
-    install_crds(control_plane)
-    return control_plane
-
-
 @pytest.fixture
-async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
-    async with connected(with_crds) as found:
-        yield found
-        await found.kube.call("DELETE", EVENTS)
+async def cluster(cluster: Cluster) -> AsyncIterator[Cluster]:
+    yield cluster
+    await cluster.kube.call("DELETE", EVENTS)
 
 
 def a_rule(*steps: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """A hung host, its fence and its replacement on a real kube-apiserver, the provider in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.control_plane import ControlPlane
 from support.power_provider import MemoryProvider
 from support.remedy_builders import a_job
-from support.remedy_cluster import Cluster, condition, connected, install_crds, operating
+from support.remedy_cluster import Cluster, condition, operating
 from support.remedy_engine import two_engines
 from support.running import running
 
@@ -38,18 +37,6 @@ REPLACE: dict[str, Any] = {
     "verify": {"for": "1s", "timeout": "20s"},
 }
 OUT = "node.kubernetes.io/out-of-service"
-
-
-@pytest.fixture(scope="module")
-def with_crds(control_plane: ControlPlane) -> ControlPlane:
-    install_crds(control_plane)
-    return control_plane
-
-
-@pytest.fixture
-async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
-    async with connected(with_crds) as found:
-        yield found
 
 
 def a_rule(*ladder: dict[str, Any]) -> dict[str, Any]:

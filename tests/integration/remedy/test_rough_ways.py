@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.control_plane import ControlPlane
 from support.fate import FatedKube, JumpingClock, Rough
-from support.remedy_cluster import Cluster, YesPermits, install_crds
+from support.remedy_cluster import Cluster
 from support.remedy_engine import a_diagnoser
 from support.remedy_story import Story, as_it_must_end
 from support.running import running, until
@@ -37,24 +37,6 @@ pytestmark = [
 SECONDS = 200.0
 SEEDS = int(os.environ.get("KUBENODE_ROUGH_SEEDS", "1"))
 """How many ways for things to go wrong."""
-
-
-@pytest.fixture(scope="module")
-def with_crds(control_plane: ControlPlane) -> ControlPlane:
-    install_crds(control_plane)
-    return control_plane
-
-
-@pytest.fixture
-async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
-    """As everybody but the operator sees it: the way is smooth."""
-    kube = FatedKube(connect(str(with_crds.kubeconfig)), rate=2000, burst=4000)
-    made = Cluster(kube, YesPermits())
-    try:
-        yield made
-        await made.clean()
-    finally:
-        await kube.close()
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 follows. Nobody is asked about the others.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -14,9 +14,6 @@ from support.remedy_engine import two_engines
 from support.running import running, until
 
 from agent.heartbeat import micro_time
-from kubenode.api.v1alpha1 import GROUP, KINDS
-from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import hook
 from kubenode.providers.port import Can, Machine, Power, PowerState
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
@@ -100,13 +97,6 @@ class Fleet:
                 await self._kube.patch(
                     paths.custom("hostprobes", name, "status"), {"status": status}
                 )
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[EmbeddedPlane]:
-    hooks = {f"{kind.resource.plural}.{GROUP}": hook(kind) for kind in KINDS}
-    with EmbeddedPlane(crds=crds(), admission=hooks) as found:
-        yield found
 
 
 @pytest.fixture

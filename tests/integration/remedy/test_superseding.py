@@ -1,24 +1,15 @@
 """A stronger rule takes a node over from the job of a weaker one, on a real kube-apiserver."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.control_plane import ControlPlane
-from support.remedy_cluster import Cluster, connected, install_crds, operating
+from support.remedy_cluster import Cluster, operating
 from support.remedy_engine import two_engines
 
 from kubenode.runtime.kube import paths
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 WEAK, STRONG = "ContainerRuntimeUnhealthy", "KubeletUnhealthy"
-
-
-@pytest.fixture
-async def cluster(control_plane: ControlPlane) -> AsyncIterator[Cluster]:
-    install_crds(control_plane)
-    async with connected(control_plane) as found:
-        yield found
 
 
 def a_rule(condition: str, priority: int, *steps: dict[str, Any]) -> dict[str, Any]:

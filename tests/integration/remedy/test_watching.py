@@ -1,6 +1,6 @@
 """A rule that only watches is loaded with steps that are yet to come, and takes none of them."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -8,9 +8,6 @@ from support.embedded import EmbeddedPlane
 from support.remedy_cluster import Cluster, connected, operating
 from support.remedy_engine import two_engines
 
-from kubenode.api.v1alpha1 import GROUP, KINDS
-from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import hook
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 
@@ -26,13 +23,6 @@ WATCHES: dict[str, Any] = {
     "startupGrace": "0s",
     "ladder": BOOT,
 }
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[EmbeddedPlane]:
-    hooks = {f"{kind.resource.plural}.{GROUP}": hook(kind) for kind in KINDS}
-    with EmbeddedPlane(crds=crds(), admission=hooks) as found:
-        yield found
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """From a condition to a healed node, on a real kube-apiserver."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.control_plane import ControlPlane
-from support.remedy_cluster import Cluster, connected, install_crds, operating
+from support.remedy_cluster import Cluster, operating
 from support.remedy_engine import two_engines
 from support.running import until
 
@@ -15,18 +13,6 @@ from kubenode.runtime.kube.errors import NotFound
 
 pytestmark = pytest.mark.integration
 FAULT = "ContainerRuntimeUnhealthy"
-
-
-@pytest.fixture(scope="module")
-def with_crds(control_plane: ControlPlane) -> ControlPlane:
-    install_crds(control_plane)
-    return control_plane
-
-
-@pytest.fixture
-async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
-    async with connected(with_crds) as found:
-        yield found
 
 
 def a_rule(*steps: dict[str, Any], **changes: Any) -> dict[str, Any]:
