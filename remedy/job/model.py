@@ -213,6 +213,12 @@ class Job:
         )
 
     @property
+    def under_way(self) -> StepStatus | None:
+        """What is written of `step` from when it began until it ends; None before and after."""
+        record = self.record
+        return record if record is not None and record.state is StepState.RUNNING else None
+
+    @property
     def answer(self) -> AgentRequest | None:
         """The agent's answer to the request under way."""
         record, agent = self.record, self.status.agent
@@ -225,13 +231,12 @@ class Job:
         """Whether an agent or a provider is asked for something and we do not know what became of
         it. From the write that asks until the result or the deadline nothing interrupts a job.
         """
-        record = self.record
+        record = self.under_way
         return (
             self.phase is JobPhase.RUNNING
             and record is not None
             and record.by is not StepBy.OPERATOR
             and record.asked_at is not None
-            and record.state is StepState.RUNNING
         )
 
     @property

@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
-from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.handover.seen import HandedSeen
 from remedy.job.ending import watched
 from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
@@ -140,13 +139,12 @@ ASKS_OTHERS = frozenset({"approveEvent", "webhook", "createObject"})
 
 
 def _handing(job: Job) -> bool:
-    step, record = job.step, job.record
+    step = job.step
     return (
         _disrupting(job)
         and step is not None
         and step.create_object is not None
-        and record is not None
-        and record.state is StepState.RUNNING
+        and job.under_way is not None
     )
 
 
@@ -158,13 +156,12 @@ async def _permit(job: Job, world: World) -> Verdict | None:
 
 
 def _draining(job: Job) -> bool:
-    step, record = job.step, job.record
+    step = job.step
     return (
         _disrupting(job)
         and step is not None
         and (step.migrate is not None or step.fence is not None)
-        and record is not None
-        and record.state is StepState.RUNNING
+        and job.under_way is not None
     )
 
 

@@ -12,7 +12,7 @@ from kubenode.api.decisions import HEARD
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.ladder import OnTimeout
-from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
+from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import close, set_condition
 
@@ -104,9 +104,8 @@ def _fitting(job: Job) -> Collection[str]:
 
 def _asking(job: Job) -> bool:
     """Whether the step under way hears an approval or a denial itself."""
-    step, record = job.step, job.record
-    under_way = record is not None and record.state is StepState.RUNNING
-    return under_way and step is not None and step.wait_for_approval is not None
+    step = job.step
+    return job.under_way is not None and step is not None and step.wait_for_approval is not None
 
 
 def next_rung(job: Job, said: ApprovalDecision) -> int:

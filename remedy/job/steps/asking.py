@@ -238,14 +238,12 @@ def next_path(step: Step, record: StepStatus) -> PowerPath | None:
 
 def asks_power(job: Job, node: NodeSeen | None) -> bool:
     """Whether the provider's word on the machine is needed now."""
-    step, record = job.step, job.record
+    step, record = job.step, job.under_way
     if job.close_reason is not None:
         return False
     if switched_off(job) and job.phase in OPEN:
         return True
-    if job.phase is not JobPhase.RUNNING or step is None:
-        return False
-    if record is None or record.state is not StepState.RUNNING:
+    if job.phase is not JobPhase.RUNNING or step is None or record is None:
         return False
     if step.migrate is not None:
         # A node that does not answer may be off: then nothing on it has to be waited for.
@@ -260,11 +258,10 @@ def asks_power(job: Job, node: NodeSeen | None) -> bool:
 
 def asks_replacing(job: Job) -> bool:
     """Whether it is needed who can replace the machine, or how far that is."""
-    record = job.record
+    record = job.under_way
     return (
         job.close_reason is None
         and job.phase is JobPhase.RUNNING
         and record is not None
         and record.name == "replace"
-        and record.state is StepState.RUNNING
     )
