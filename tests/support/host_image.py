@@ -30,12 +30,14 @@ PACKAGES = (
     # What makes a host a Node (support.kubelet_hosts); busybox is what its containers run.
     *("containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "mount"),
     "busybox-static",
+    # What repairs and checks of the agent work with.
+    *("chrony", "e2fsprogs", "kmod"),
 )
-NOT_STARTED = ("containerd.service",)
+NOT_STARTED = ("chrony.service", "containerd.service")
 """Units that Debian starts at every boot, and only hosts that are Nodes need."""
 SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
 """Debian waits 90 s for a unit that does not stop; a test's reboot must not."""
-AGENT_NEEDS = ("aiohttp", "msgspec", "dbus-fast")
+AGENT_NEEDS = ("aiohttp", "cryptography", "dbus-fast", "google-re2", "msgspec")
 LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
 
 

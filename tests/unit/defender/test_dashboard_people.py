@@ -77,8 +77,10 @@ def test_what_was_sealed_is_read_again_until_it_is_over() -> None:
 def test_a_cookie_that_was_changed_anywhere_is_nobodys(data: st.DataObject) -> None:
     seal = Seal(b"k" * 32)
     text = seal.close("a", {"x": 1}, LATER)
-    at = data.draw(st.integers(0, len(text) - 1))
-    other = data.draw(st.sampled_from("AZaz09-_=!\x00é").filter(lambda c: c != text[at]))
+    # What is drawn may not hang on the sealed text: its nonce is new at every run.
+    at = data.draw(st.integers(0, 10_000)) % len(text)
+    others = [c for c in "AZaz09-_=!\x00é" if c != text[at]]
+    other = others[data.draw(st.integers(0, 10_000)) % len(others)]
     changed = text[:at] + other + text[at + 1 :]
     # The last character of base64 has bits that mean nothing.
     assert at == len(text) - 1 or seal.open("a", changed, NOW) in (None, {"x": 1})
