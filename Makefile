@@ -52,6 +52,9 @@ rules-test: $(READY) ## the library's own tests: timelines and what must come of
 rules-report: $(READY) ## score the library on labelled cases: docs/reference/rules-report.md
 	$(PY) -m kubenode.cli.cases.report $(ARGS)
 
+deb: $(READY) ## the agent as a Debian package, into dist/
+	@$(PY) -m agent.deb dist $(ARGS)
+
 e2e: $(READY) ## hosts with systemd, real control plane (root)
 	$(PY) -m pytest tests/e2e $(ARGS)
 

@@ -8,19 +8,15 @@ them: they are only read.
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import distribution
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from support.components import MissingComponent
+
+from agent.deb.pins import CannotPin, install, pins
 
 SUITE = "bookworm"
 SUITE_PYTHON = "3.11"
@@ -37,8 +33,6 @@ NOT_STARTED = ("chrony.service", "containerd.service")
 """Units that Debian starts at every boot, and only hosts that are Nodes need."""
 SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
 """Debian waits 90 s for a unit that does not stop; a test's reboot must not."""
-AGENT_NEEDS = ("aiohttp", "cryptography", "dbus-fast", "google-re2", "msgspec")
-LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
 
 
 def cache_folder() -> Path:
@@ -57,9 +51,12 @@ def base_image() -> Path:
 
 def agent_packages() -> Path:
     """A folder for PYTHONPATH with the agent's dependencies, as requirements.lock pins them."""
-    pins = _pins(_closure(AGENT_NEEDS))
-    name = f"agent-packages-{SUITE_PYTHON}-{_digest(pins)}"
-    return _once(name, lambda folder: _install(pins, folder))
+    try:
+        pinned = pins(SUITE_PYTHON)
+        name = f"agent-packages-{SUITE_PYTHON}-{_digest(pinned)}"
+        return _once(name, lambda folder: install(pinned, SUITE_PYTHON, folder))
+    except CannotPin as error:
+        raise MissingComponent(str(error)) from error
 
 
 def _digest(text: str) -> str:
@@ -124,45 +121,3 @@ def _make_image(root: Path) -> None:
     # Each host draws its own machine id; systemd would otherwise take the copy that dbus left.
     (root / "var/lib/dbus/machine-id").unlink(missing_ok=True)
     (root / "etc/machine-id").write_text("")
-
-
-def _closure(names: tuple[str, ...]) -> set[str]:
-    """`names` and all that they need in turn, read from what is installed here."""
-    found: set[str] = set()
-    queue = [canonicalize_name(name) for name in names]
-    environment = {"python_version": SUITE_PYTHON, "python_full_version": f"{SUITE_PYTHON}.0"}
-    while queue:
-        name = queue.pop()
-        if name in found:
-            continue
-        found.add(name)
-        for line in distribution(name).requires or ():
-            need = Requirement(line)
-            if need.marker is None or need.marker.evaluate({**environment, "extra": ""}):
-                queue.append(canonicalize_name(need.name))
-    return found
-
-
-def _pins(names: set[str]) -> str:
-    """The blocks of requirements.lock for `names`, with their hashes."""
-    blocks = re.split(r"\n(?=[a-zA-Z0-9])", LOCK_FILE.read_text())
-    chosen = {
-        canonicalize_name(block.partition("==")[0]): block
-        for block in blocks
-        if canonicalize_name(block.partition("==")[0]) in names
-    }
-    if missing := names - chosen.keys():
-        raise MissingComponent(f"requirements.lock lacks {sorted(missing)}: run `make lock`")
-    return "\n".join(chosen[name] for name in sorted(chosen)) + "\n"
-
-
-def _install(pins: str, folder: Path) -> None:
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.write(pins)
-        file.flush()
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-        command += ["--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
-        command += ["--python-version", SUITE_PYTHON, "--target", str(folder), "-r", file.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise MissingComponent(f"the agent's packages do not install: {done.stderr.strip()}")
