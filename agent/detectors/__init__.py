@@ -18,6 +18,12 @@ class Status(StrEnum):
     UNKNOWN = "Unknown"
 
 
+NOT_LOOKED_AT = "NotLookedAtYet"
+"""Reason of UNKNOWN at a detector's start. The publisher then keeps what an earlier process found
+on the same boot, as a restart finds out nothing; UNKNOWN with any other reason is a finding.
+"""
+
+
 class Severity(StrEnum):
     """`type` of an Event, as its readers know it."""
 
@@ -70,7 +76,7 @@ class Detector(Protocol):
     """A Part: runs until cancelled.
 
     conditions  the types that it owns; at its start each is reported before anything else, as it
-                was found to be, or as UNKNOWN until it has been looked at
+                was found to be, or as UNKNOWN with NOT_LOOKED_AT until it has been looked at
     """
 
     @property
