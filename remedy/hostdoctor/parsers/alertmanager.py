@@ -1,0 +1,14 @@
+"""Alertmanager's webhook, version 4, and version 3, whose alerts have no fingerprint."""
+
+from datetime import datetime
+from typing import Any
+
+from remedy.hostdoctor.parsers.alerts import one_of, told
+from remedy.hostdoctor.parsers.fields import fields
+from remedy.hostdoctor.reported import Told
+
+
+def parse(payload: Any, now: datetime) -> Told:
+    """Raises ParseError."""
+    one_of(fields(payload, ""), "version", ("4", "3"))
+    return told(payload, "")

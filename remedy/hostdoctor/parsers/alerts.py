@@ -1,0 +1,141 @@
+"""What the webhooks of Alertmanager and Grafana have in common: groups of alerts with labels.
+
+What an alert is about, and its traps:
+
+    label node               the node, whatever else is said: kube-state-metrics' own `instance` is
+                             the address of its pod, which has nothing to do with the fault
+    label instance           host:port of what was scraped, where that runs on the host itself
+    neither                  about no machine, and never a node's fault
+    startsAt .. endsAt       one time that it fired; `endsAt` of a firing one says nothing
+    fingerprint              the alert: the same one fires again and is the same
+
+A group is sent again and again, in no promised order, and may be cut by `max_alerts`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.fields import Fields, fields, items, text, texts, time, wrong
+from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
+
+NODE_LABELS = ("node", "kubernetes_node", "nodename", "node_name")
+HOST_LABELS = ("instance", "hostname", "host")
+NOT_OF_A_HOST = frozenset({"kube-state-metrics"})
+"""Jobs whose `instance` is the exporter's own address: they tell of others."""
+MESSAGE_KEYS = ("description", "message", "summary")
+MOST_ALERTS = 10_000
+"""In one delivery."""
+SEVERITIES = {
+    "critical": Severity.CRITICAL,
+    "page": Severity.CRITICAL,
+    "error": Severity.CRITICAL,
+    "info": Severity.INFO,
+    "none": Severity.INFO,
+}
+_OFFSET, _PRIME, _MASK, _SEPARATOR = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1, 0xFF
+
+More = Callable[[Fields, str], Mapping[str, str]]
+"""Further attributes of an alert, by its fields and its path in errors."""
+
+
+def told(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> Told:
+    """The alerts of a group; one that makes no sense is passed over, the others count.
+
+    prefix  before the fingerprint in the external ID
+    more    what this transport says beside the labels; a label of the same name counts
+
+    Raises ParseError.
+    """
+    body = fields(payload, "")
+    alerts = items(body.get("alerts"), "alerts")
+    if len(alerts) > MOST_ALERTS:
+        raise ParseError(
+            f"alerts: are {len(alerts)}, at most {MOST_ALERTS} are taken; set max_alerts"
+        )
+    ignored: list[str] = []
+    found: dict[str, Reported] = {}
+    for n, alert in enumerate(alerts):
+        path = f"alerts[{n}]"
+        try:
+            one = _alert(fields(alert, path), path, prefix, more)
+        except ParseError as error:
+            ignored.append(str(error))
+            continue
+        before = found.get(one.external_id)
+        found[one.external_id] = one if before is None else _later(before, one)
+    if alerts and not found:
+        raise ParseError(ignored[0])
+    cut = _truncated(body)
+    if cut:
+        ignored.append(f"truncatedAlerts: {cut} alerts were left out by the sender's max_alerts")
+    scope = f"{text(body, 'receiver')}{{{body.get('groupKey', '')}}}"
+    return Told(tuple(found.values()), f"alerts:{scope}", not cut, tuple(ignored))
+
+
+def _alert(alert: Fields, path: str, prefix: str, more: More) -> Reported:
+    labels = texts(alert, "labels", path)
+    if not labels.get("alertname"):
+        raise ParseError(f"{path}.labels.alertname: is missing; every alert has a name")
+    notes = texts(alert, "annotations", path)
+    status = text(alert, "status", path)
+    if status not in ("firing", "resolved"):
+        raise wrong(f"{path}.status", status, "firing or resolved")
+    resolved = status == "resolved"
+    starts, ends = time(alert, "startsAt", path), time(alert, "endsAt", path)
+    return Reported(
+        source=HostEventSource.ALERTMANAGER,
+        external_id=prefix + (text(alert, "fingerprint", path) or fingerprint(labels)),
+        class_=HostEventClass.ALERT,
+        host=host_of(labels),
+        phase=HostEventPhase.COMPLETED if resolved else HostEventPhase.ACTIVE,
+        severity=SEVERITIES.get(labels.get("severity", "").lower(), Severity.WARNING),
+        not_before=starts,
+        not_after=(ends or starts) if resolved else None,
+        attributes={**more(alert, path), **labels},
+        message=next((notes[key] for key in MESSAGE_KEYS if notes.get(key)), ""),
+    )
+
+
+def host_of(labels: Mapping[str, str]) -> Host | None:
+    for key in NODE_LABELS:
+        if name := labels.get(key):
+            return Host(names=(name,))
+    if labels.get("job") in NOT_OF_A_HOST:
+        return None
+    names = tuple(dict.fromkeys(labels[key] for key in HOST_LABELS if labels.get(key)))
+    return Host(names=names) if names else None
+
+
+def fingerprint(labels: Mapping[str, str]) -> str:
+    """As Prometheus makes it (FNV-1a over the sorted labels), where a sender leaves it out."""
+    sum_ = _OFFSET
+    for name in sorted(labels):
+        for part in (name, labels[name]):
+            for byte in (*part.encode(errors="replace"), _SEPARATOR):
+                sum_ = (sum_ ^ byte) * _PRIME & _MASK
+    return f"{sum_:016x}"
+
+
+def _later(one: Reported, other: Reported) -> Reported:
+    """Of two that name the same alert in one delivery: the one about the later time."""
+    return max((one, other), key=_moment)
+
+
+def _moment(alert: Reported) -> tuple[float, bool]:
+    at: datetime | None = alert.not_after or alert.not_before
+    return (at.timestamp() if at is not None else 0.0, alert.phase is HostEventPhase.COMPLETED)
+
+
+def _truncated(body: Fields) -> int:
+    value = body.get("truncatedAlerts") or 0
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def one_of(body: Fields, name: str, wanted: Sequence[str]) -> None:
+    """Raises ParseError unless the field is absent or one of these."""
+    value = body.get(name)
+    if value is not None and str(value) not in wanted:
+        raise wrong(name, value, " or ".join(wanted))

@@ -1,0 +1,172 @@
+"""Events of EC2, Auto Scaling and AWS Health as EventBridge delivers them. Pure.
+
+Shapes: the event references of EC2, Auto Scaling and AWS Health. One source with three date formats.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.aws_imds import interruption, rebalance
+from remedy.hostdoctor.parsers.fields import LONGEST_MESSAGE, Fields, clean, decoded, fields, wrong
+from remedy.hostdoctor.reported import Host, Reported, Told
+
+TRANSPORT = "aws_eventbridge"
+NOTICE = timedelta(minutes=2)
+"""Between a spot warning and the interruption."""
+STOPPING = timedelta(minutes=15)
+"""For which a stop is believed to be under way if its end is never told."""
+LIFECYCLE_LASTS = timedelta(hours=48)
+"""Longest that Auto Scaling holds an instance in a wait state."""
+TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
+TEST = "autoscaling:TEST_NOTIFICATION"
+STATES = {
+    "stopping": HostEventPhase.ACTIVE,
+    "shutting-down": HostEventPhase.ACTIVE,
+    "stopped": HostEventPhase.COMPLETED,
+    "terminated": HostEventPhase.COMPLETED,
+}
+"""States that end the instance; the others are its coming back."""
+KINDS = (
+    ("RETIREMENT", HostEventClass.RETIRE),
+    ("TERMINATION", HostEventClass.RETIRE),
+    ("STOP", HostEventClass.STOP),
+    ("REBOOT", HostEventClass.REBOOT),
+    ("MAINTENANCE", HostEventClass.MAINTENANCE),
+)
+"""What an event type code of AWS Health has in it, the harder first."""
+
+
+def parse(payload: object, now: datetime) -> Told:
+    event = fields(decoded(payload))
+    kind = event.needed("detail-type")
+    read = PARSERS.get(kind)
+    if read is None:
+        return Told((), ignored=(f"EventBridge event of no concern: {clean(kind, 80)!r}",))
+    found = read(event, event.inside("detail"))
+    return Told((), ignored=(found,)) if isinstance(found, str) else Told(found)
+
+
+def _spot(event: Fields, detail: Fields) -> tuple[Reported, ...]:
+    """The warning says when it was sent, not when the instance ends."""
+    at = _sent(event)
+    return (interruption(_host(detail), detail.needed("instance-action"), at + NOTICE, at),)
+
+
+def _rebalance(event: Fields, detail: Fields) -> tuple[Reported, ...]:
+    _sent(event)
+    return (rebalance(_host(detail), event.needed("time")),)
+
+
+def _state(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
+    state, host, at = detail.needed("state"), _host(detail), _sent(event)
+    if state not in STATES:
+        return f"instance is {clean(state, 40)}: that ends nothing"
+    phase = STATES[state]
+    return (
+        Reported(
+            HostEventSource.AWS,
+            "state-change",
+            HostEventClass.STOP,
+            host,
+            phase=phase,
+            not_after=at + STOPPING if phase.open else None,
+            attributes={"state": state},
+            message=f"EC2 says that the instance is {state}",
+        ),
+    )
+
+
+def _lifecycle(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
+    return lifecycle(detail, _sent(event))
+
+
+def lifecycle(detail: Fields, at: datetime) -> tuple[Reported, ...] | str:
+    """An instance that its group is about to end, and that waits for our word until its hook's
+    time is up. `externalID` has what the answer needs: hook and token.
+    """
+    if detail.text("Event") == TEST:
+        return "test notification of Auto Scaling"
+    transition = detail.needed("LifecycleTransition")
+    if transition != TERMINATING:
+        return f"lifecycle transition of no concern: {clean(transition, 80)!r}"
+    hook, token = detail.needed("LifecycleHookName"), detail.needed("LifecycleActionToken")
+    if len(hook) > 255 or "/" in hook:
+        raise wrong(detail.path("LifecycleHookName"), hook, "at most 255 characters without /")
+    if len(token) > 64:
+        raise wrong(detail.path("LifecycleActionToken"), token, "a token")
+    return (
+        Reported(
+            HostEventSource.AWS,
+            lifecycle_id(hook, token),
+            HostEventClass.STOP,
+            Host(instance=detail.identity("EC2InstanceId")),
+            phase=HostEventPhase.SCHEDULED,
+            not_after=at + LIFECYCLE_LASTS,
+            attributes=detail.notes(group="AutoScalingGroupName", hook="LifecycleHookName"),
+            message="its Auto Scaling group ends the instance once its lifecycle action is complete",
+        ),
+    )
+
+
+def lifecycle_id(hook: str, token: str) -> str:
+    return f"lifecycle/{hook}/{token}"
+
+
+def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
+    """Changes that AWS has scheduled for instances; its issues and notices name no machine's end."""
+    service, category = detail.needed("service"), detail.needed("eventTypeCategory")
+    code = detail.needed("eventTypeCode")
+    class_ = next((class_ for word, class_ in KINDS if word in code), None)
+    if service != "EC2" or category != "scheduledChange" or class_ is None:
+        return f"health event of no concern: {clean(f'{service} {category} {code}', 120)}"
+    over = detail.text("statusCode") == "closed"
+    identity = "eventArn" if detail.has("eventArn") else "id"
+    where = detail if detail.has("eventArn") else event
+    told = [
+        text
+        for one in detail.each("eventDescription")
+        if (text := one.text("latestDescription", most=LONGEST_MESSAGE))
+    ]
+    begins, ends = detail.instant("startTime"), detail.instant("endTime")
+    return tuple(
+        Reported(
+            HostEventSource.AWS,
+            where.identity(identity),
+            class_,
+            Host(instance=_instance(entity)),
+            phase=HostEventPhase.COMPLETED if over else None,
+            severity=Severity.CRITICAL if class_ is HostEventClass.RETIRE else Severity.WARNING,
+            not_before=begins,
+            not_after=ends if ends is not None and (begins is None or ends > begins) else None,
+            attributes={"code": code},
+            message=told[0] if told else code,
+        )
+        for entity in detail.each("affectedEntities")
+    )
+
+
+def _instance(entity: Fields) -> str:
+    """An instance's ID, or the end of its ARN."""
+    return entity.identity("entityValue").rpartition("/")[2] or entity.identity("entityValue")
+
+
+def _host(detail: Fields) -> Host:
+    return Host(instance=detail.identity("instance-id"))
+
+
+def _sent(event: Fields) -> datetime:
+    at = event.instant("time")
+    if at is None:
+        raise wrong(event.path("time"), None, "the event's time")
+    return at
+
+
+PARSERS: dict[str, Callable[[Fields, Fields], tuple[Reported, ...] | str]] = {
+    "EC2 Spot Instance Interruption Warning": _spot,
+    "EC2 Instance Rebalance Recommendation": _rebalance,
+    "EC2 Instance-terminate Lifecycle Action": _lifecycle,
+    "EC2 Instance State-change Notification": _state,
+    "AWS Health Event": _health,
+}

@@ -1,0 +1,144 @@
+"""What an EC2 instance reads of itself in its metadata service. Pure.
+
+Paths and shapes: "Retrieve instance metadata" of EC2's user guide: events/maintenance/scheduled,
+spot/instance-action, events/recommendations/rebalance. None of them names the instance: it is the
+one that was asked (`Host()`).
+"""
+
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.fields import (
+    LONGEST_MESSAGE,
+    Fields,
+    decoded,
+    fields,
+    items,
+    understood,
+    wrong,
+)
+from remedy.hostdoctor.reported import Host, Reported, Told
+
+SCHEDULED = "aws_imds_scheduled"
+SPOT = "aws_imds_spot"
+REBALANCE = "aws_imds_rebalance"
+CLASSES = {
+    "instance-reboot": HostEventClass.REBOOT,
+    "system-reboot": HostEventClass.REBOOT,
+    "system-maintenance": HostEventClass.MAINTENANCE,
+    "instance-retirement": HostEventClass.RETIRE,
+    "instance-stop": HostEventClass.STOP,
+}
+STATES: dict[str, HostEventPhase | None] = {
+    "active": None,
+    "completed": HostEventPhase.COMPLETED,
+    "canceled": HostEventPhase.CANCELLED,
+}
+ENDINGS = {"[completed]": HostEventPhase.COMPLETED, "[canceled]": HostEventPhase.CANCELLED}
+"""How a description begins of an event that is over; where events have no state, its only sign."""
+INTERRUPTION = "spot-interruption"
+"""An instance has one at a time: metadata service and EventBridge tell of the same."""
+REBALANCING = "rebalance-recommendation"
+SPOT_ENDS = timedelta(minutes=30)
+"""After its time an interruption is over: what was stopped or hibernated may come back."""
+
+
+def parse_scheduled(payload: object, now: datetime) -> Told:
+    """`active` events: the list is whole, and what it lacks is over."""
+    found = items(decoded(payload), "the body")
+    read = understood(
+        [fields(event, f"[{number}]") for number, event in enumerate(found)],
+        lambda event: scheduled(event, Host(), "EventId"),
+    )
+    return Told(read.events, SCHEDULED, complete=read.whole, ignored=read.ignored)
+
+
+def scheduled(event: Fields, host: Host, identity: str) -> tuple[Reported, ...] | str:
+    """One scheduled event; the metadata service and DescribeInstanceStatus differ in its ID's name
+    and in `State`, which the latter lacks.
+    """
+    code, told = event.needed("Code"), event.text("Description", most=LONGEST_MESSAGE)
+    if code not in CLASSES:
+        return f"scheduled event of unknown code {code!r}"
+    class_ = CLASSES[code]
+    return (
+        Reported(
+            HostEventSource.AWS,
+            event.identity(identity),
+            class_,
+            host,
+            phase=_phase(event, told),
+            severity=Severity.CRITICAL if class_ is HostEventClass.RETIRE else Severity.WARNING,
+            not_before=event.instant("NotBefore"),
+            not_after=event.instant("NotAfter"),
+            attributes=event.notes(code="Code", deadline="NotBeforeDeadline"),
+            message=told,
+            silent=True,
+        ),
+    )
+
+
+def _phase(event: Fields, told: str) -> HostEventPhase | None:
+    for begins, phase in ENDINGS.items():
+        if told.lower().startswith(begins):
+            return phase
+    state = event.text("State").lower() or "active"
+    if state not in STATES:
+        raise wrong(event.path("State"), state, "active, completed or canceled")
+    return STATES[state]
+
+
+def parse_spot(payload: object, now: datetime) -> Told:
+    """No body, or an empty one, is the service's 404: no interruption."""
+    if payload in (None, "", b""):
+        return Told((), SPOT, complete=True)
+    body = fields(decoded(payload))
+    if not body.values:
+        return Told((), SPOT, complete=True)
+    action, at = body.needed("action"), body.instant("time")
+    return Told((interruption(Host(), action, at, at),), SPOT, complete=True)
+
+
+def interruption(
+    host: Host, action: str, due: datetime | None, told_at: datetime | None
+) -> Reported:
+    """`action` is terminate, stop or hibernate: what runs on the instance ends with each."""
+    return Reported(
+        HostEventSource.AWS,
+        INTERRUPTION,
+        HostEventClass.SPOT_INTERRUPTION,
+        host,
+        phase=HostEventPhase.SCHEDULED,
+        severity=Severity.CRITICAL,
+        not_before=due,
+        not_after=told_at + SPOT_ENDS if told_at is not None else None,
+        attributes={"action": action},
+        message=f"EC2 takes back the spot instance: {action}",
+        silent=True,
+    )
+
+
+def parse_rebalance(payload: object, now: datetime) -> Told:
+    if payload in (None, "", b""):
+        return Told((), REBALANCE, complete=True)
+    body = fields(decoded(payload))
+    if not body.values:
+        return Told((), REBALANCE, complete=True)
+    body.instant("noticeTime")
+    return Told((rebalance(Host(), body.needed("noticeTime")),), REBALANCE, complete=True)
+
+
+def rebalance(host: Host, noticed: str) -> Reported:
+    return Reported(
+        HostEventSource.AWS,
+        REBALANCING,
+        HostEventClass.REBALANCE,
+        host,
+        phase=HostEventPhase.ACTIVE,
+        severity=Severity.INFO,
+        attributes={"noticeTime": noticed},
+        message="EC2 sees a raised risk that the spot instance will be interrupted",
+        silent=True,
+        advisory=True,
+    )

@@ -1,0 +1,41 @@
+"""The body of an SQS message: an EventBridge event, one by way of SNS, or a message that Auto
+Scaling sends straight to the queue. Pure.
+"""
+
+from datetime import datetime
+
+from remedy.hostdoctor.parsers import aws_eventbridge
+from remedy.hostdoctor.parsers.fields import Fields, clean, decoded, fields, wrong
+from remedy.hostdoctor.reported import Told
+
+TRANSPORT = "aws_sqs"
+
+
+def parse(payload: object, now: datetime) -> Told:
+    body = fields(decoded(payload))
+    if body.text("Type") == "Notification" and isinstance(body.values.get("Message"), str):
+        body = fields(decoded(body.values["Message"]), "Message")
+    if body.has("detail-type"):
+        return aws_eventbridge.parse(body.values, now)
+    return _autoscaling(body)
+
+
+def _autoscaling(body: Fields) -> Told:
+    """Its test message has the look of a real one, but for `Event`; its news of what has happened
+    already (`Event` without `LifecycleTransition`) ask for nothing.
+    """
+    if body.text("Event") == aws_eventbridge.TEST:
+        return Told((), ignored=("test notification of Auto Scaling",))
+    if not body.has("LifecycleTransition"):
+        if not body.has("Event"):
+            raise wrong(
+                "detail-type",
+                body.values.get("detail-type"),
+                "an event of EventBridge or Auto Scaling",
+            )
+        return Told((), ignored=(f"notice of Auto Scaling: {clean(body.text('Event'), 80)!r}",))
+    at = body.instant("Time")
+    if at is None:
+        raise wrong(body.path("Time"), None, "the message's time")
+    found = aws_eventbridge.lifecycle(body, at)
+    return Told((), ignored=(found,)) if isinstance(found, str) else Told(found)

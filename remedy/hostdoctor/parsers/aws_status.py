@@ -1,0 +1,61 @@
+"""Answers of EC2's DescribeInstanceStatus, all pages put together. Pure.
+
+Shape: "DescribeInstanceStatus" of EC2's API reference, as the SDK decodes it. Its events have no
+state: an event that is over says so at the start of its description for a week, and then goes.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.aws_imds import scheduled
+from remedy.hostdoctor.parsers.fields import Fields, decoded, fields, understood
+from remedy.hostdoctor.reported import Host, Reported, Told
+
+TRANSPORT = "aws_instance_status"
+IMPAIRED = "system-status-impaired"
+
+
+def parse(payload: object, now: datetime) -> Told:
+    """Whole unless it has a NextToken: then more is to come."""
+    body = fields(decoded(payload))
+    read = understood(list(_parts(body)), _part)
+    complete = read.whole and not body.has("NextToken")
+    return Told(read.events, TRANSPORT, complete=complete, ignored=read.ignored)
+
+
+def _parts(body: Fields) -> Iterator[Fields]:
+    """Every event with the instance it belongs to, and every instance for its own status."""
+    for instance in body.each("InstanceStatuses"):
+        yield instance
+        name = instance.values.get("InstanceId")
+        for event in instance.each("Events"):
+            yield Fields({**event.values, "InstanceId": name}, event.at)
+
+
+def _part(part: Fields) -> tuple[Reported, ...] | str:
+    host = Host(instance=part.identity("InstanceId"))
+    return scheduled(part, host, "InstanceEventId") if part.has("Code") else _status(part, host)
+
+
+def _status(instance: Fields, host: Host) -> tuple[Reported, ...]:
+    """EC2's own check of the host below; the check of the guest is the kubelet's to tell."""
+    status = instance.inside("SystemStatus")
+    if status.text("Status") != "impaired":
+        return ()
+    since = [at for check in status.each("Details") if (at := check.instant("ImpairedSince"))]
+    return (
+        Reported(
+            HostEventSource.AWS,
+            IMPAIRED,
+            HostEventClass.HARDWARE_FAULT,
+            host,
+            phase=HostEventPhase.ACTIVE,
+            severity=Severity.CRITICAL,
+            not_before=min(since, default=None),
+            attributes={"check": "system"},
+            message="EC2's system status check fails: the host below the instance is at fault",
+            silent=True,
+        ),
+    )
