@@ -19,6 +19,10 @@ class NoSuchUnit(HostError):
     """systemd knows no unit of this name, or it is masked."""
 
 
+class Contraindicated(HostError):
+    """The host is such that the act must not be done; the text says what speaks against it."""
+
+
 class HostUnreachable(HostError):
     """No answer from the host's service manager: the act may or may not have happened."""
 
