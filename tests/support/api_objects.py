@@ -315,6 +315,61 @@ def permit() -> Object:
     }
 
 
+def machine() -> Object:
+    """The example of the API's design, every field of the spec written out."""
+    return {
+        "apiVersion": API,
+        "kind": "Machine",
+        "metadata": {"name": "sh-113", "labels": {"pool": "online"}},
+        "spec": {
+            "origin": "Import",
+            "node": "Expected",
+            "nodeName": "sh-113",
+            "addresses": ["10.2.7.113", "fd00::7"],
+            "providerID": "",
+            "failureDomain": "sh-a",
+            "mode": "Manage",
+            "minReady": "30s",
+            "nodeTemplate": {
+                "labels": {"pool": "online"},
+                "taints": [
+                    {
+                        "key": "pool",
+                        "value": "online",
+                        "effect": "NoSchedule",
+                        "propagation": "Always",
+                    }
+                ],
+            },
+            "deletion": {
+                "drainTimeout": "30m",
+                "volumeDetachTimeout": "6m",
+                "imported": "Release",
+            },
+            "components": [
+                {
+                    "name": "containerd",
+                    "component": "containerd-2.1.4",
+                    "set": "containerd",
+                    "revision": "1-90d2c7e1fa",
+                    "configHash": "1-44c0b7d2e1",
+                    "values": {"pause": "3.10"},
+                    "desiredState": "Running",
+                    "attempt": 1,
+                    "batch": 2,
+                }
+            ],
+            "permit": {
+                "name": "p-7f",
+                "components": ["containerd"],
+                "maxDisruption": "Drain",
+                "startBefore": "2026-03-02T04:10:00Z",
+            },
+            "operation": {"id": "rj-12", "type": "Replace", "permit": "p-81"},
+        },
+    }
+
+
 GOOD: Mapping[str, Object] = {
     "remedier": remedier(),
     "inferring-remedier": inferring_remedier(),
@@ -323,6 +378,7 @@ GOOD: Mapping[str, Object] = {
     "host-event": host_event(),
     "policy": policy(),
     "permit": permit(),
+    "machine": machine(),
 }
 
 
@@ -807,6 +863,45 @@ BAD: tuple[Bad, ...] = (
     # Permit
     Bad("permit without a holder", "permit", "spec.holder", ABSENT, "spec.holder"),
     Bad("permit of no class", "permit", "spec.class", "Host2", "spec.class"),
+    Bad("import without addresses", "machine", "spec.addresses", ABSENT, "spec.addresses", "needs"),
+    Bad("address by name", "machine", "spec.addresses.0", "sh-113", "spec.addresses", "10.2.7.113"),
+    Bad("import by a class", "machine", "spec.classRef", "ecs-a", "spec.classRef", "Import has"),
+    Bad("provision without class", "machine", "spec.origin", "Provision", "spec.classRef"),
+    Bad("node that is no name", "machine", "spec.nodeName", "SH 113", "spec.nodeName"),
+    Bad("unknown mode", "machine", "spec.mode", "Watch", "spec.mode"),
+    Bad(
+        "taint twice",
+        "machine",
+        "spec.nodeTemplate.taints",
+        [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule", "value": "b"}],
+        "spec.nodeTemplate.taints",
+        "each taint once",
+    ),
+    Bad(
+        "component twice",
+        "machine",
+        "spec.components",
+        [machine()["spec"]["components"][0]] * 2,
+        "spec.components",
+        "one of each name",
+    ),
+    Bad(
+        "values like a file",
+        "machine",
+        "spec.components.0.values",
+        {"a": "x" * 3000, "b": "x" * 3000},
+        "spec.components",
+        "4096 characters",
+    ),
+    Bad(
+        "revision of no form",
+        "machine",
+        "spec.components.0.revision",
+        "v1",
+        "spec.components",
+    ),
+    Bad("permit for nothing", "machine", "spec.permit.components", [], "spec.permit.components"),
+    Bad("operation of no type", "machine", "spec.operation.type", "Burn", "spec.operation.type"),
 )
 
 IMMUTABLE: tuple[tuple[str, str, object], ...] = (
@@ -819,10 +914,14 @@ IMMUTABLE: tuple[tuple[str, str, object], ...] = (
     ("job", "spec.when.all.1.any.1", {"not": {"absent": {"fact": {"name": "node.ready"}}}}),
     ("probe", "spec.name", "power"),
     ("probe", "spec.args", {"path": "/"}),
+    ("machine", "spec.origin", "Provision"),
+    ("machine", "spec.classRef", "ecs-a"),
 )
 """Kind, path and value of changes that must be refused once the object exists."""
 
 MUTABLE: tuple[tuple[str, str, object], ...] = (
     ("job", "spec.cancel", True),
     ("job", "spec.approvals", [{"decision": "Approve", "by": "ann"}]),
+    ("machine", "spec.providerID", "aws:///eu-1a/i-0abc"),
+    ("machine", "spec.components.0.attempt", 2),
 )

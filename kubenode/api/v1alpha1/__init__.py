@@ -13,6 +13,7 @@ from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.api.v1alpha1.ladder import Disruption, Rung, Step
 from kubenode.api.v1alpha1.leaves import Expression
+from kubenode.api.v1alpha1.machine import Machine
 from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
 from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase, RemedyOperationJob
@@ -24,6 +25,7 @@ KINDS: tuple[type[Resource], ...] = (
     HostEvent,
     DefenderPolicy,
     Permit,
+    Machine,
 )
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "HostProbe",
     "JobPhase",
     "LabelSelector",
+    "Machine",
     "Mode",
     "NodeRemedier",
     "NodeSelection",
