@@ -30,7 +30,7 @@ demo: $(READY) ## run the whole system on an embedded API server (ARGS="--for 60
 	@$(VENV)/bin/kubenode demo $(ARGS)
 
 test: $(READY) ## every test that this machine can run; in CI (CI=true) a missing component fails
-	@bad=0; for part in "-n auto tests/unit" "tests/integration tests/e2e"; do \
+	@bad=0; for part in "-n auto tests/unit" "-n auto --maxprocesses 4 --dist loadfile tests/integration" tests/e2e; do \
 		$(PY) -m pytest $$part $(ARGS) || [ $$? -eq 5 ] || bad=1; done; exit $$bad # 5: ARGS select none of these
 
 test-unit: $(READY) ## unit tests: no network, no sleep
