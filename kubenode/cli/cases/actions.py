@@ -134,16 +134,19 @@ def repair_class(rule: NodeRemedier, start_rung: int = 0) -> RepairClass:
     rungs = (rule.spec.ladder or [])[start_rung:]
     if not rungs:
         return RepairClass.NONE_OBSERVE
-    words = list(_before_approval(rungs[0]))
+    return class_of(list(_before_approval(rungs[0])), _person_next(rule, rungs))
+
+
+def class_of(words: Sequence[str], person_next: bool) -> RepairClass:
+    """Of actions that are done together; `person_next`: a person decides what comes after them."""
     for word, found in _DECISIVE.items():
         if word in words:
             return found
     if "drain" in words:
-        person = _person_next(rule, rungs)
-        return RepairClass.CORDON_DRAIN_WAIT_HUMAN if person else RepairClass.EVICT_DRAIN
+        waits = RepairClass.CORDON_DRAIN_WAIT_HUMAN
+        return waits if person_next else RepairClass.EVICT_DRAIN
     if "cordon" in words:
-        person = _person_next(rule, rungs)
-        return RepairClass.CORDON_WAIT_HUMAN if person else RepairClass.CORDON_ONLY
+        return RepairClass.CORDON_WAIT_HUMAN if person_next else RepairClass.CORDON_ONLY
     if "uncordon" in words:
         return RepairClass.UNCORDON_AFTER_EVENT
     for word, found in _HOST.items():

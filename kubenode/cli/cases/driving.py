@@ -14,6 +14,7 @@ from kubenode.cli.cases.actions import actions_of
 from kubenode.cli.cases.form import Case, Kind, Stage
 from kubenode.cli.cases.limits import policy_of
 from kubenode.cli.cases.setting import Setting, setting, uid_of
+from kubenode.cli.cases.underway import lead, limited, watch
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.world import World
 from remedy.job.model import CloseReason
@@ -36,7 +37,6 @@ LATER_KINDS = {
 }
 LATER_STAGES = {
     Stage.PARSE: "parsers wait for the agent's log watcher and Host Doctor",
-    Stage.JOB: "running jobs wait for the further steps of the job controller",
 }
 
 
@@ -55,7 +55,7 @@ class Outcome:
     storm    what held it is a fact of the fleet
     asked    probes that were asked of the node, in order
     granted  jobs of any node that were given a permit
-    skipped  parts of the case that were not played
+    ran      of a case whose job runs already: what that job began, in order; else None
     """
 
     job: JobRecord | None
@@ -64,7 +64,7 @@ class Outcome:
     storm: bool
     asked: tuple[str, ...]
     granted: int
-    skipped: tuple[str, ...]
+    ran: tuple[str, ...] | None = None
 
 
 def drive(case: Case, rules: Sequence[NodeRemedier]) -> Outcome:
@@ -141,8 +141,8 @@ def _drive(
     case: Case, rules: Sequence[NodeRemedier], made: Setting, past: tuple[Past, ...]
 ) -> Outcome:
     policy = policy_of(case)
-    world = _AtNow(rules, policies=[policy] if policy else (), start=made.start)
-    world.judged, world.remembered = case.now, (case.node, past)
+    world = _AtNow(limited(case, rules), policies=[policy] if policy else (), start=made.start)
+    world.judged, world.remembered = case.now - lead(case), (case.node, past)
     for name, look in made.looks.items():
         world.add_node(name, look)
     for node, at in _repaired(case, made):
@@ -156,9 +156,9 @@ def _drive(
         world.run_until(world.now + PERMITS)
     granted = [r for r in world.jobs if r.permit_at is not None]
     winner, held, storm = _winner(world, case, job, say)
-    return Outcome(
-        job, winner, held, storm, tuple(world.asked(case.node)), len(granted), made.skipped
-    )
+    ran = watch(world, case, job) if job is not None else None
+    asked = tuple(world.asked(case.node))
+    return Outcome(job, winner, held, storm, asked, len(granted), ran)
 
 
 def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
@@ -178,7 +178,7 @@ def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
     if not rules:
         return None
     wait = max((rule.spec.group_wait for rule in rules), default=timedelta(0))
-    end = case.now + wait + ANSWERS
+    end = world.now + wait + ANSWERS
     while not world.jobs_of(case.node) and world.now < end:
         world.run_until(world.now + SECOND)
     jobs = world.jobs_of(case.node)

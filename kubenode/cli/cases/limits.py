@@ -47,6 +47,8 @@ def _limits(said: Policy, nodes: int) -> list[dict[str, Any]]:
         None
         if said.max_unhealthy_pct is None or not applies
         else f"{100 - int(said.max_unhealthy_pct)}%",
+        # A cordoned node is none of the healthy ones.
+        None if said.max_cordoned_pct is None else f"{100 - int(said.max_cordoned_pct)}%",
         None if said.max_unhealthy is None else max(nodes - said.max_unhealthy, 0),
         said.min_healthy,
     ):

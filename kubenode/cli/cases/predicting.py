@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kubenode.api.v1alpha1 import Mode, Reason
-from kubenode.cli.cases.actions import WAIT_HUMAN, plan, repair_class
+from kubenode.cli.cases.actions import WAIT_HUMAN, class_of, plan, repair_class
 from kubenode.cli.cases.driving import Outcome, disruptive
 from kubenode.cli.cases.form import Case, RepairClass
 from kubenode.cli.cases.scoring import Prediction
@@ -29,8 +29,7 @@ def predict(case: Case, outcome: Outcome) -> Prediction:
         storm = refusal in STORM
         repair = RepairClass.HOLD_STORM if storm else RepairClass.NONE_OBSERVE
         return _quiet(case, outcome, repair, [*probes, "suppress"])
-    words = plan(job.rule, job.start_rung)
-    repair = repair_class(job.rule, job.start_rung)
+    words, repair = _does(job, outcome)
     if job.mode is Mode.APPROVE:
         words, repair = [WAIT_HUMAN, *words], RepairClass.NOTIFY_ONLY
     return Prediction(
@@ -42,6 +41,14 @@ def predict(case: Case, outcome: Outcome) -> Prediction:
         jobs=max(outcome.granted, 1) if repair.acts else outcome.granted,
         max_parallel=outcome.granted,
     )
+
+
+def _does(job: JobRecord, outcome: Outcome) -> tuple[list[str], RepairClass]:
+    """What a new job would do; of one that runs already, what it did in the end."""
+    if outcome.ran is not None:
+        ran = list(outcome.ran)
+        return ran, class_of(ran, person_next=WAIT_HUMAN in ran)
+    return plan(job.rule, job.start_rung), repair_class(job.rule, job.start_rung)
 
 
 def _held(case: Case, outcome: Outcome) -> Prediction:

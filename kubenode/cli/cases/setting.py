@@ -15,6 +15,7 @@ from kubenode.cli.cases.answers import answers
 from kubenode.cli.cases.form import Case, ConditionSignal, EventSignal, Facts
 from kubenode.cli.cases.limits import POOL, fleet_size
 from kubenode.cli.cases.reporters import component
+from kubenode.cli.cases.underway import lead
 from kubenode.cli.replay.signals import NodeLook
 from kubenode.cli.replay.timeline import Entry, entry
 from remedy.job.model import CORDONED_BY
@@ -55,6 +56,7 @@ class _Story:
 
 def setting(case: Case) -> Setting:
     start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
+    start = min(start, case.now - lead(case))
     story = _Story(case, start)
     made = Setting(start, skipped=_skipped(case))
     for index, name in enumerate(_nodes(case)):
@@ -67,13 +69,14 @@ def setting(case: Case) -> Setting:
         name = f"other-{index}"
         alike = [s.model_copy(update={"node": name}) for s in own] if index - taken < sick else []
         _add(made, story, name, alike, _other(case, index))
-    if case.facts.pool_last_repair == "failed":
-        last = list(made.looks)[-1]
-        made.looks[last] = made.looks[last].model_copy(update={"cordoned": True})
+    for name in _cordoned(case, list(made.looks)):
+        made.looks[name] = made.looks[name].model_copy(update={"cordoned": True})
     made.entries += _host_events(case, start)
     probes = _grouped(answers(case))
     if probes:
         made.entries.insert(0, entry(at=start, node=case.node, probe=probes))
+    if refused := _refused(case.facts):
+        made.entries.insert(0, entry(at=start, node=case.node, evictions=refused))
     return made
 
 
@@ -94,6 +97,13 @@ def _others_sick(case: Case) -> int:
     facts = case.facts
     unhealthy = facts.fleet.unhealthy if facts.fleet is not None else 0
     return max((facts.nodes_same_fault or 1) - 1, unhealthy - 1, 0)
+
+
+def _cordoned(case: Case, names: list[str]) -> list[str]:
+    """Those of a pool whose last repair failed, and those that were cordoned of late."""
+    failed = names[-1:] if case.facts.pool_last_repair == "failed" else []
+    fleet = case.facts.fleet
+    return [*failed, *names[1 : 1 + (fleet.cordoned_in_window if fleet is not None else 0)]]
 
 
 def _other(case: Case, index: int) -> Facts:
@@ -166,6 +176,14 @@ def _host_events(case: Case, start: datetime) -> Iterator[Entry]:
             yield entry(at=start, node=case.node, hostEvent=body)
 
 
+def _refused(facts: Facts) -> dict[str, str]:
+    """What is answered to evictions, {} if they are granted."""
+    if facts.eviction_denied_by is not None:
+        return {"deniedBy": facts.eviction_denied_by}
+    budget = next((pdb.name for pdb in facts.pdb if not pdb.disruptions_allowed), None)
+    return {"budget": f"default/{budget}"} if budget is not None else {}
+
+
 def _look(name: str, index: int, facts: Facts, conditions: Sequence[dict[str, Any]]) -> NodeLook:
     labels = {
         "kubernetes.io/os": "linux",
@@ -215,11 +233,6 @@ def _skipped(case: Case) -> tuple[str, ...]:
     """What the simulation has no place for yet."""
     kinds = {s.signal for s in case.signals} - {"condition", "event"}
     found = [f"signal {kind}" for kind in sorted(kinds)]
-    for name in ("job", "eviction_denied_by"):
-        if getattr(case.facts, name) is not None:
-            found.append(f"fact {name}")
     if any(event.type not in list(HostEventClass) for event in case.facts.open_host_events):
         found.append("fact open_host_events")
-    if case.policy.max_cordoned_pct is not None:
-        found.append("policy max_cordoned_pct")
     return tuple(found)

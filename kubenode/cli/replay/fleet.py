@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kubenode.cli.replay.moments import Moment, instant
-from kubenode.cli.replay.signals import Condition, NodeLook, System, Taint
+from kubenode.cli.replay.signals import Condition, Evictions, NodeLook, System, Taint
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
 
@@ -28,13 +28,16 @@ Changed = Callable[[str, Node | None, Node | None], None]
 
 @dataclass(slots=True)
 class Reporters:
-    """Who is silent of one node. `beat` is up to when heartbeats were written down."""
+    """Who is silent of one node. `beat` is up to when heartbeats were written down; `evictions`
+    what is answered to those of its pods, None: they are granted.
+    """
 
     beat: datetime
     all: bool = False
     types: set[str] = field(default_factory=set)
     pods: int = PODS
     boots: int = 1
+    evictions: Evictions | None = None
 
     def alive(self, type_: str) -> bool:
         return not self.all and type_ not in self.types

@@ -169,6 +169,8 @@ class Happenings:
             self._jobs.wake_node(name)
         elif entry.pods is not None:
             self._fleet.reporters[name].pods = entry.pods
+        elif entry.evictions is not None:
+            self._fleet.reporters[name].evictions = entry.evictions
         elif entry.person is not None:
             self._jobs.person(name, entry.person)
         else:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from defender.store import LIFE
 from kubenode.api.v1alpha1 import Disruption, Rung, Step
 from kubenode.api.v1alpha1.ladder import MigrateStep, Verify, WaitStep
-from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, OnTimeout, PodPolicy, PodPolicyMode
+from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, PodPolicy, PodPolicyMode
 
 SECOND = timedelta(seconds=1)
 TAKES: Mapping[str, timedelta] = {
@@ -89,11 +89,9 @@ def _played(step: Step) -> Step:
 
 
 def _migrate(step: MigrateStep) -> MigrateStep:
-    """Ways of moving pods that the job controller does not know yet count as plain eviction."""
+    """Pods here have no owners: what a policy says of some of them counts as plain eviction."""
     plain = [_plain(policy) for policy in step.pod_policies]
-    on_timeout = OnTimeout.STOP if step.on_timeout is OnTimeout.DELETE else step.on_timeout
-    changes = {"pod_policies": plain, "on_timeout": on_timeout, "surge": "None"}
-    return step.model_copy(update=changes)
+    return step.model_copy(update={"pod_policies": plain, "surge": "None"})
 
 
 def _plain(policy: PodPolicy) -> PodPolicy:

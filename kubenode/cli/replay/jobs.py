@@ -17,6 +17,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.cli.replay import hosts
 from kubenode.cli.replay.budget import Budget
 from kubenode.cli.replay.clock import SetClock, finished
+from kubenode.cli.replay.evictions import Leaving
 from kubenode.cli.replay.fleet import Fleet
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.telling import told
@@ -46,7 +47,7 @@ class Kept:
     asked     requests to hosts whose answers are on their way or given
     healed    an act of this job ended its fault
     replaced  the node is another one by our own act
-    leaving   when each evicted pod will be gone
+    leaving   its pods
     """
 
     obj: RemedyOperationJob
@@ -57,7 +58,7 @@ class Kept:
     asked: set[str] = field(default_factory=set)
     healed: bool = False
     replaced: bool = False
-    leaving: tuple[datetime, ...] = ()
+    leaving: Leaving = field(default_factory=Leaving)
 
 
 class Jobs(NobodyOutside, NoPower):
@@ -286,16 +287,26 @@ class Jobs(NobodyOutside, NoPower):
             self._fleet.annotate(name, {CORDONED_BY: job.mark})
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
-        now = self._clock.now() + hosts.GRACE
         kept = self._kept[job.name]
-        kept.leaving = tuple(now + n * hosts.EACH_POD for n in range(len(pods)))
-        if kept.leaving:
-            self._later(kept.leaving[-1], lambda: self.wake_node(kept.record.node))
-        return Heard(Act.EVICT, evicted=pods)
+        answer = self._fleet.reporters[job.spec.node_name].evictions
+        heard = kept.leaving.evict(pods, answer, self._clock.now())
+        self._wake_when_left(kept)
+        return heard
 
     async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
-        """Simulated pods leave by plain eviction."""
-        return Heard(what)
+        """Simulated pods leave by eviction, and where that is allowed by deletion."""
+        if what is not Act.DELETE_PODS:
+            return Heard(what)
+        kept = self._kept[job.name]
+        left = seen.pods.left if seen.pods is not None else 0
+        heard = kept.leaving.delete(left, self._clock.now())
+        kept.record.deleted = True
+        self._wake_when_left(kept)
+        return heard
+
+    def _wake_when_left(self, kept: Kept) -> None:
+        if kept.leaving.ends:
+            self._later(kept.leaving.ends[-1], lambda: self.wake_node(kept.record.node))
 
     async def protect(self, job: Job) -> None:
         if (node := self._fleet.get(job.spec.node_name)) is not None:
@@ -341,11 +352,8 @@ class Jobs(NobodyOutside, NoPower):
         return fault
 
     def pods_left(self, job: Job) -> Pods:
-        kept, now = self._kept[job.name], self._clock.now()
         count = self._fleet.reporters[job.spec.node_name].pods
-        if not kept.leaving and count:
-            return Pods(left=count, due=tuple(f"pods/{n}" for n in range(count)))
-        return Pods(left=sum(at > now for at in kept.leaving))
+        return self._kept[job.name].leaving.seen(count, self._clock.now())
 
 
 def _past(kept: Kept) -> Past:

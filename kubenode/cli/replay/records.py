@@ -64,6 +64,8 @@ class JobRecord:
     permit_at: datetime | None = None
     close_reason: CloseReason | None = None
     closed: datetime | None = None
+    deleted: bool = False
+    """Pods were deleted, past every budget."""
     runs: dict[tuple[int, int, int], StepRun] = field(default_factory=dict)
     """Steps by rung, index and attempt."""
 

@@ -110,6 +110,28 @@ class System(Model):
     gpus: StrictInt | None = Field(default=None, ge=0)
 
 
+class Evictions(Model):
+    """What the API server answers from now on to evictions of the node's pods.
+
+    `budget` is the PodDisruptionBudget, as `namespace/name`, that allows none; `deniedBy` whoever
+    else refuses them, such as an admission webhook. With neither they are granted again.
+    """
+
+    budget: str = ""
+    denied_by: str = ""
+
+    @property
+    def granted(self) -> bool:
+        return not self.budget and not self.denied_by
+
+    @property
+    def words(self) -> str:
+        """The refusal, as the server would put it."""
+        if self.budget:
+            return f"the disruption budget {self.budget} allows no disruption"
+        return f"denied by {self.denied_by}"
+
+
 class Log(Model):
     source: Text = ""
     text: Text

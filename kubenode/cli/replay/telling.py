@@ -22,7 +22,7 @@ def told(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
     if before.status.hold != status.hold:
         _held(record, status.hold, now)
     if before.status.steps != status.steps:
-        _stepped(record, before, after)
+        _stepped(record, before, after, now)
     if status.phase is JobPhase.RUNNING and record.rung.ran is None:
         record.rung.ran = now
 
@@ -47,8 +47,10 @@ def _held(record: JobRecord, hold: Hold | None, now: datetime) -> None:
         record.holds.append(Held(str(hold.reason), hold.scope, hold.message, now))
 
 
-def _stepped(record: JobRecord, before: Job, after: Job) -> None:
-    """Steps begin in the order of their starts; a step that begins anew is another run."""
+def _stepped(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
+    """Steps begin in the order of their starts; a step that begins anew is another run, and one
+    that waits for that has failed.
+    """
     known = {(s.rung, s.index, s.attempts): s.state for s in before.status.steps}
     for step in after.status.steps:
         key = step.rung, step.index, step.attempts
@@ -56,7 +58,9 @@ def _stepped(record: JobRecord, before: Job, after: Job) -> None:
             continue
         mine = record.ladder[step.rung].steps[step.index]
         run = record.runs.get(key)
-        if run is None and step.state is StepState.WAITING:
+        if step.state is StepState.WAITING:
+            if run is not None and run.ended is None:
+                run.state, run.ended = StepState.FAILED.value, now
             continue
         if run is None:
             rung = record.ladder[step.rung].name

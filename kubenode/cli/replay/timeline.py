@@ -19,6 +19,7 @@ from kubenode.cli.replay.signals import (
     Boot,
     Condition,
     Event,
+    Evictions,
     HostEvent,
     Log,
     NodeLook,
@@ -63,6 +64,7 @@ class Entry(Model):
     probe: Answers | None = None
     pods: int | None = Field(default=None, ge=0)
     """Pods that can be moved."""
+    evictions: Evictions | None = None
     person: Literal["cancel", "approve", "deny"] | None = None
     """A person's word on the open job of the node."""
     log: Log | None = None

@@ -1,0 +1,89 @@
+"""A case whose job runs already: the job is begun as long ago as the case says, and then watched.
+
+What the job does is what the production controller does; nothing is read off its ladder.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from kubenode.api.v1alpha1 import JobPhase, NodeRemedier
+from kubenode.api.v1alpha1.ladder import Step
+from kubenode.cli.cases.actions import WAIT_HUMAN, actions_of
+from kubenode.cli.cases.form import Case
+from kubenode.cli.replay.records import JobRecord, StepRun
+from kubenode.cli.replay.world import World
+
+BEGUN = timedelta(minutes=10)
+"""In which a job has come to the step that it is said to be in, or will not."""
+WATCHED = timedelta(hours=2)
+"""Longer than any drain may take: what a job has not done then it does not do by itself."""
+STEP = timedelta(seconds=5)
+FORCED = "delete_pod"
+
+
+def lead(case: Case) -> timedelta:
+    """How long before the case's `now` its decision was taken."""
+    job = case.facts.job
+    return timedelta(seconds=job.elapsed_s) if job is not None else timedelta(0)
+
+
+def limited(case: Case, rules: Sequence[NodeRemedier]) -> Sequence[NodeRemedier]:
+    """The rules with the time that the case gives a drain."""
+    seconds = case.policy.drain_timeout_s
+    if seconds is None:
+        return rules
+    timeout = timedelta(seconds=seconds)
+    return [_with_timeout(rule, timeout) for rule in rules]
+
+
+def _with_timeout(rule: NodeRemedier, timeout: timedelta) -> NodeRemedier:
+    if rule.spec.ladder is None:
+        return rule
+    ladder = [
+        rung.model_copy(update={"steps": [_timed(step, timeout) for step in rung.steps]})
+        for rung in rule.spec.ladder
+    ]
+    return rule.model_copy(update={"spec": rule.spec.model_copy(update={"ladder": ladder})})
+
+
+def _timed(step: Step, timeout: timedelta) -> Step:
+    if step.migrate is None:
+        return step
+    migrate = step.migrate.model_copy(update={"timeout": timeout})
+    return step.model_copy(update={"migrate": migrate})
+
+
+def watch(world: World, case: Case, job: JobRecord) -> tuple[str, ...] | None:
+    """Actions in the order in which the job began them, `wait_human` where it stands in the end.
+
+    None: it never came to the step that it is said to be in.
+    """
+    said = case.facts.job
+    if said is None:
+        return None
+    end = world.now + BEGUN
+    while (run := _run_of(job, said.step)) is None and world.now < end:
+        world.run_until(world.now + STEP)
+    if run is None:
+        return None
+    world.run_until(run.began + timedelta(seconds=said.elapsed_s) + WATCHED)
+    return tuple(_words(job))
+
+
+def _run_of(job: JobRecord, action: str) -> StepRun | None:
+    return next((run for run in job.steps if action in actions_of(_step(job, run))), None)
+
+
+def _step(job: JobRecord, run: StepRun) -> Step:
+    rung = next(rung for rung in job.ladder if rung.name == run.rung)
+    return next(step for step in rung.steps if step.name == run.name)
+
+
+def _words(job: JobRecord) -> Iterator[str]:
+    """Each action once: a rung that is begun anew after a pause repeats what it has done."""
+    words = (word for run in job.steps for word in actions_of(_step(job, run)))
+    yield from (word for word in dict.fromkeys(words) if word != FORCED)
+    if job.deleted:
+        yield FORCED
+    if job.open and (job.phase is JobPhase.NEEDS_HUMAN or job.hold is not None):
+        yield WAIT_HUMAN
