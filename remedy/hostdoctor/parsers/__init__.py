@@ -12,7 +12,20 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from remedy.hostdoctor.parsers import alertmanager, cloudevents, grafana
+from remedy.hostdoctor.parsers import (
+    alertmanager,
+    alibaba_notification,
+    alibaba_status,
+    aws_eventbridge,
+    aws_imds,
+    aws_sqs,
+    aws_status,
+    azure_imds,
+    azure_resource_health,
+    cloudevents,
+    gcp,
+    grafana,
+)
 from remedy.hostdoctor.reported import Told
 
 Parser = Callable[[Any, datetime], Told]
@@ -21,8 +34,34 @@ PARSERS: Mapping[str, Parser] = {
     "alertmanager": alertmanager.parse,
     "grafana": grafana.parse,
     "cloudevents": cloudevents.parse,
+    alibaba_notification.TRANSPORT: alibaba_notification.parse,
+    alibaba_status.DISKS: alibaba_status.parse_disks,
+    alibaba_status.HISTORY: alibaba_status.parse_history,
+    alibaba_status.INSTANCES: alibaba_status.parse_instances,
+    aws_eventbridge.TRANSPORT: aws_eventbridge.parse,
+    aws_imds.REBALANCE: aws_imds.parse_rebalance,
+    aws_imds.SCHEDULED: aws_imds.parse_scheduled,
+    aws_imds.SPOT: aws_imds.parse_spot,
+    aws_sqs.TRANSPORT: aws_sqs.parse,
+    aws_status.TRANSPORT: aws_status.parse,
+    azure_imds.TRANSPORT: azure_imds.parse,
+    azure_resource_health.TRANSPORT: azure_resource_health.parse,
+    gcp.INSTANCES: gcp.parse_instances,
+    gcp.MAINTENANCE: gcp.parse_maintenance,
+    gcp.PREEMPTED: gcp.parse_preempted,
+    gcp.UPCOMING: gcp.parse_upcoming,
 }
 """Transport to parser. The names are those of the payloads' forms, not of who sends them."""
 
-FROM_AGENTS: frozenset[str] = frozenset()
+FROM_AGENTS: frozenset[str] = frozenset(
+    {
+        aws_imds.REBALANCE,
+        aws_imds.SCHEDULED,
+        aws_imds.SPOT,
+        azure_imds.TRANSPORT,
+        gcp.MAINTENANCE,
+        gcp.PREEMPTED,
+        gcp.UPCOMING,
+    }
+)
 """Transports that an agent may tell of for its own machine: the metadata services of clouds."""

@@ -1,6 +1,6 @@
 """Events of EC2, Auto Scaling and AWS Health as EventBridge delivers them. Pure.
 
-Shapes: the event references of EC2, Auto Scaling and AWS Health. One source with three date formats.
+Shapes: the event references of EC2, Auto Scaling and AWS Health. One source, three date formats.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.aws_imds import interruption, rebalance
-from remedy.hostdoctor.parsers.fields import LONGEST_MESSAGE, Fields, clean, decoded, fields, wrong
+from remedy.hostdoctor.parsers.payload import LONGEST_MESSAGE, Fields, clean, decoded, fields, wrong
 from remedy.hostdoctor.reported import Host, Reported, Told
 
 TRANSPORT = "aws_eventbridge"
@@ -105,7 +105,7 @@ def lifecycle(detail: Fields, at: datetime) -> tuple[Reported, ...] | str:
             phase=HostEventPhase.SCHEDULED,
             not_after=at + LIFECYCLE_LASTS,
             attributes=detail.notes(group="AutoScalingGroupName", hook="LifecycleHookName"),
-            message="its Auto Scaling group ends the instance once its lifecycle action is complete",
+            message="its Auto Scaling group ends the instance: a lifecycle action waits",
         ),
     )
 
@@ -115,7 +115,7 @@ def lifecycle_id(hook: str, token: str) -> str:
 
 
 def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
-    """Changes that AWS has scheduled for instances; its issues and notices name no machine's end."""
+    """Changes that AWS has scheduled for instances; issues and notices end no machine."""
     service, category = detail.needed("service"), detail.needed("eventTypeCategory")
     code = detail.needed("eventTypeCode")
     class_ = next((class_ for word, class_ in KINDS if word in code), None)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
-from remedy.hostdoctor.parsers.fields import (
+from remedy.hostdoctor.parsers.payload import (
     LONGEST_MESSAGE,
     Fields,
     decoded,
@@ -47,10 +47,7 @@ SPOT_ENDS = timedelta(minutes=30)
 def parse_scheduled(payload: object, now: datetime) -> Told:
     """`active` events: the list is whole, and what it lacks is over."""
     found = items(decoded(payload), "the body")
-    read = understood(
-        [fields(event, f"[{number}]") for number, event in enumerate(found)],
-        lambda event: scheduled(event, Host(), "EventId"),
-    )
+    read = understood(found, "", lambda event: scheduled(event, Host(), "EventId"))
     return Told(read.events, SCHEDULED, complete=read.whole, ignored=read.ignored)
 
 
@@ -109,7 +106,7 @@ def interruption(
         INTERRUPTION,
         HostEventClass.SPOT_INTERRUPTION,
         host,
-        phase=HostEventPhase.SCHEDULED,
+        phase=None if due is not None else HostEventPhase.ACTIVE,
         severity=Severity.CRITICAL,
         not_before=due,
         not_after=told_at + SPOT_ENDS if told_at is not None else None,

@@ -5,7 +5,7 @@ Scaling sends straight to the queue. Pure.
 from datetime import datetime
 
 from remedy.hostdoctor.parsers import aws_eventbridge
-from remedy.hostdoctor.parsers.fields import Fields, clean, decoded, fields, wrong
+from remedy.hostdoctor.parsers.payload import Fields, clean, decoded, fields, wrong
 from remedy.hostdoctor.reported import Told
 
 TRANSPORT = "aws_sqs"

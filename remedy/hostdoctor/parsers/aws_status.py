@@ -10,7 +10,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.aws_imds import scheduled
-from remedy.hostdoctor.parsers.fields import Fields, decoded, fields, understood
+from remedy.hostdoctor.parsers.payload import Fields, decoded, fields, understood
 from remedy.hostdoctor.reported import Host, Reported, Told
 
 TRANSPORT = "aws_instance_status"
@@ -20,7 +20,7 @@ IMPAIRED = "system-status-impaired"
 def parse(payload: object, now: datetime) -> Told:
     """Whole unless it has a NextToken: then more is to come."""
     body = fields(decoded(payload))
-    read = understood(list(_parts(body)), _part)
+    read = understood(list(_parts(body)), "", _part)
     complete = read.whole and not body.has("NextToken")
     return Told(read.events, TRANSPORT, complete=complete, ignored=read.ignored)
 

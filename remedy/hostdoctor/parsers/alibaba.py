@@ -1,0 +1,87 @@
+"""System events of ECS: their types and statuses, the same in every transport. Pure.
+
+Names: "System events" of ECS' documentation. A type keeps its name when its event was avoided or is
+over: what counts is the status, and a time at which it finished.
+"""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.reported import Host, Reported
+
+C, P = HostEventClass, HostEventPhase
+CLASSES = {
+    "SystemMaintenance.Reboot": C.REBOOT,
+    "SystemMaintenance.Redeploy": C.REDEPLOY,
+    "SystemMaintenance.Stop": C.STOP,
+    "SystemMaintenance.RebootAndIsolateErrorDisk": C.DISK_FAULT,
+    "SystemMaintenance.RebootAndReInitErrorDisk": C.DISK_FAULT,
+    "SystemMaintenance.IsolateErrorDisk": C.DISK_FAULT,
+    "SystemMaintenance.ReInitErrorDisk": C.DISK_FAULT,
+    "SystemMaintenance.CleanInactiveDisks": C.DISK_FAULT,
+    "SystemFailure.Reboot": C.HARDWARE_FAULT,
+    "SystemFailure.Redeploy": C.REDEPLOY,
+    "SystemFailure.Stop": C.HARDWARE_FAULT,
+    "SystemFailure.Delete": C.HARDWARE_FAULT,
+    "InstanceFailure.Reboot": C.REBOOT,
+    "InstanceExpiration.Stop": C.BILLING,
+    "InstanceExpiration.Delete": C.BILLING,
+    "AccountUnbalanced.Stop": C.BILLING,
+    "AccountUnbalanced.Delete": C.BILLING,
+    "PreemptibleInstanceInterruption": C.SPOT_INTERRUPTION,
+    "LiveMigrationAcrossDDH": C.FREEZE,
+}
+"""What the events do. A failed host is HardwareFault where the cloud brings the instance back by
+itself; a move that loses local disks is Redeploy, whatever its cause."""
+CONDITIONS = ("Degraded", "SeverelyDegraded", "Stalled", "ErrorDetected")
+"""Types of disks, and of instances; their class is whose they are."""
+PHASES = {
+    "Inquiring": P.AWAITING_APPROVAL,
+    "Scheduled": P.SCHEDULED,
+    "Executing": P.ACTIVE,
+    "Executed": P.COMPLETED,
+    "Avoided": P.CANCELLED,
+    "Canceled": P.CANCELLED,
+    "Failed": P.COMPLETED,
+}
+"""A failed one has had its try: nothing more comes of it."""
+SEVERITIES = {
+    C.FREEZE: Severity.INFO,
+    C.HARDWARE_FAULT: Severity.CRITICAL,
+    C.SPOT_INTERRUPTION: Severity.CRITICAL,
+}
+
+
+def class_of(kind: str, *, disk: bool) -> HostEventClass | None:
+    """None: a type that nobody has read yet asks for nothing."""
+    if kind in CONDITIONS:
+        return C.DISK_FAULT if disk else C.HARDWARE_FAULT
+    return CLASSES.get(kind)
+
+
+def reported(
+    identity: str,
+    kind: str,
+    class_: HostEventClass,
+    host: Host,
+    phase: HostEventPhase,
+    *,
+    not_before: datetime | None = None,
+    notes: dict[str, str],
+    silent: bool = False,
+) -> Reported:
+    about = notes.get("disk") or host.instance
+    return Reported(
+        HostEventSource.ALIBABA_CLOUD,
+        identity,
+        class_,
+        host,
+        phase=phase,
+        severity=SEVERITIES.get(class_, Severity.WARNING),
+        not_before=not_before,
+        attributes={"type": kind, **notes},
+        message=f"system event {kind} of {about}"
+        + (f": {notes['status']}" if "status" in notes else ""),
+        silent=silent,
+    )

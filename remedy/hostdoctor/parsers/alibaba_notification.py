@@ -1,0 +1,87 @@
+"""An event notification of ECS, by way of CloudMonitor or the message service. Pure.
+
+Shape: "Instance event notification", "Disk event notification" of ECS' documentation. `name` is
+`<Instance|Disk>:<type>[:<status>]`; the instance's ID stands in one of three places.
+"""
+
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase
+from remedy.hostdoctor.parsers.alibaba import PHASES, class_of, reported
+from remedy.hostdoctor.parsers.payload import Fields, clean, decoded, fields, wrong
+from remedy.hostdoctor.reported import Host, Told
+
+TRANSPORT = "alibaba_notification"
+STATE_CHANGE = "StateChange"
+PREEMPTION = timedelta(minutes=5)
+"""Between the notice and the release of a preemptible instance."""
+
+
+def parse(payload: object, now: datetime) -> Told:
+    body = fields(decoded(payload))
+    if isinstance(body.values.get("content"), str):
+        body = Fields({**body.values, "content": decoded(body.values["content"])}, body.at)
+    subject, kind, status = _name(body)
+    content = body.inside("content")
+    kind = content.text("eventType") or kind
+    if kind == STATE_CHANGE:
+        return Told((), ignored=(f"state of {_instance(body, content)}: nothing to do",))
+    class_ = class_of(kind, disk=subject == "Disk")
+    if class_ is None:
+        return Told((), ignored=(f"system event of unknown type {clean(kind, 80)!r}",))
+    phase = _phase(body, content, class_, status)
+    event = reported(
+        content.identity("eventId") if content.has("eventId") else body.identity("id"),
+        kind,
+        class_,
+        Host(instance=_instance(body, content)),
+        phase,
+        not_before=_due(body, content, class_),
+        notes=content.notes(
+            status="eventStatus", disk="diskId", device="device", action="action", code="reasonCode"
+        ),
+    )
+    return Told((event,))
+
+
+def _name(body: Fields) -> tuple[str, str, str]:
+    """Subject, type, and a status or ""."""
+    name = body.needed("name")
+    parts = name.split(":")
+    if parts[0] not in ("Instance", "Disk") or len(parts) not in (2, 3) or not parts[1]:
+        raise wrong("name", name, "<Instance|Disk>:<type>[:<status>]")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else ""
+
+
+def _phase(body: Fields, content: Fields, class_: HostEventClass, named: str) -> HostEventPhase:
+    """One without a status is news of what happens now, but a preemption, which is announced."""
+    status = content.text("eventStatus") or named
+    if not status:
+        announced = class_ is HostEventClass.SPOT_INTERRUPTION
+        phase = HostEventPhase.SCHEDULED if announced else HostEventPhase.ACTIVE
+    elif status in PHASES:
+        phase = PHASES[status]
+    else:
+        raise wrong(content.path("eventStatus"), status, " or ".join(PHASES))
+    over = content.instant("executeFinishTime") is not None
+    return HostEventPhase.COMPLETED if over and phase.open else phase
+
+
+def _due(body: Fields, content: Fields, class_: HostEventClass) -> datetime | None:
+    due, told = content.instant("notBefore"), body.instant("eventTime")
+    if due is None and told is not None and class_ is HostEventClass.SPOT_INTERRUPTION:
+        return told + PREEMPTION
+    return due
+
+
+def _instance(body: Fields, content: Fields) -> str:
+    """Of instance events `instanceId`, of state changes `resourceId`, of disk events
+    `ecsInstanceId`; else the end of the whole resource's name.
+    """
+    for name in ("instanceId", "ecsInstanceId", "resourceId"):
+        if content.has(name):
+            return content.identity(name).rpartition("/")[2]
+    named = body.identity("resourceId").rpartition("/")[2]
+    if not named:
+        raise wrong("resourceId", body.values.get("resourceId"), "the resource's name and ID")
+    return named

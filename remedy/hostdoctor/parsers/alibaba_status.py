@@ -1,0 +1,119 @@
+"""Answers of ECS that list events: DescribeInstancesFullStatus, DescribeDisksFullStatus and
+DescribeInstanceHistoryEvents, a page or all pages put together. Pure.
+
+Shapes: ECS' API reference. A list is whole if it has as many entries as `TotalCount` says.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEventPhase
+from remedy.hostdoctor.parsers.alibaba import PHASES, class_of, reported
+from remedy.hostdoctor.parsers.payload import (
+    Fields,
+    clean,
+    decoded,
+    fields,
+    understood,
+    wrong,
+)
+from remedy.hostdoctor.reported import Host, Reported, Told
+
+INSTANCES = "alibaba_instances_full_status"
+DISKS = "alibaba_disks_full_status"
+HISTORY = "alibaba_instance_history"
+
+
+def parse_instances(payload: object, now: datetime) -> Told:
+    body = fields(decoded(payload))
+    found = _list(body, "InstanceFullStatusSet", "InstanceFullStatusType")
+    read = understood(list(_of(found, "InstanceId", "ScheduledSystemEvent")), "", _instance_event)
+    whole = read.whole and _all(body, len(found))
+    return Told(read.events, INSTANCES, complete=whole, ignored=read.ignored)
+
+
+def parse_disks(payload: object, now: datetime) -> Told:
+    body = fields(decoded(payload))
+    found = _list(body, "DiskFullStatusSet", "DiskFullStatusType")
+    read = understood(list(_of(found, "InstanceId", "DiskEvent", "DiskId")), "", _disk_event)
+    whole = read.whole and _all(body, len(found))
+    return Told(read.events, DISKS, complete=whole, ignored=read.ignored)
+
+
+def parse_history(payload: object, now: datetime) -> Told:
+    """What was: it closes events that are open here and opens none of its own, unless asked for
+    statuses that are.
+    """
+    body = fields(decoded(payload))
+    found = _list(body, "InstanceSystemEventSet", "InstanceSystemEventType")
+    read = understood(found, "", _instance_event)
+    return Told(read.events, HISTORY, ignored=read.ignored)
+
+
+def _list(body: Fields, outer: str, inner: str) -> list[Fields]:
+    """XML's lists as JSON: an object that holds the list."""
+    if outer not in body.values:
+        raise wrong(outer, None, "the list, empty if there is nothing")
+    return list(body.inside(outer).each(inner))
+
+
+def _of(found: list[Fields], *names: str) -> Iterator[Fields]:
+    """The events of each entry, with the entry's IDs."""
+    owner, kind, *more = names
+    for entry in found:
+        about = {name: entry.values.get(name) for name in (owner, *more)}
+        for event in entry.inside(f"{kind}Set").each(f"{kind}Type"):
+            yield Fields({**event.values, **about}, event.at)
+
+
+def _all(body: Fields, count: int) -> bool:
+    total = body.number("TotalCount")
+    return total is not None and count >= total
+
+
+def _instance_event(event: Fields) -> tuple[Reported, ...] | str:
+    kind = event.inside("EventType").needed("Name")
+    class_ = class_of(kind, disk=False)
+    if class_ is None:
+        return f"system event of unknown type {clean(kind, 80)!r}"
+    status = event.inside("EventCycleStatus").needed("Name")
+    if status not in PHASES:
+        raise wrong(event.path("EventCycleStatus.Name"), status, " or ".join(PHASES))
+    over = event.instant("EventFinishTime") is not None
+    phase = HostEventPhase.COMPLETED if over and PHASES[status].open else PHASES[status]
+    due = event.instant("NotBefore")
+    return (
+        reported(
+            event.identity("EventId"),
+            kind,
+            class_,
+            Host(instance=event.identity("InstanceId")),
+            phase,
+            not_before=due if phase.open else None,
+            notes={"status": status},
+            silent=True,
+        ),
+    )
+
+
+def _disk_event(event: Fields) -> tuple[Reported, ...] | str:
+    """The type's code is text here and a number for instances; nobody needs it."""
+    kind = event.inside("EventType").needed("Name")
+    class_ = class_of(kind, disk=True)
+    if class_ is None:
+        return f"disk event of unknown type {clean(kind, 80)!r}"
+    event.instant("EventTime")
+    if not event.has("InstanceId"):
+        return "event of a disk that no instance has"
+    over = event.instant("EventEndTime") is not None
+    return (
+        reported(
+            event.identity("EventId"),
+            kind,
+            class_,
+            Host(instance=event.identity("InstanceId")),
+            HostEventPhase.COMPLETED if over else HostEventPhase.ACTIVE,
+            notes=event.notes(disk="DiskId", device="Device"),
+            silent=True,
+        ),
+    )

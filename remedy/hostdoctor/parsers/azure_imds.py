@@ -1,0 +1,104 @@
+"""Azure's Scheduled Events, as a virtual machine reads them in its metadata service. Pure.
+
+Shape: "Scheduled Events for Linux VMs". The document lists the events of the whole scale set or
+availability set, whoever asks: `Resources` names the machines. An event that is over disappears
+from it, cancelled or not. Dates are RFC 1123 in the documentation and ISO 8601 elsewhere.
+"""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.payload import (
+    LONGEST_MESSAGE,
+    LONGEST_NOTE,
+    Fields,
+    clean,
+    decoded,
+    fields,
+    understood,
+    wrong,
+)
+from remedy.hostdoctor.reported import Host, Reported, Told
+
+TRANSPORT = "azure_imds"
+CLASSES = {
+    "Freeze": HostEventClass.FREEZE,
+    "Preempt": HostEventClass.SPOT_INTERRUPTION,
+    "Reboot": HostEventClass.REBOOT,
+    "Redeploy": HostEventClass.REDEPLOY,
+    "Terminate": HostEventClass.RETIRE,
+}
+PHASES = {"Scheduled": HostEventPhase.SCHEDULED, "Started": HostEventPhase.ACTIVE}
+SEVERITIES = {
+    HostEventClass.FREEZE: Severity.INFO,
+    HostEventClass.HARDWARE_FAULT: Severity.CRITICAL,
+    HostEventClass.RETIRE: Severity.CRITICAL,
+    HostEventClass.SPOT_INTERRUPTION: Severity.CRITICAL,
+}
+FAILURE = "encountered a failure"
+"""In the description of what Azure does because the hardware failed, not because it was planned."""
+RESOURCES = "resources"
+"""Attribute: every machine of the event, since one approval counts for all of them."""
+
+
+def parse(payload: object, now: datetime) -> Told:
+    body = fields(decoded(payload))
+    if "Events" not in body.values:
+        raise wrong("Events", None, "the list of events, empty if there are none")
+    read = understood(body.items("Events"), "Events", _event)
+    return Told(read.events, TRANSPORT, complete=read.whole, ignored=read.ignored)
+
+
+def _event(event: Fields) -> tuple[Reported, ...] | str:
+    identity, kind = event.identity("EventId"), event.needed("EventType")
+    if event.text("ResourceType") not in ("", "VirtualMachine"):
+        return f"event of a {event.text('ResourceType', most=40)}, which is no machine"
+    if kind not in CLASSES:
+        return f"event of unknown type {clean(kind, 40)!r}"
+    status, told = event.needed("EventStatus"), event.text("Description", most=LONGEST_MESSAGE)
+    if status not in PHASES:
+        raise wrong(event.path("EventStatus"), status, "Scheduled or Started")
+    class_ = _class(kind, PHASES[status], told)
+    names = [_name(event, value) for value in event.items("Resources")]
+    if not names:
+        raise wrong(event.path("Resources"), [], "the names of its machines")
+    return tuple(
+        Reported(
+            HostEventSource.AZURE,
+            identity,
+            class_,
+            Host(instance=name),
+            phase=PHASES[status],
+            severity=SEVERITIES.get(class_, Severity.WARNING),
+            not_before=event.instant("NotBefore"),
+            attributes=_notes(event, names),
+            message=told,
+            silent=True,
+        )
+        for name in names
+    )
+
+
+def _class(kind: str, phase: HostEventPhase, told: str) -> HostEventClass:
+    """A reboot that was not announced is the cloud's recovery of a host that failed."""
+    if kind == "Reboot" and phase is HostEventPhase.ACTIVE and FAILURE in told:
+        return HostEventClass.HARDWARE_FAULT
+    return CLASSES[kind]
+
+
+def _name(event: Fields, value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 256:
+        raise wrong(event.path("Resources"), value, "names of 1 to 256 characters")
+    return clean(value, 256)
+
+
+def _notes(event: Fields, names: list[str]) -> dict[str, str]:
+    """A duration of -1 is unknown, which is not 0: no attribute then."""
+    notes = event.notes(type="EventType", by="EventSource")
+    seconds = event.number("DurationInSeconds")
+    if seconds is not None and seconds >= 0:
+        notes["durationSeconds"] = str(seconds)
+    if len(names) > 1:
+        notes[RESOURCES] = clean(",".join(names), LONGEST_NOTE)
+    return notes

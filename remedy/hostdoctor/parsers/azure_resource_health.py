@@ -1,0 +1,84 @@
+"""Availability of virtual machines as Azure Resource Health states it, all pages together. Pure.
+
+Shape: "Availability Statuses - List By Subscription Id". A machine that is available is in the list
+too and says that whatever was is over.
+"""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.payload import (
+    LONGEST_MESSAGE,
+    Fields,
+    clean,
+    decoded,
+    fields,
+    understood,
+    wrong,
+)
+from remedy.hostdoctor.reported import Host, Reported, Told
+
+TRANSPORT = "azure_resource_health"
+SUFFIX = "/providers/microsoft.resourcehealth/availabilitystatuses/"
+MACHINES = "/virtualmachines/"
+SOUND = ("Available", "Unknown")
+"""Unknown is the lack of news: no fault by itself."""
+STATES = {"Unavailable": Severity.CRITICAL, "Degraded": Severity.WARNING}
+
+
+def parse(payload: object, now: datetime) -> Told:
+    body = fields(decoded(payload))
+    if "value" not in body.values:
+        raise wrong("value", None, "the list of availability statuses, empty if there are none")
+    read = understood(body.items("value"), "value", _status)
+    complete = read.whole and not body.has("nextLink")
+    return Told(read.events, TRANSPORT, complete=complete, ignored=read.ignored)
+
+
+def _status(status: Fields) -> tuple[Reported, ...] | str:
+    machine, about = _machine(status.identity("id")), status.inside("properties")
+    state = about.needed("availabilityState")
+    if not machine:
+        return "health of what is no virtual machine"
+    if state in SOUND:
+        return ()
+    if state not in STATES:
+        return f"unknown availability {clean(state, 40)!r}"
+    reason = about.text("reasonType")
+    if reason.replace(" ", "").lower() in ("userinitiated", "customerinitiated"):
+        return "a person stopped the machine"
+    return (_reported(about, machine, state, planned=reason.lower() == "planned"),)
+
+
+def _reported(about: Fields, machine: str, state: str, *, planned: bool) -> Reported:
+    since = about.instant("occurredTime") or about.instant("occuredTime")
+    what = about.text("healthEventId", most=128) or (since.isoformat() if since else state)
+    return Reported(
+        HostEventSource.AZURE,
+        f"resource-health/{what}",
+        HostEventClass.MAINTENANCE if planned else HostEventClass.HARDWARE_FAULT,
+        Host(instance=machine),
+        phase=HostEventPhase.ACTIVE,
+        severity=STATES[state],
+        not_before=since,
+        attributes=about.notes(
+            state="availabilityState",
+            reason="reasonType",
+            lasts="reasonChronicity",
+            cause="healthEventCause",
+        ),
+        message=about.text("summary", most=LONGEST_MESSAGE) or about.text("detailedStatus"),
+        silent=True,
+    )
+
+
+def _machine(identity: str) -> str:
+    """The machine's own resource ID; "" for what is none."""
+    head, found, _ = _split(identity, SUFFIX)
+    return head if found and MACHINES in head.lower() else ""
+
+
+def _split(text: str, at: str) -> tuple[str, str, str]:
+    where = text.lower().rfind(at)
+    return (text, "", "") if where < 0 else (text[:where], at, text[where + len(at) :])

@@ -1,0 +1,168 @@
+"""Maintenance and preemption of Compute Engine, from the metadata server or the API. Pure.
+
+Shapes: "Monitor and plan for a host maintenance event", "About live migration", "Preemptible VM
+instances" of Google Cloud's documentation, and `instances` of the Compute Engine API. The metadata
+server writes snake_case, the API camelCase. Nothing of it has an ID: an instance has at most one
+maintenance and one preemption at a time.
+"""
+
+import re
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.payload import (
+    Fields,
+    clean,
+    decoded,
+    fields,
+    understood,
+    wrong,
+)
+from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
+
+UPCOMING = "gcp_upcoming_maintenance"
+MAINTENANCE = "gcp_maintenance_event"
+PREEMPTED = "gcp_preempted"
+INSTANCES = "gcp_instances"
+UPCOMING_ID = "upcoming-maintenance"
+PHASES = {"PENDING": HostEventPhase.SCHEDULED, "ONGOING": HostEventPhase.ACTIVE}
+TEXTS = {
+    "MIGRATE_ON_HOST_MAINTENANCE": (
+        HostEventClass.FREEZE,
+        Severity.INFO,
+        "the instance is moved to another host while it runs: it stands still for seconds",
+    ),
+    "TERMINATE_ON_HOST_MAINTENANCE": (
+        HostEventClass.STOP,
+        Severity.CRITICAL,
+        "the instance is stopped for maintenance of its host, a minute from the notice on",
+    ),
+}
+_LINK = re.compile(r"projects/([^/]+)/zones/([^/]+)/instances/([^/]+)$")
+
+
+def parse_upcoming(payload: object, now: datetime) -> Told:
+    """`{}`, and the server's 404 as no body, say that there is none."""
+    if payload in (None, "", b""):
+        return Told((), UPCOMING, complete=True)
+    found = _upcoming(fields(decoded(payload)), Host())
+    if isinstance(found, str):
+        return Told((), UPCOMING, complete=True, ignored=(found,))
+    return Told(found, UPCOMING, complete=True)
+
+
+def parse_instances(payload: object, now: datetime) -> Told:
+    """`items`: instances of the API, all pages together; each names itself by `selfLink`."""
+    body = fields(decoded(payload))
+    if "items" not in body.values:
+        raise wrong("items", None, "the list of instances, empty if there are none")
+    read = understood(body.items("items"), "items", _instance)
+    complete = read.whole and not body.has("nextPageToken")
+    return Told(read.events, INSTANCES, complete=complete, ignored=read.ignored)
+
+
+def _instance(instance: Fields) -> tuple[Reported, ...] | str:
+    maintenance = instance.inside("resourceStatus").inside("upcomingMaintenance")
+    if not maintenance.values:
+        return ()
+    link = _LINK.search(instance.needed("selfLink"))
+    if link is None:
+        raise wrong(instance.path("selfLink"), instance.text("selfLink"), "an instance's link")
+    return _upcoming(maintenance, Host(provider_id="gce://" + "/".join(link.groups())))
+
+
+def _upcoming(body: Fields, host: Host) -> tuple[Reported, ...] | str:
+    if not body.values:
+        return ()
+    body = Fields({_snake(name): value for name, value in body.values.items()}, body.at)
+    status = body.needed("maintenance_status")
+    if status not in PHASES:
+        return f"maintenance of unknown status {clean(status, 40)!r}"
+    phase = PHASES[status]
+    return (
+        Reported(
+            HostEventSource.GCP,
+            UPCOMING_ID,
+            HostEventClass.MAINTENANCE,
+            host,
+            phase=phase,
+            not_before=body.instant("window_start_time"),
+            attributes=_notes(body),
+            message=f"Compute Engine will maintain the host: {body.text('type', most=40)}",
+            silent=True,
+        ),
+    )
+
+
+def _notes(body: Fields) -> dict[str, str]:
+    """`can_reschedule` was seen as text and as a truth value."""
+    notes = body.notes(
+        type="type",
+        latest="latest_window_start_time",
+        until="window_end_time",
+    )
+    can = body.values.get("can_reschedule")
+    if isinstance(can, bool | str) and str(can):
+        notes["canReschedule"] = clean(str(can).lower(), 8)
+    reasons = [clean(one, 64) for one in body.items("maintenance_reasons") if isinstance(one, str)]
+    if reasons:
+        notes["reasons"] = ",".join(reasons[:8])
+    return notes
+
+
+def parse_maintenance(payload: object, now: datetime) -> Told:
+    """Plain text, which changes a minute before the act (an hour for some machine types)."""
+    text = _plain(payload)
+    if text in ("NONE", ""):
+        return Told((), MAINTENANCE, complete=True)
+    if text not in TEXTS:
+        raise wrong("the text", text, f"NONE, {' or '.join(TEXTS)}")
+    class_, severity, told = TEXTS[text]
+    phase = HostEventPhase.ACTIVE if class_ is HostEventClass.FREEZE else HostEventPhase.SCHEDULED
+    event = Reported(
+        HostEventSource.GCP,
+        "maintenance-event",
+        class_,
+        Host(),
+        phase=phase,
+        severity=severity,
+        attributes={"text": text},
+        message=told,
+        silent=True,
+    )
+    return Told((event,), MAINTENANCE, complete=True)
+
+
+def parse_preempted(payload: object, now: datetime) -> Told:
+    """`TRUE` from the notice on: 30 s are left."""
+    text = _plain(payload).upper()
+    if text in ("FALSE", ""):
+        return Told((), PREEMPTED, complete=True)
+    if text != "TRUE":
+        raise wrong("the text", text, "TRUE or FALSE")
+    event = Reported(
+        HostEventSource.GCP,
+        "preempted",
+        HostEventClass.SPOT_INTERRUPTION,
+        Host(),
+        phase=HostEventPhase.ACTIVE,
+        severity=Severity.CRITICAL,
+        message="Compute Engine takes back the spot instance within 30 s",
+        silent=True,
+    )
+    return Told((event,), PREEMPTED, complete=True)
+
+
+def _plain(payload: object) -> str:
+    if isinstance(payload, bytes | bytearray):
+        payload = payload.decode("utf-8", "replace")
+    if isinstance(payload, bool) or payload is None:
+        payload = str(payload).upper() if payload is not None else ""
+    if not isinstance(payload, str) or len(payload) > 4096:
+        raise ParseError(f"the body is a {type(payload).__name__}: send the server's plain text")
+    return clean(payload, 256)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: f"_{found[0]}", str(name)).lower()

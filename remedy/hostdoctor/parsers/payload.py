@@ -1,0 +1,191 @@
+"""A cloud's payload, read by the names of its fields and never trusted. Pure.
+
+Whatever does not fit is a ParseError that names the field, what it holds and what belongs there.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from remedy.hostdoctor.reported import ParseError, Reported
+
+LONGEST_ID = 512
+"""Of a HostEvent's externalID."""
+LONGEST_NOTE = 1024
+"""Of one attribute of a HostEvent."""
+LONGEST_MESSAGE = 4096
+MOST_ITEMS = 10_000
+"""Events, instances or resources in one list."""
+SHOWN = 80
+YEARS = range(1990, 2200)
+
+
+def decoded(payload: object) -> object:
+    """The payload itself, or what its JSON says."""
+    if not isinstance(payload, bytes | bytearray | str):
+        return payload
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"the body is no JSON ({type(error).__name__}): send JSON") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """An object of the payload; `at` is the way to it, for errors."""
+
+    values: Mapping[str, object]
+    at: str = ""
+
+    def path(self, name: str) -> str:
+        return f"{self.at}.{name}" if self.at else name
+
+    def has(self, name: str) -> bool:
+        return self.values.get(name) not in (None, "")
+
+    def text(self, name: str, *, most: int = LONGEST_NOTE) -> str:
+        """Empty if it is not there; cut at `most` characters."""
+        value = self.values.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise wrong(self.path(name), value, "text")
+        return clean(value, most)
+
+    def needed(self, name: str) -> str:
+        text = self.text(name)
+        if not text:
+            raise wrong(self.path(name), self.values.get(name), "text that is not empty")
+        return text
+
+    def identity(self, name: str) -> str:
+        """What tells one event or machine from another: never cut."""
+        text = self.text(name, most=LONGEST_ID + 1)
+        if not 0 < len(text) <= LONGEST_ID:
+            wanted = f"an ID of 1 to {LONGEST_ID} characters"
+            raise wrong(self.path(name), self.values.get(name), wanted)
+        return text
+
+    def instant(self, name: str) -> datetime | None:
+        """In UTC; None if it is not there or empty."""
+        value = self.values.get(name)
+        return None if value in (None, "") else instant(self.path(name), value)
+
+    def number(self, name: str) -> int | None:
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise wrong(self.path(name), value, "a whole number")
+        return value
+
+    def inside(self, name: str) -> "Fields":
+        """The object under `name`; an empty one if it is not there."""
+        value = self.values.get(name)
+        return Fields({}, self.path(name)) if value is None else fields(value, self.path(name))
+
+    def items(self, name: str) -> Sequence[object]:
+        value = self.values.get(name)
+        return () if value is None else items(value, self.path(name))
+
+    def each(self, name: str) -> Iterator["Fields"]:
+        for number, value in enumerate(self.items(name)):
+            yield fields(value, f"{self.path(name)}[{number}]")
+
+    def notes(self, **names: str) -> dict[str, str]:
+        """Attributes of those fields that are there: attribute = field."""
+        found = {note: self.values.get(name) for note, name in names.items()}
+        return {
+            note: clean(value, LONGEST_NOTE)
+            for note, value in found.items()
+            if isinstance(value, str) and value.strip()
+        }
+
+
+def fields(value: object, at: str = "") -> Fields:
+    if not isinstance(value, Mapping):
+        raise wrong(at or "the body", value, "an object")
+    return Fields(value, at)
+
+
+def items(value: object, at: str) -> Sequence[object]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise wrong(at, value, "a list")
+    if len(value) > MOST_ITEMS:
+        raise ParseError(f"{at} has {len(value)} items: send at most {MOST_ITEMS}")
+    return value
+
+
+def instant(at: str, value: object) -> datetime:
+    """RFC 3339, RFC 1123, `2 Jan 2006 15:04:05 GMT` or an SDK's own; all have their clock zone."""
+    moment = value if isinstance(value, datetime) else _date(value)
+    if moment is None or moment.tzinfo is None:
+        raise wrong(at, value, "a date with its zone, as 2026-01-10T10:15:00Z")
+    try:
+        moment = moment.astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise wrong(at, value, "a date of our days") from None
+    if moment.year not in YEARS:
+        raise wrong(at, value, "a date of our days")
+    return moment
+
+
+def _date(value: object) -> datetime | None:
+    if not isinstance(value, str) or len(value) > 64:
+        return None
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            return read(value.strip())
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return None
+
+
+def wrong(at: str, value: object, wanted: str) -> ParseError:
+    shown = "nothing" if value is None else clean(repr(value)[: 2 * SHOWN], SHOWN)
+    return ParseError(f"{clean(at, SHOWN)} is {shown}: send {wanted}")
+
+
+def clean(text: str, most: int) -> str:
+    """Without what cannot be written as UTF-8; cut, and seen to be cut, at `most` characters."""
+    text = text.encode("utf-8", "replace").decode("utf-8").strip()
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What a list gave: a bad item neither hides the good ones nor lets the list count as whole."""
+
+    events: tuple[Reported, ...]
+    ignored: tuple[str, ...]
+    whole: bool
+
+
+def understood(
+    found: Sequence[object], at: str, parse: Callable[[Fields], Sequence[Reported] | str]
+) -> Understood:
+    """`parse` gives an item's events, or a sentence of why it is of no concern.
+
+    Raises the first ParseError if nothing could be read at all.
+    """
+    events: list[Reported] = []
+    ignored: list[str] = []
+    errors: list[ParseError] = []
+    for number, item in enumerate(found):
+        try:
+            value = item.values if isinstance(item, Fields) else item
+            where = item.at if isinstance(item, Fields) else f"{at}[{number}]"
+            read = parse(fields(value, where))
+        except ParseError as error:
+            errors.append(error)
+            continue
+        if isinstance(read, str):
+            ignored.append(read)
+        else:
+            events += read
+    if errors and not events:
+        raise errors[0]
+    ignored += (str(error) for error in errors)
+    return Understood(tuple(events), tuple(ignored), whole=not errors)
