@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.actions.checks import Check
-from agent.actions.diagnostics import Bundles
 from agent.core import AgentCore
+from agent.diagnostics.bundles import Bundles
 from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.journal import Journal

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent import logs, settings
-from agent.actions.diagnostics import Bundles
 from agent.agent import Agent
+from agent.diagnostics.bundles import Bundles
 from agent.host.systemd import SystemdHost
 from agent.journal import FileJournal, JournalError
 from agent.probes.host import HostProbes

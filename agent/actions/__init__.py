@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.actions.checks import Check, RunCheck
-from agent.actions.diagnostics import Bundles, CollectDiagnostics
+from agent.actions.diagnostics import CollectDiagnostics
 from agent.actions.reboot import Reboot
 from agent.actions.units import UnitAction
+from agent.diagnostics.bundles import Bundles
+from agent.diagnostics.upload import Store
 from agent.host import Host, UnitVerb
 from agent.outcome import Outcome
 from agent.request import Request
@@ -31,6 +33,7 @@ class Bench:
 
     checks   by name those that are listed in the agent's configuration
     bundles  where diagnostics are kept; None: nowhere
+    store    who takes a copy of them off this host; None: nobody
     """
 
     host: Host
@@ -38,6 +41,7 @@ class Bench:
     settle: float = SETTLE_SECONDS
     checks: Mapping[str, Check] = field(default_factory=dict)
     bundles: Bundles | None = None
+    store: Store | None = None
 
 
 class Action(Protocol):

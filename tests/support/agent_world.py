@@ -17,8 +17,9 @@ from support.clock import T0, FakeClock
 
 from agent.actions import Bench
 from agent.actions.checks import Check
-from agent.actions.diagnostics import Bundles
 from agent.core import AgentCore
+from agent.diagnostics.bundles import Bundles
+from agent.diagnostics.upload import Store
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.journal import Entry, FileJournal
 from agent.request import Key
@@ -97,6 +98,7 @@ class World:
     reboots: int = 0
     goes_down: bool = True
     checks: dict[str, Check] = field(default_factory=dict)
+    store: Store | None = None
     answers: list[tuple[str, Answer]] = field(default_factory=list)
     reads: int = 0
 
@@ -113,7 +115,7 @@ class World:
         """A new process over the same disk."""
         journal = DyingJournal(self)
         bundles = Bundles(self.folder.parent / "diagnostics")
-        bench = Bench(self, self.clock, 0.0, self.checks, bundles)
+        bench = Bench(self, self.clock, 0.0, self.checks, bundles, self.store)
         return AgentCore(self, bench, journal, node=NODE, agent=AGENT)
 
     @property

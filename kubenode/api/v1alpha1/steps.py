@@ -86,7 +86,18 @@ class UncordonStep(StepBody):
     """Take off our own cordon."""
 
 
-BundlePart = Literal["dmesg", "journal", "runtime", "kubelet", "network"]
+BundlePart = Literal[
+    "dmesg",
+    "journal",
+    "runtime",
+    "kubelet",
+    "network",
+    "units",
+    "disks",
+    "pressure",
+    "processes",
+    "system",
+]
 
 
 class CollectStep(StepBody):
@@ -95,7 +106,7 @@ class CollectStep(StepBody):
     bundle: list[BundlePart] = Field(
         default_factory=lambda: list[BundlePart](("dmesg", "journal", "runtime")),
         min_length=1,
-        max_length=8,
+        max_length=10,
     )
     timeout: Duration = timedelta(minutes=2)
     on_failure: OnFailure = OnFailure.CONTINUE

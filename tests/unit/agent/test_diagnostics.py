@@ -11,7 +11,9 @@ import pytest
 from support.agent_world import World, a_job, until_answered
 
 from agent.actions import diagnostics
-from agent.actions.diagnostics import HIDDEN, MOST_BUNDLES, Bundles, redacted
+from agent.diagnostics.bundles import MOST_BUNDLES, Bundles
+from agent.diagnostics.redaction import HIDDEN, redacted
+from agent.diagnostics.report import About, findings, page
 from agent.host import HostError
 from agent.wire import Answer, Job
 
@@ -50,7 +52,7 @@ async def test_a_bundle_has_its_parts_and_the_answer_says_where_it_is(tmp_path: 
     path = Path(answer.output.partition(" ")[0])
     assert path.parent == tmp_path / "diagnostics" and mode(path) == 0o600
     texts = unpacked(path)
-    assert set(texts) == {"dmesg.txt", "journal.txt", "runtime.txt"}
+    assert set(texts) == {"dmesg.txt", "journal.txt", "runtime.txt", "report.html"}
     assert "oops" in texts["dmesg.txt"]
     assert TOKEN not in texts["journal.txt"] and HIDDEN in texts["journal.txt"]
     assert "/nowhere/tool: No such file or directory" in texts["journal.txt"]
@@ -84,7 +86,7 @@ async def test_a_disk_that_is_nearly_full_gets_nothing(
 async def test_the_oldest_bundles_go_first(tmp_path: Path) -> None:
     bundles = Bundles(tmp_path / "diagnostics")
     for number in range(MOST_BUNDLES + 3):
-        await bundles.save(f"b{number}", {"dmesg": "x"})
+        await bundles.save(f"b{number}", {"dmesg.txt": "x"})
     kept = {path.name for path in bundles.folder.iterdir()}
     assert len(kept) == MOST_BUNDLES and f"b{MOST_BUNDLES + 2}.tar.gz" in kept
 
@@ -123,3 +125,69 @@ def test_secrets_are_hidden(text: str, secret: str) -> None:
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert redacted(text) == text
+
+
+ABOUT = About("n1", "n1", "boot-1", "2026-11-22T10:00:00.000Z", "RemedyOperationJob n1-0123456789")
+SICK = {
+    "dmesg": "$ journalctl\n"
+    "a kernel: EXT4-fs (sda1): mounted\n"
+    "b kernel: blk_update_request: I/O error, dev sda, sector 1\n",
+    "units": "$ systemctl list-units --failed\n"
+    "containerd.service loaded failed failed containerd container runtime\n"
+    "\n\n$ systemctl list-jobs\nNo jobs running.\n",
+    "disks": "$ df\nFilesystem Type 1K-blocks Used Available Use% Mounted on\n"
+    "/dev/sda1 ext4 100 95 5 95% /\n/dev/sda2 ext4 100 89 11 89% /var\n",
+    "pressure": "$ cat /proc/pressure/memory\nsome avg10=42.00 avg60=1.00 avg300=0.00 total=1\n"
+    "full avg10=1.00 avg60=0.00 avg300=0.00 total=1\n",
+    "processes": "STAT PID COMMAND\nSs 1 systemd\nD 4711 tar\nZ 12 sh\n",
+}
+
+
+def test_what_stands_out_is_said_first() -> None:
+    found = list(findings(SICK))
+    assert found == [
+        "1 failed units: containerd.service",
+        "/ is 95 % full: /dev/sda1 ext4 100 95 5 95% /",
+        "tasks waited for memory in 42.00 % of the last 10 s",
+        "1 processes in uninterruptible sleep: tar (4711)",
+        "1 processes are zombies: sh (12)",
+        "b kernel: blk_update_request: I/O error, dev sda, sector 1",
+    ]
+
+
+def test_a_healthy_host_is_said_to_be_so_and_of_which_parts() -> None:
+    well = {"disks": "$ df\n/dev/sda1 ext4 100 10 90 10% /\n", "units": "$ systemctl\n\n"}
+    assert list(findings(well)) == []
+    assert "Nothing that these rules know, in: disks, units." in page(ABOUT, well)
+
+
+def test_what_a_host_says_is_text_and_never_markup() -> None:
+    shown = page(ABOUT, {"dmesg": "kernel: panic <script>alert(1)</script>\n"})
+    assert "<script" not in shown and "&lt;script&gt;" in shown
+    assert "http" not in shown, "it is read offline"
+
+
+async def test_what_the_operator_keeps_is_told_with_its_place(tmp_path: Path) -> None:
+    taken: list[Path] = []
+
+    class Kept:
+        async def put(self, path: Path) -> str:
+            taken.append(path)
+            return "s3://bundles/n1/x.tar.gz"
+
+    world = World(tmp_path / "requests", job=a_collect("dmesg"), store=Kept())
+    await until_answered(world)
+    assert world.answer_now is not None and world.answer_now.state == "Done"
+    assert world.answer_now.output.startswith("s3://bundles/n1/x.tar.gz; ")
+    assert len(taken) == 1 and taken[0].exists()
+
+
+async def test_an_operator_that_takes_nothing_fails_no_bundle(tmp_path: Path) -> None:
+    class Away:
+        async def put(self, path: Path) -> str:
+            raise HostError("the operator takes no bundle: 503")
+
+    world = World(tmp_path / "requests", job=a_collect("dmesg"), store=Away())
+    await until_answered(world)
+    assert world.answer_now is not None and world.answer_now.state == "Done"
+    assert "on this host only: the operator takes no bundle: 503" in world.answer_now.output

@@ -1,0 +1,69 @@
+"""The folder of bundles on this host: few and small, the oldest goes first.
+
+On a disk that is nearly full nothing is saved.
+"""
+
+import io
+import os
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.host import HostError
+from agent.probes import CannotAnswer
+from agent.probes.patience import Patience
+
+MOST_BUNDLES = 8
+MOST_BYTES = 64 * 1024 * 1024
+"""Of all bundles together, and what must be free before another is written."""
+WRITE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """The folder of bundles on this host."""
+
+    folder: Path
+    patience: Patience = field(default_factory=Patience)
+
+    async def save(self, name: str, files: Mapping[str, str], at: float = 0.0) -> Path:
+        """Write a bundle; its path. Raises HostError.
+
+        files  text by file name
+        at     seconds since the epoch: the age that they get
+        """
+        try:
+            return await self.patience.wait_for(
+                lambda: self._save(name, files, at), WRITE_SECONDS, f"bundle in {self.folder}"
+            )
+        except CannotAnswer as error:
+            raise HostError(str(error)) from error
+
+    def _save(self, name: str, files: Mapping[str, str], at: float) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disk = os.statvfs(self.folder)
+        if disk.f_bavail * disk.f_frsize < MOST_BYTES:
+            raise OSError(28, f"less than {MOST_BYTES} bytes are free")
+        path, unfinished = self.folder / f"{name}.tar.gz", self.folder / f".{name}.new"
+        with tarfile.open(unfinished, "w:gz") as bundle:
+            for file, text in files.items():
+                data = text.encode()
+                about = tarfile.TarInfo(f"{name}/{file}")
+                about.mtime = int(at)
+                about.size, about.mode = len(data), 0o600
+                bundle.addfile(about, io.BytesIO(data))
+        os.chmod(unfinished, 0o600)
+        os.replace(unfinished, path)
+        self._prune(path)
+        return path
+
+    def _prune(self, newest: Path) -> None:
+        for left in self.folder.glob(".*.new"):
+            left.unlink()
+        kept = bytes_kept = 0
+        known = sorted(self.folder.glob("*.tar.gz"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for path in [newest, *(p for p in known if p != newest)]:
+            kept, bytes_kept = kept + 1, bytes_kept + path.stat().st_size
+            if path != newest and (kept > MOST_BUNDLES or bytes_kept > MOST_BYTES):
+                path.unlink()

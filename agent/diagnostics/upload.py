@@ -1,0 +1,42 @@
+"""Hands a bundle to the operator, who keeps it where the cluster's people can read it."""
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+import aiohttp
+
+from agent.host import HostError
+from kubenode.runtime.kube.transport import CredentialsError, Transport
+
+UPLOAD_SECONDS = 60.0
+LONGEST_REASON = 300
+_HEADERS = {"Content-Type": "application/gzip"}
+
+
+class Store(Protocol):
+    async def put(self, path: Path) -> str:
+        """Where it is kept, for people. Raises HostError: then it stays on the host alone."""
+        ...
+
+
+class OperatorStore:
+    """`PUT /v1/hosts/AGENT/bundles/NAME` at the remedy operator, under the agent's certificate."""
+
+    def __init__(self, operator: Transport, agent: str) -> None:
+        self._operator, self._agent = operator, agent
+
+    async def put(self, path: Path) -> str:
+        limits = aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
+        where = f"/v1/hosts/{self._agent}/bundles/{path.name}"
+        try:
+            body = await asyncio.to_thread(path.read_bytes)
+            answer = await self._operator.send("PUT", where, body, _HEADERS, limits)
+            async with answer:
+                said = (await answer.text())[:LONGEST_REASON].strip()
+        except (aiohttp.ClientError, TimeoutError, OSError, CredentialsError) as error:
+            why = str(error) or type(error).__name__
+            raise HostError(f"the operator takes no bundle: {why}") from error
+        if answer.status != 201:
+            raise HostError(f"the operator takes no bundle: {answer.status} {said}")
+        return said
