@@ -1,0 +1,166 @@
+"""The newest state of every condition that the agent owns, and which of it is untold.
+
+Pure. A condition belongs to one detector. While that detector does not run its conditions are not
+renewed: readers see them grow stale (failures.md F03) instead of trusting a last word.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import Enum, auto
+
+import msgspec
+
+from agent.detectors import NOT_LOOKED_AT, ConditionReport, Status
+
+FOREIGN = frozenset(
+    {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
+)
+"""Kubelet's and the node controller's; the API server refuses ours."""
+MOST = 64
+MESSAGE_BYTES = 1024
+REASON_BYTES = 128
+NOBODY = "NotWatched"
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """One condition.
+
+    since  when the status became what it is, as the host had it
+    """
+
+    type: str
+    status: Status
+    reason: str
+    message: str
+    since: datetime
+    detector: str
+
+
+class News(Enum):
+    """What a report means to the API server."""
+
+    NONE = auto()
+    WORDS = auto()
+    """Another message: told with the next patch."""
+    UNSEEN = auto()
+    """Nobody has looked yet; a detector that starts looks soon."""
+    STATE = auto()
+
+
+class Board:
+    """owners: condition type to detector; known: what an earlier process on this boot knew."""
+
+    def __init__(self, owners: Mapping[str, str], known: Iterable[Known] = ()) -> None:
+        self._owners = dict(owners)
+        self._known: dict[str, Known] = {}
+        self._untold: set[str] = set()
+        self._running: set[str] = set()
+        for one in known:
+            if one.type not in FOREIGN and len(self._known) < MOST:
+                self._known[one.type] = one
+
+    def begin(self, now: datetime) -> None:
+        """Every condition as far as it is known: what nobody looked at on this boot is UNKNOWN, and
+        so is what no detector watches any more.
+        """
+        for type_, detector in self._owners.items():
+            known = self._known.get(type_)
+            if known is None or known.detector != detector:
+                self._put(_unseen(type_, detector, now))
+        for type_ in self._known.keys() - self._owners.keys():
+            self._put(_unseen(type_, "", now, NOBODY, "no detector watches this any more"))
+
+    def started(self, detector: str) -> None:
+        self._running.add(detector)
+
+    def failed(self, detector: str) -> None:
+        self._running.discard(detector)
+
+    def put(self, report: ConditionReport, now: datetime) -> News:
+        """Raises ValueError for what is not the detector's to say."""
+        if self._owners.get(report.type) != report.detector:
+            raise ValueError(f"{report.detector} does not own condition {report.type}")
+        known = self._known.get(report.type)
+        if known is not None and report.reason == NOT_LOOKED_AT:
+            return News.NONE  # a start finds out nothing
+        since = report.at
+        if known is not None:  # in the order of reports, whatever clocks did between them
+            same = known.status == report.status
+            since = known.since if same else max(report.at, known.since)
+        new = Known(
+            type=report.type,
+            status=Status(report.status),
+            reason=cut(report.reason, REASON_BYTES) or "Unknown",
+            message=cut(report.message, MESSAGE_BYTES),
+            since=min(since, now),
+            detector=report.detector,
+        )
+        if known is not None and _same(known, new):
+            self._known[report.type] = new
+            return News.NONE if known.message == new.message else News.WORDS
+        self._put(new)
+        return News.UNSEEN if new.reason == NOT_LOOKED_AT else News.STATE
+
+    def _put(self, new: Known) -> None:
+        self._known[new.type] = new
+        self._untold.add(new.type)
+
+    def status(self, type_: str) -> Status | None:
+        known = self._known.get(type_)
+        return known.status if known is not None else None
+
+    def all(self) -> list[Known]:
+        return list(self._known.values())
+
+    def untold(self) -> list[Known]:
+        return [self._known[type_] for type_ in sorted(self._untold)]
+
+    def renewable(self) -> list[Known]:
+        """What may be said again as of now: the untold, and what running detectors stand for."""
+        return [
+            known
+            for type_, known in sorted(self._known.items())
+            if type_ in self._untold or known.detector in self._running
+        ]
+
+    def told(self, conditions: Iterable[Known]) -> None:
+        """The API server has these; what changed meanwhile stays untold."""
+        for one in conditions:
+            known = self._known.get(one.type)
+            if known is not None and _same(known, one) and known.since == one.since:
+                self._untold.discard(one.type)
+                if not known.detector:
+                    del self._known[one.type]
+
+    def forget_told(self) -> None:
+        """The Node is a new object: it has none of them."""
+        self._untold = set(self._known)
+
+
+def _same(a: Known, b: Known) -> bool:
+    return (a.status, a.reason) == (b.status, b.reason)
+
+
+def _unseen(
+    type_: str,
+    detector: str,
+    now: datetime,
+    reason: str = NOT_LOOKED_AT,
+    message: str = "nobody has looked at this since the host booted",
+) -> Known:
+    return Known(
+        type=type_,
+        status=Status.UNKNOWN,
+        reason=reason,
+        message=message,
+        since=now,
+        detector=detector,
+    )
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` bytes of UTF-8, printable as the API server wants it."""
+    raw = text.encode(errors="replace").replace(b"\0", b" ")
+    if len(raw) <= limit:
+        return raw.decode()
+    return raw[: limit - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,137 @@
+"""The newest state of each condition: whose it is, since when, and what is untold."""
+
+from datetime import timedelta
+
+import pytest
+from support.clock import T0
+
+from agent.detectors import NOT_LOOKED_AT, ConditionReport, Status
+from agent.publishing.board import MESSAGE_BYTES, NOBODY, Board, Known, News, cut
+
+OWNERS = {"KernelDeadlock": "kernel-monitor", "Pressure": "psi"}
+LATER = timedelta(minutes=5)
+
+
+def report(status: Status, reason: str = "R", message: str = "m", **changes: object) -> object:
+    values: dict[str, object] = {"type": "KernelDeadlock", "at": T0, "detector": "kernel-monitor"}
+    values |= {"status": status, "reason": reason, "message": message, **changes}
+    return ConditionReport(**values)  # type: ignore[arg-type]
+
+
+def put(board: Board, made: object, now: object = T0 + LATER) -> News:
+    return board.put(made, now)  # type: ignore[arg-type]
+
+
+def known(board: Board, type_: str = "KernelDeadlock") -> Known:
+    return next(k for k in board.all() if k.type == type_)
+
+
+@pytest.fixture
+def board() -> Board:
+    made = Board(OWNERS)
+    made.begin(T0)
+    return made
+
+
+def test_what_nobody_has_looked_at_is_unknown(board: Board) -> None:
+    assert {(k.type, k.status, k.reason) for k in board.all()} == {
+        (name, Status.UNKNOWN, NOT_LOOKED_AT) for name in OWNERS
+    }
+
+
+def test_a_restart_keeps_what_was_known_and_its_age() -> None:
+    old = Known(
+        type="KernelDeadlock",
+        status=Status.TRUE,
+        reason="DockerHung",
+        message="m",
+        since=T0 - timedelta(hours=3),
+        detector="kernel-monitor",
+    )
+    board = Board(OWNERS, [old])
+    board.begin(T0)
+    assert put(board, report(Status.UNKNOWN, NOT_LOOKED_AT)) is News.NONE
+    assert known(board) == old
+    assert put(board, report(Status.TRUE, "DockerHung", "m")) is News.NONE
+    assert known(board).since == old.since
+
+
+def test_unknown_that_was_found_out_takes_effect(board: Board) -> None:
+    put(board, report(Status.TRUE))
+    assert put(board, report(Status.UNKNOWN, "CheckCannotRun")) is News.STATE
+    assert known(board).status is Status.UNKNOWN
+
+
+def test_the_transition_is_that_of_the_status_and_not_of_the_reason(board: Board) -> None:
+    put(board, report(Status.TRUE, "One"))
+    assert put(board, report(Status.TRUE, "Two", at=T0 + LATER)) is News.STATE
+    assert (known(board).reason, known(board).since) == ("Two", T0)
+
+
+def test_a_new_message_alone_is_no_news(board: Board) -> None:
+    put(board, report(Status.TRUE, message="80 %"))
+    board.told(board.untold())
+    assert put(board, report(Status.TRUE, message="81 %")) is News.WORDS
+    assert board.untold() == []
+    board.started("kernel-monitor")
+    assert [k.message for k in board.renewable()] == ["81 %"]
+
+
+def test_no_transition_before_the_last_or_in_the_future(board: Board) -> None:
+    put(board, report(Status.TRUE, at=T0 + LATER))
+    put(board, report(Status.FALSE, at=T0))
+    assert known(board).since == T0 + LATER
+    put(board, report(Status.TRUE, at=T0 + timedelta(days=400)), T0 + 2 * LATER)
+    assert known(board).since == T0 + 2 * LATER
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"detector": "psi"}, {"type": "Pressure"}, {"type": "Ready"}, {"type": "Unheard"}],
+    ids=str,
+)
+def test_a_detector_says_nothing_of_what_is_not_its_own(
+    board: Board, changes: dict[str, str]
+) -> None:
+    with pytest.raises(ValueError, match="does not own condition"):
+        put(board, report(Status.TRUE, **changes))
+
+
+def test_f03_what_no_running_detector_stands_for_is_not_renewed(board: Board) -> None:
+    put(board, report(Status.TRUE))
+    put(board, report(Status.FALSE, type="Pressure", detector="psi"))
+    board.told(board.untold())
+    for detector in ("kernel-monitor", "psi"):
+        board.started(detector)
+    assert [k.type for k in board.renewable()] == ["KernelDeadlock", "Pressure"]
+    board.failed("kernel-monitor")
+    assert [k.type for k in board.renewable()] == ["Pressure"]
+
+
+def test_what_changes_while_it_is_told_stays_untold(board: Board) -> None:
+    put(board, report(Status.TRUE))
+    sent = board.untold()
+    put(board, report(Status.FALSE, at=T0 + LATER))
+    board.told(sent)
+    assert [(k.type, k.status) for k in board.untold()] == [("KernelDeadlock", Status.FALSE)]
+
+
+def test_a_condition_that_nobody_watches_any_more_is_said_to_be_so_once() -> None:
+    board = Board(OWNERS)
+    board.begin(T0)
+    put(board, report(Status.TRUE))
+    again = Board({}, board.all())
+    again.begin(T0 + LATER)
+    told = again.untold()
+    assert {(k.type, k.status, k.reason) for k in told} == {
+        (name, Status.UNKNOWN, NOBODY) for name in OWNERS
+    }
+    again.told(told)
+    assert again.all() == []
+
+
+@pytest.mark.parametrize("text", ["", "x" * 5000, "ü" * 3000, "a\0b", "\ud800"])
+def test_messages_are_bounded_and_printable(text: str) -> None:
+    shown = cut(text, MESSAGE_BYTES)
+    assert len(shown.encode()) <= MESSAGE_BYTES
+    assert "\0" not in shown
