@@ -1,0 +1,226 @@
+"""Which Node a source means: an index of every name that a Node goes by. Pure.
+
+Kept from the informer of Nodes, change by change; a heartbeat changes nothing here. Letters count
+in either case. What two Nodes go by names neither: a repair of the wrong host is worse than none.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor.reported import Host
+from remedy.remedier.build import agent_of
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+_IPS = frozenset({"InternalIP", "ExternalIP"})
+_PORT = re.compile(r":[0-9]{1,5}")
+_SCALE_SET = re.compile(r"/virtualmachinescalesets/([^/]+)/virtualmachines/([^/]+)$")
+
+
+class Kind(StrEnum):
+    PROVIDER = "providerID"
+    INSTANCE = "instance"
+    NAME = "name"
+    ADDRESS = "address"
+    AGENT = "agent"
+
+
+class Token(NamedTuple):
+    """One thing that a Node goes by, as it is compared."""
+
+    kind: Kind
+    value: str
+
+
+class Why(StrEnum):
+    """The reason of condition Resolved."""
+
+    RESOLVED = "Resolved"
+    NO_HOST = "NoHost"
+    NOT_FOUND = "NotFound"
+    AMBIGUOUS = "Ambiguous"
+    OTHER_MACHINE = "OtherMachine"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """`name`, `uid` and `provider_id` are the Node's, "" unless it is resolved; `text` says why."""
+
+    why: Why
+    text: str
+    name: str = ""
+    uid: str = ""
+    provider_id: str = ""
+
+    @property
+    def resolved(self) -> bool:
+        return self.why is Why.RESOLVED
+
+
+NO_HOST = Resolution(Why.NO_HOST, "the source names no machine: this is never a node's fault")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    name: str
+    uid: str
+    provider_id: str
+    tokens: frozenset[Token]
+
+
+class NodeIndex:
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Known] = {}
+        self._by: dict[Token, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def changed(self, old: Node | None, new: Node | None) -> frozenset[Token]:
+        """Take in a change; the tokens that now mean something else."""
+        node = new or old
+        name = node.metadata.name if node is not None else ""
+        before = self._nodes.get(name)
+        after = _known(new) if new is not None else None
+        if before == after:
+            return frozenset()
+        if before is not None:
+            self._forget(before)
+        if after is not None:
+            self._nodes[name] = after
+            for token in after.tokens:
+                self._by.setdefault(token, set()).add(name)
+        return (before.tokens if before else frozenset()) | (after.tokens if after else frozenset())
+
+    def resolve(self, host: Host | None) -> Resolution:
+        if host is None:
+            return NO_HOST
+        asked = list(tokens_of(host))
+        for token in asked:
+            names = self._by.get(token, ())
+            if len(names) > 1:
+                few = ", ".join(sorted(names)[:3])
+                text = f"{token.kind} {token.value} is that of {len(names)} nodes: {few}"
+                return Resolution(Why.AMBIGUOUS, text)
+            for name in names:
+                return _fits(self._nodes[name], asked)
+        if not asked:
+            return NO_HOST
+        shown = ", ".join(f"{token.kind} {token.value}" for token in asked[:4])
+        return Resolution(Why.NOT_FOUND, f"no node goes by {shown}")
+
+    def of_agent(self, agent: str) -> Resolution:
+        """The one node that names this agent as its own."""
+        names = self._by.get(Token(Kind.AGENT, agent), set())
+        if len(names) != 1:
+            why = Why.AMBIGUOUS if names else Why.NOT_FOUND
+            return Resolution(why, f"{len(names)} nodes have the agent {agent}")
+        known = self._nodes[next(iter(names))]
+        return _of(known)
+
+    def exists(self, name: str, uid: str) -> bool:
+        known = self._nodes.get(name)
+        return known is not None and (not uid or known.uid == uid)
+
+    def is_of(self, name: str, host: Host) -> bool:
+        """Whether the node goes by anything that `host` says."""
+        known = self._nodes.get(name)
+        return known is not None and any(token in known.tokens for token in tokens_of(host))
+
+    def _forget(self, known: _Known) -> None:
+        del self._nodes[known.name]
+        for token in known.tokens:
+            names = self._by[token]
+            names.discard(known.name)
+            if not names:
+                del self._by[token]
+
+
+def tokens_of(host: Host) -> Iterator[Token]:
+    """What the host says of itself, the surest first."""
+    if host.provider_id:
+        yield Token(Kind.PROVIDER, host.provider_id.lower())
+    if host.instance:
+        yield Token(Kind.INSTANCE, instance_of(host.instance))
+    for name in (*host.names, *host.addresses):
+        if token := _named(name):
+            yield token
+
+
+def instance_of(text: str) -> str:
+    """The cloud's own name of the machine, from that or from a providerID or resource ID."""
+    text = text.strip().lower()
+    if found := _SCALE_SET.search(text):
+        return f"{found[1]}_{found[2]}"
+    last = text.rstrip("/").rpartition("/")[2]
+    region, dot, instance = last.partition(".")
+    return instance if dot and instance.startswith("i-") else last or region
+
+
+def _named(text: str) -> Token | None:
+    """A name or an address, each with or without port."""
+    text = text.strip().lower()
+    if not text:
+        return None
+    if address := _address(text):
+        return Token(Kind.ADDRESS, address)
+    bare = text.rstrip(".")
+    head, colon, _ = bare.rpartition(":")
+    if colon and _PORT.fullmatch(bare[len(head) :]):
+        bare = head.rstrip(".")
+    if not bare:
+        return None
+    if address := _address(bare.removeprefix("[").removesuffix("]")):
+        return Token(Kind.ADDRESS, address)
+    return Token(Kind.NAME, bare)
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return ""
+
+
+def _known(node: Node) -> _Known:
+    meta, provider = node.metadata, node.spec.provider_id
+    tokens = {Token(Kind.AGENT, agent_of(node))}
+    if token := _named(meta.name):  # some clusters name nodes by their address
+        tokens.add(token)
+    if provider:
+        tokens.add(Token(Kind.PROVIDER, provider.lower()))
+        tokens.add(Token(Kind.INSTANCE, instance_of(provider)))
+    tokens.update(_addressed(node))
+    return _Known(meta.name, meta.uid, provider, frozenset(tokens))
+
+
+def _addressed(node: Node) -> Iterable[Token]:
+    if hostname := node.metadata.labels.get(HOSTNAME_LABEL):
+        yield Token(Kind.NAME, hostname.lower())
+    for each in node.status.addresses:
+        text = each.address.lower()
+        if each.type in _IPS:
+            if address := _address(text):
+                yield Token(Kind.ADDRESS, address)
+        elif text:
+            yield Token(Kind.NAME, text.rstrip("."))
+
+
+def _fits(known: _Known, asked: list[Token]) -> Resolution:
+    """Unless its name or address has gone over to it from the machine that is meant."""
+    for kind in (Kind.PROVIDER, Kind.INSTANCE):
+        meant = {t.value for t in asked if t.kind is kind}
+        has = {t.value for t in known.tokens if t.kind is kind}
+        if meant and has and not meant & has:
+            text = f"node {known.name} is {kind} {min(has)}, not {min(meant)}"
+            return Resolution(Why.OTHER_MACHINE, text)
+    return _of(known)
+
+
+def _of(known: _Known) -> Resolution:
+    text = f"node {known.name}"
+    return Resolution(Why.RESOLVED, text, known.name, known.uid, known.provider_id)

@@ -1,0 +1,112 @@
+"""What a HostEvent says of itself beyond its API: kept in one annotation, so that any replica, also
+one that has just started, goes on where another stopped. Pure.
+"""
+
+import hashlib
+import re
+from dataclasses import replace
+
+import msgspec
+
+from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventClass, HostEventSource
+from remedy.hostdoctor.nodes import instance_of, tokens_of
+from remedy.hostdoctor.reported import Host, Reported
+
+ANNOTATION = "kubenode.io/told"
+LONGEST_SCOPE, LONGEST_HINT, MOST_HINTS = 512, 256, 16
+LONGEST_ID = 512
+MOST_ATTRIBUTES, LONGEST_ATTRIBUTE, LONGEST_MESSAGE = 32, 1024, 4096
+FIRST = ("alertname", "severity", "node", "instance", "job")
+"""Attributes that are kept before others where there are too many."""
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+DIGEST, MACHINE_LENGTH = 10, 40
+
+
+class Note(msgspec.Struct, omit_defaults=True, frozen=True):
+    """scope   whose list it is on
+    silent  it ends when a complete list of the scope lacks it
+    advisory  it ends by itself
+    begins  it is Active from `notBefore` on, though nobody says so then
+    provider_id, instance, names  what the source calls the machine
+    """
+
+    scope: str = ""
+    silent: bool = False
+    advisory: bool = False
+    begins: bool = False
+    provider_id: str = ""
+    instance: str = ""
+    names: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> Host | None:
+        if not (self.provider_id or self.instance or self.names):
+            return None
+        return Host(self.provider_id, self.instance, self.names)
+
+    def encoded(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+_decode = msgspec.json.Decoder(Note).decode
+
+
+def note_of(event: HostEvent) -> Note:
+    """An object that somebody else has made has none."""
+    try:
+        return _decode(event.metadata.annotations.get(ANNOTATION, "{}"))
+    except msgspec.DecodeError:
+        return Note()
+
+
+def note(told: Reported, scope: str) -> Note:
+    host = told.host or Host()
+    names = (*host.names, *host.addresses)[:MOST_HINTS]
+    return Note(
+        scope=scope[:LONGEST_SCOPE],
+        silent=told.silent,
+        advisory=told.advisory,
+        begins=told.phase is None,
+        provider_id=host.provider_id[:LONGEST_HINT],
+        instance=host.instance[:LONGEST_HINT],
+        names=tuple(name[:LONGEST_HINT] for name in names),
+    )
+
+
+def is_alert(told: Reported) -> bool:
+    return told.source is HostEventSource.ALERTMANAGER and told.class_ is HostEventClass.ALERT
+
+
+def fitted(told: Reported) -> Reported:
+    """Cut to what the API takes. An ID is not cut: two events would become one."""
+    ident = told.external_id
+    if len(ident) > LONGEST_ID:
+        digest = hashlib.sha256(ident.encode(errors="replace")).hexdigest()
+        ident = f"{ident[: LONGEST_ID - 65]}/{digest}"
+    keys = [key for key in FIRST if key in told.attributes]
+    keys += [key for key in told.attributes if key not in FIRST]
+    attributes = {k: told.attributes[k][:LONGEST_ATTRIBUTE] for k in keys[:MOST_ATTRIBUTES]}
+    return replace(
+        told, external_id=ident, attributes=attributes, message=told.message[:LONGEST_MESSAGE]
+    )
+
+
+def machine_of(host: Host | None) -> str:
+    """What the source calls the machine, the surest it says; "" for none.
+
+    Not the Node's name: the event is the same one before and after the Node is there.
+    """
+    if host is None:
+        return ""
+    if cloud := host.provider_id or host.instance:
+        return instance_of(cloud)
+    return next((token.value for token in tokens_of(host)), "")
+
+
+def name_of(told: Reported) -> str:
+    """The same for everyone who hears of this event on this machine, however often."""
+    machine = machine_of(told.host)
+    whole = "\0".join((told.source, told.external_id, machine))
+    digest = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:DIGEST]
+    slug = _NOT_IN_NAMES.sub("-", machine.lower())[:MACHINE_LENGTH].strip("-")
+    return "-".join(part for part in (told.source.lower(), slug, digest) if part)

@@ -1,0 +1,308 @@
+"""One HostEvent and what is said of it now: the object as it should be. Pure, and repeatable.
+
+    alerts    a delivery tells of one time that the alert fired: from `startsAt` on, or until
+              `endsAt`. The latest start and the latest end that were ever told decide: it fires if
+              it started after it ended. So order and repetition of deliveries do not matter.
+    messages  a phase goes forward only; what is over stays over
+    lists     what the list says counts, backwards too; what a complete one lacks is over
+
+The object is given back unchanged where nothing is news: then nothing is written.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubenode.api.meta import Condition, ConditionStatus, ObjectMeta
+from kubenode.api.v1alpha1.hostevent import (
+    HostEvent,
+    HostEventNode,
+    HostEventPhase,
+    HostEventSpec,
+    HostEventStatus,
+)
+from remedy.hostdoctor.nodes import Resolution
+from remedy.hostdoctor.record import ANNOTATION, fitted, is_alert, name_of, note, note_of
+from remedy.hostdoctor.reported import Reported
+from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
+
+RESOLVED, ENDED = "Resolved", "Ended"
+"""Types of conditions."""
+SEEN_EVERY = timedelta(minutes=5)
+"""`lastSeen` may be so old; it is written for itself no more often."""
+WATCHDOG_EVERY = timedelta(minutes=1)
+LATE = timedelta(minutes=5)
+"""A delivery about a time that has ended may arrive this late. After that the same start is one
+that Alertmanager thought ended, because it had not heard of it: it fires on."""
+ADVICE_LASTS = timedelta(hours=1)
+_RANK = {
+    HostEventPhase.AWAITING_APPROVAL: 0,
+    HostEventPhase.SCHEDULED: 1,
+    HostEventPhase.ACTIVE: 2,
+}
+TOLD, LACKING, PAST, ADVICE = "Told", "NoLongerListed", "PastNotAfter", "Advisory"
+NOT_TOLD, NODE_GONE, OPEN = "NotToldAnyMore", "NodeGone", "Open"
+"""Reasons of condition Ended."""
+
+
+def step(
+    event: HostEvent | None,
+    told: Reported,
+    node: Resolution,
+    now: datetime,
+    *,
+    scope: str = "",
+    complete: bool = False,
+) -> HostEvent:
+    """`event` None: it is heard of for the first time."""
+    told = fitted(told)
+    if event is None:
+        return _first(told, node, now, scope)
+    if is_alert(told):
+        return _alert(event, told, node, now, scope)
+    wanted = phase_of(told, now)
+    have = event.status.phase
+    if have is not None and not _moves(event, told, have, wanted, now, listed=complete):
+        return _seen(event, now) if have.open is wanted.open or _stays_over(have) else event
+    fresh = have is None or (not have.open and wanted.open)
+    return _written(event, told, node, wanted, now, scope, again=fresh)
+
+
+def phase_of(told: Reported, now: datetime) -> HostEventPhase:
+    if told.phase is not None and not told.phase.open:
+        return told.phase
+    if told.not_after is not None and told.not_after <= now:
+        return HostEventPhase.EXPIRED
+    if told.phase is not None:
+        return told.phase
+    later = told.not_before is not None and told.not_before > now
+    return HostEventPhase.SCHEDULED if later else HostEventPhase.ACTIVE
+
+
+def lacking(event: HostEvent, now: datetime) -> HostEvent:
+    """A complete list of its scope lacks it."""
+    phase = event.status.phase
+    if phase is None or not phase.open or not note_of(event).silent:
+        return event
+    begun = phase is HostEventPhase.ACTIVE or event.spec.not_before is None
+    over = begun or (event.spec.not_before is not None and event.spec.not_before <= now)
+    end = HostEventPhase.COMPLETED if over else HostEventPhase.CANCELLED
+    return ended(event, end, LACKING, "its source lists it no more", now)
+
+
+def ended(
+    event: HostEvent, phase: HostEventPhase, reason: str, text: str, now: datetime
+) -> HostEvent:
+    status = event.status.model_copy(
+        update={
+            "phase": phase,
+            "last_seen": now,
+            "conditions": _conditions(event.status.conditions, ENDED, True, reason, text, now),
+        }
+    )
+    return event.model_copy(update={"status": status})
+
+
+def resolved(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
+    """The same event, its machine looked up anew."""
+    conditions = _resolved(event.status.conditions, node, now)
+    given = event.spec.node.provider_id
+    of = HostEventNode(name=node.name, provider_id=node.provider_id or given, uid=node.uid)
+    if of == event.spec.node and conditions == event.status.conditions:
+        return event
+    spec = event.spec.model_copy(update={"node": of})
+    status = event.status.model_copy(update={"conditions": conditions})
+    return event.model_copy(update={"spec": spec, "status": status})
+
+
+# -- alerts --------------------------------------------------------------------------------------
+
+
+def _alert(
+    event: HostEvent, told: Reported, node: Resolution, now: datetime, scope: str
+) -> HostEvent:
+    """spec.notBefore is the latest start that was told, spec.notAfter the latest end."""
+    start, end = event.spec.not_before, event.spec.not_after
+    starts, ends = told.not_before or now, told.not_after
+    if told.phase is HostEventPhase.COMPLETED:
+        ends = ends or now
+        if (start is not None and ends < start) or (end is not None and ends <= end):
+            return _finished(event, now)
+        return _written(event, told, node, HostEventPhase.COMPLETED, now, scope, start=start)
+    if end is not None and starts <= end and not _resumed(event, now):
+        return _finished(event, now)
+    phase = event.status.phase
+    if end is None and phase is not None and phase.open:
+        if start is not None and starts <= start:
+            return _written(event, told, node, HostEventPhase.ACTIVE, now, scope, start=start)
+        # A later start under way: one that ended meanwhile, and nobody said so.
+        return _written(event, told, node, HostEventPhase.ACTIVE, now, scope, again=True)
+    return _written(event, told, node, HostEventPhase.ACTIVE, now, scope, again=True)
+
+
+def _resumed(event: HostEvent, now: datetime) -> bool:
+    phase, heard = event.status.phase, event.status.last_seen
+    return phase is not None and not phase.open and heard is not None and now - heard > LATE
+
+
+def _finished(event: HostEvent, now: datetime) -> HostEvent:
+    """Old news; but a crash may have come between the two writes of the newer."""
+    phase = event.status.phase
+    if event.spec.not_after is not None and (phase is None or phase.open):
+        return ended(event, HostEventPhase.COMPLETED, TOLD, "its source says so", now)
+    return event
+
+
+# -- everything else -----------------------------------------------------------------------------
+
+
+def _moves(
+    event: HostEvent,
+    told: Reported,
+    have: HostEventPhase,
+    wanted: HostEventPhase,
+    now: datetime,
+    *,
+    listed: bool,
+) -> bool:
+    """Whether what is told changes the event: it is not older than what we know."""
+    if not have.open:
+        if not wanted.open:
+            return False
+        if have is HostEventPhase.EXPIRED:
+            return not told.advisory  # `wanted` is open: its end has moved
+        return listed
+    if not wanted.open or listed or _RANK[wanted] >= _RANK[have]:
+        return True
+    before = event.spec.not_before
+    return told.not_before is not None and before is not None and told.not_before > before
+
+
+def _stays_over(phase: HostEventPhase) -> bool:
+    return phase is HostEventPhase.EXPIRED
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def _first(told: Reported, node: Resolution, now: datetime, scope: str) -> HostEvent:
+    """An alert that is told to be over is kept too: its start may arrive after its end."""
+    phase = phase_of(told, now)
+    before = told.not_before
+    if is_alert(told) and phase.open:
+        before = before or now
+    status = HostEventStatus(
+        phase=phase,
+        first_seen=now,
+        last_seen=now,
+        seen=1,
+        conditions=_resolved([], node, now),
+    )
+    meta = ObjectMeta(name=name_of(told), annotations={ANNOTATION: note(told, scope).encoded()})
+    spec = HostEventSpec(
+        source=told.source,
+        external_id=told.external_id,
+        class_=told.class_,
+        severity=told.severity,
+        node=_node(told, node),
+        not_before=before,
+        not_after=told.not_after,
+        attributes=dict(told.attributes),
+        message=told.message,
+    )
+    event = HostEvent(metadata=meta, spec=spec, status=status)
+    if phase.open:
+        return event
+    reason, text = _why(told, phase)
+    return ended(event, phase, reason, text, now)
+
+
+def _written(
+    event: HostEvent,
+    told: Reported,
+    node: Resolution,
+    phase: HostEventPhase,
+    now: datetime,
+    scope: str,
+    *,
+    again: bool = False,
+    start: datetime | None = None,
+) -> HostEvent:
+    """again  it has come back, or is another time that it happens
+    start  kept as `notBefore`: an end says nothing about it
+    """
+    before, have = event.spec, event.status
+    same_time = is_alert(told) and not again
+    changes: dict[str, Any] = {
+        "severity": told.severity,
+        "class_": told.class_,
+        "not_before": start or told.not_before or (now if is_alert(told) else None),
+        "not_after": told.not_after if not is_alert(told) or not phase.open else None,
+        # Texts of alerts hold values that tick: they are taken once for each time that it fires.
+        "attributes": before.attributes if same_time else dict(told.attributes),
+        "message": before.message if same_time else told.message,
+    }
+    if node.resolved or not before.node.name:
+        changes["node"] = _node(told, node)
+    spec = before.model_copy(update=changes)
+    conditions = have.conditions
+    if node.resolved or not before.node.name:
+        conditions = _resolved(conditions, node, now)
+    if not phase.open:
+        conditions = _conditions(conditions, ENDED, True, *_why(told, phase), now)
+    elif any(c.type == ENDED for c in conditions):
+        conditions = _conditions(conditions, ENDED, False, OPEN, "it is under way again", now)
+    counted = have.seen + 1 if again and phase.open else max(have.seen, 1)
+    status = have.model_copy(
+        update={
+            "phase": phase,
+            "seen": counted,
+            "first_seen": have.first_seen or now,
+            "conditions": conditions,
+        }
+    )
+    annotations = {**event.metadata.annotations, ANNOTATION: note(told, scope).encoded()}
+    if spec == before and status == have and annotations == event.metadata.annotations:
+        return _seen(event, now)
+    status = status.model_copy(update={"last_seen": now})
+    meta = event.metadata.model_copy(update={"annotations": annotations})
+    return event.model_copy(update={"metadata": meta, "spec": spec, "status": status})
+
+
+def _seen(event: HostEvent, now: datetime) -> HostEvent:
+    last = event.status.last_seen
+    watchdog = event.spec.attributes.get(ALERT_NAME) == WATCHDOG
+    if last is not None and now - last < (WATCHDOG_EVERY if watchdog else SEEN_EVERY):
+        return event
+    status = event.status.model_copy(update={"last_seen": now})
+    return event.model_copy(update={"status": status})
+
+
+def _why(told: Reported, phase: HostEventPhase) -> tuple[str, str]:
+    if phase is HostEventPhase.EXPIRED and (told.phase is None or told.phase.open):
+        return PAST, "its end is past"
+    return TOLD, "its source says so"
+
+
+def _node(told: Reported, node: Resolution) -> HostEventNode:
+    given = told.host.provider_id if told.host is not None else ""
+    return HostEventNode(
+        name=node.name, provider_id=(node.provider_id or given)[:512], uid=node.uid
+    )
+
+
+def _resolved(have: list[Condition], node: Resolution, now: datetime) -> list[Condition]:
+    return _conditions(have, RESOLVED, node.resolved, node.why, node.text[:1024], now)
+
+
+def _conditions(
+    have: list[Condition], type_: str, true: bool, reason: str, text: str, now: datetime
+) -> list[Condition]:
+    status = ConditionStatus.TRUE if true else ConditionStatus.FALSE
+    old = next((c for c in have if c.type == type_), None)
+    since = old.last_transition_time if old is not None and old.status is status else now
+    new = Condition(
+        type=type_, status=status, reason=reason, message=text, last_transition_time=since
+    )
+    if old is not None and (old.status, old.reason, old.message) == (status, reason, text):
+        new = old
+    return sorted([c for c in have if c.type != type_] + [new], key=lambda c: c.type)
