@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.1
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,247}\.(service|socket|timer|target|mount|path)")
 """As the API's schema has it; no glob, so one name is one unit."""
+_ENDS_THE_BOOT = re.compile(
+    r"(reboot|soft-reboot|poweroff|halt|kexec|shutdown|exit|rescue|emergency|suspend|hibernate"
+    r"|hybrid-sleep|sleep|suspend-then-hibernate|umount|final|ctrl-alt-del)\.target"
+    r"|systemd-(reboot|soft-reboot|poweroff|halt|kexec|suspend|hibernate|hybrid-sleep"
+    r"|suspend-then-hibernate)\.service|(rescue|emergency)\.service"
+)
+"""A reboot has a step of its own, which asks Kube Defender for the node and is proven."""
+_NEVER_STOPPED = frozenset(
+    {"kubenode-agent.service", "dbus.service", "dbus.socket", "dbus-broker.service"}
+)
+"""After it nobody could start it again."""
 
 
 class UnitAction:
@@ -28,6 +39,10 @@ class UnitAction:
         unit = request.step.unit if request.step else None
         if not unit or not _UNIT.fullmatch(unit):
             return f"{self.verb}: unit {unit!r} is no unit name; write it like kubelet.service"
+        if _ENDS_THE_BOOT.fullmatch(unit):
+            return f"{self.verb}: {unit} ends the boot: use the step `reboot`"
+        if self.verb is UnitVerb.STOP and unit in _NEVER_STOPPED:
+            return f"{self.verb}: without {unit} this agent could do nothing more"
         return ""
 
     async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:

@@ -1,0 +1,93 @@
+"""RenewCertificate: have the kubelet renew its own client certificate.
+
+A kubelet renews while its certificate is valid; one that has expired cannot, and asks anew with its
+bootstrap credentials when the old one is out of the way. Its restart makes it look now. The proof
+is a certificate that ends later.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from agent.actions.repair import STANDS, Repair, ports_of
+from agent.host import Contraindicated, UnitVerb
+from agent.host.ports import Certificate
+from agent.outcome import Outcome, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+KUBELET = "kubelet.service"
+LEFT_SHARE = 0.3
+"""A kubelet renews when 10 to 30 % of the life are left; before that it would not."""
+POLL_SECONDS = 1.0
+
+
+class RenewCertificate(Repair):
+    name = "RenewCertificate"
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        ports, now = ports_of(bench), bench.clock.now()
+        found = await ports.kubelet_certificate.read()
+        if found is None:
+            raise Contraindicated(
+                "RenewCertificate: the kubelet here has no certificate that it renews itself"
+            )
+        if not (await ports.time.state()).synchronised:
+            raise Contraindicated(
+                "RenewCertificate: the clock is not synchronised, and certificates are judged by"
+                " it: SyncTime comes first"
+            )
+        if _left(found, now) > LEFT_SHARE:
+            raise Contraindicated(
+                f"RenewCertificate: it is valid until {found.not_after.isoformat()}, too long for"
+                " the kubelet to renew it"
+            )
+        expired = now >= found.not_after
+        if expired and not await ports.kubelet_certificate.can_bootstrap():
+            raise Contraindicated(
+                f"RenewCertificate: expired at {found.not_after.isoformat()}, and there is no"
+                " bootstrap kubeconfig: give the host one with a new token"
+            )
+        return {"until": found.not_after.isoformat(), "expired": "yes" if expired else "no"}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        own, clock = ports_of(bench).kubelet_certificate, bench.clock
+        end = clock.monotonic() + limit
+        if before["expired"] == "yes":
+            await own.set_aside()
+        await bench.host.reset_failed(KUBELET)
+        await bench.host.unit_job(UnitVerb.RESTART, KUBELET, limit)
+        while (found := await self._newer(before, bench)) is None:
+            if clock.monotonic() + POLL_SECONDS > end:
+                if before["expired"] == "yes":
+                    await own.put_back()
+                return failed(
+                    f"RenewCertificate: {limit:.0f} s after the kubelet's restart there is no new"
+                    f" certificate; look at pending CSRs. The old one ends {before['until']}"
+                )
+            await clock.sleep(POLL_SECONDS)
+        return done(f"RenewCertificate: valid until {found.not_after.isoformat()} now")
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        found = await self._newer(before, bench)
+        if found is None:
+            return None
+        return done(f"RenewCertificate: valid until {found.not_after.isoformat()} now{STANDS}")
+
+    async def _newer(self, before: Mapping[str, str], bench: "Bench") -> Certificate | None:
+        found = await ports_of(bench).kubelet_certificate.read()
+        was = datetime.fromisoformat(before["until"])
+        return found if found is not None and found.not_after > was else None
+
+
+def _left(certificate: Certificate, now: datetime) -> float:
+    """Share of its life that is left, 0 when it is over."""
+    life = certificate.not_after - certificate.not_before
+    left = certificate.not_after - now
+    return max(0.0, left / life) if life else 0.0

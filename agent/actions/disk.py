@@ -1,0 +1,129 @@
+"""CleanDisk: make room by what can be had again or nobody needs, within a budget.
+
+Never user data: only unused images, containers that have ended, rotated logs, journal and crash
+dumps. It stops as soon as enough is free. The proof is the free space, read again.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING
+
+from agent.actions.repair import STANDS, Repair, params_of, ports_of
+from agent.duration import seconds
+from agent.host.ports import Space
+from agent.outcome import Outcome, done, failed
+from agent.request import Request
+from kubenode.runtime.agentparams import quantity
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+LOGS, DUMPS = "/var/log", "/var"
+_OF_RUNTIME = frozenset({"images", "exitedContainers"})
+LEFT_SECONDS = 2.0
+"""Nothing more is begun when less than this is left of the time limit."""
+TOLD = 8
+"""Removed things that are named in the output."""
+
+
+class CleanDisk(Repair):
+    name = "CleanDisk"
+
+    def unfit(self, request: Request) -> str:
+        if why := super().unfit(request):
+            return why
+        if params_of(request)["target"] == "imagesInUse":
+            return (
+                "CleanDisk: an image in use cannot be removed while its containers run: move the"
+                " pods first, then clean `images`"
+            )
+        return ""
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        params, ports = params_of(request), ports_of(bench)
+        target = params["target"]
+        path = DUMPS if target == "crashDumps" else LOGS
+        if target in _OF_RUNTIME:
+            path = await ports.containers.folder()
+        space = await ports.disks.space(path)
+        return {
+            "target": target,
+            "path": path,
+            "free": str(space.free),
+            "wanted": params.get("free", "20"),
+        }
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        end = bench.clock.monotonic() + limit - LEFT_SECONDS
+        disks, target = ports_of(bench).disks, before["target"]
+        wanted, most = float(before["wanted"]), quantity(params_of(request).get("most", "10Gi"))
+        removed: list[str] = []
+        freed, space = 0, await disks.space(before["path"])
+        if space.free_percent >= wanted:
+            return done(f"CleanDisk: {_told(space, before)}: nothing had to go")
+        async for name, size in self._remove(request, target, most, bench):
+            removed.append(name)
+            freed += size
+            space = await disks.space(before["path"])
+            if space.free_percent >= wanted or freed >= most or bench.clock.monotonic() >= end:
+                break
+        return _outcome(removed, freed, space, before)
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        space = await ports_of(bench).disks.space(before["path"])
+        if space.free_percent >= float(before["wanted"]):
+            return done(f"CleanDisk: {_told(space, before)}{STANDS}")
+        return None
+
+    async def _remove(
+        self, request: Request, target: str, most: int, bench: "Bench"
+    ) -> AsyncIterator[tuple[str, int]]:
+        """Remove one thing after the other; what went, and its bytes."""
+        params, ports = params_of(request), ports_of(bench)
+        age = seconds(params.get("olderThan", "1h"))
+        left = most
+        match target:
+            case "images":
+                for image in sorted(
+                    await ports.containers.unused_images(), key=lambda i: i.size, reverse=True
+                ):
+                    if image.size <= left:
+                        await ports.containers.remove_image(image)
+                        left -= image.size
+                        yield image.name, image.size
+            case "exitedContainers":
+                for container in await ports.containers.exited():
+                    if (bench.clock.now() - container.ended).total_seconds() >= age:
+                        await ports.containers.remove_container(container)
+                        yield container.id, 0
+            case "journal":
+                await ports.disks.vacuum_journal(quantity(params.get("keep", "256Mi")))
+                yield "journal", 0
+            case _:
+                for file in await ports.disks.removable(target):
+                    old = (bench.clock.now() - file.modified).total_seconds() >= age
+                    if old and file.size <= left and await ports.disks.remove(file):
+                        left -= file.size
+                        yield file.path, file.size
+
+
+def _outcome(removed: list[str], freed: int, space: Space, before: Mapping[str, str]) -> Outcome:
+    told = _told(space, before)
+    if not removed:
+        return done(f"CleanDisk: nothing of {before['target']} may go; {told}")
+    more = f" and {len(removed) - TOLD} more" if len(removed) > TOLD else ""
+    text = f"CleanDisk: removed {', '.join(removed[:TOLD])}{more}; {told}"
+    if freed and space.free <= int(before["free"]):
+        return failed(f"{text}: the free space did not rise, something fills it")
+    return done(text)
+
+
+def _told(space: Space, before: Mapping[str, str]) -> str:
+    change = space.free - int(before["free"])
+    return (
+        f"{before['path']} has {space.free_percent:.1f} % free, {before['wanted']} % are wanted"
+        f" ({change:+d} bytes)"
+    )

@@ -1,0 +1,54 @@
+"""ResetGPU: reset GPUs that nobody uses.
+
+The step's class is Pods, so the operator has moved the pods; what still holds a GPU here (a device
+plugin, DCGM, a lost process) is a reason to refuse.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.actions.repair import Repair, params_of, ports_of
+from agent.host import Contraindicated
+from agent.host.ports import Gpu
+from agent.outcome import Outcome, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+
+class ResetGPU(Repair):
+    name = "ResetGPU"
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        wanted = params_of(request).get("gpu")
+        gpus = await ports_of(bench).gpus.gpus()
+        chosen = [g for g in gpus if wanted in (None, g.uuid, str(g.index))]
+        if not chosen:
+            known = ", ".join(g.uuid for g in gpus) or "none"
+            raise Contraindicated(f"ResetGPU: no GPU {wanted or 'at all'} here; there is {known}")
+        for gpu in chosen:
+            if why := _unfit(gpu):
+                raise Contraindicated(f"ResetGPU: {gpu.uuid} {why}")
+        return {"gpus": ",".join(g.uuid for g in chosen)}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        gpus, uuids = ports_of(bench).gpus, before["gpus"].split(",")
+        await gpus.reset(uuids)
+        back = {g.uuid for g in await gpus.gpus() if g.answers}
+        if lost := [uuid for uuid in uuids if uuid not in back]:
+            return failed(f"ResetGPU: does not answer after its reset: {', '.join(lost)}")
+        return done(f"ResetGPU: reset, and answers: {', '.join(uuids)}")
+
+
+def _unfit(gpu: Gpu) -> str:
+    """Why it cannot or must not be reset."""
+    if not gpu.answers:
+        return "does not answer: no reset reaches it, only a boot or a power cycle"
+    if gpu.divided:
+        return "is divided (MIG): a reset would take all of its parts"
+    if gpu.users:
+        return f"is used by {gpu.users} processes: move the pods, stop device plugin and DCGM"
+    return ""

@@ -1,0 +1,179 @@
+"""LoadModule, ReloadModule and SetSysctl: the kernel's own switches, from lists alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.actions.repair import STANDS, Repair, params_of, ports_of
+from agent.host import Contraindicated, HostError
+from agent.outcome import Outcome, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+
+class LoadModule(Repair):
+    name = "LoadModule"
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        module = _listed(self.name, request, bench.allowed.load_modules, "load_modules")
+        return {"module": module}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        kernel, module = ports_of(bench).kernel, before["module"]
+        if await kernel.module(module) is not None:
+            return done(f"LoadModule: {module} was loaded before")
+        await kernel.load(module)
+        if await kernel.module(module) is None:
+            return failed(f"LoadModule: {module} is not there after it was loaded")
+        return done(f"LoadModule: {module} is loaded, until the next boot")
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        if await ports_of(bench).kernel.module(before["module"]) is None:
+            return None
+        return done(f"LoadModule: {before['module']} is loaded{STANDS}")
+
+
+class ReloadModule(Repair):
+    """Never one in use: the kernel would refuse, or take the disk or network away."""
+
+    name = "ReloadModule"
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        name = _listed(self.name, request, bench.allowed.reload_modules, "reload_modules")
+        module = await ports_of(bench).kernel.module(name)
+        if module is None:
+            raise Contraindicated(f"ReloadModule: {name} is not loaded: use LoadModule")
+        if module.users or module.holders:
+            by = f", by {', '.join(module.holders)}" if module.holders else ""
+            raise Contraindicated(
+                f"ReloadModule: {name} is in use ({module.users} times{by}): move its users first"
+            )
+        return {"module": name}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        kernel, module = ports_of(bench).kernel, before["module"]
+        await kernel.unload(module)
+        await kernel.load(module)
+        if await kernel.module(module) is None:
+            return failed(f"ReloadModule: {module} was taken out and did not come back")
+        return done(f"ReloadModule: {module} was taken out and loaded again")
+
+
+def _listed(action: str, request: Request, listed: list[str], setting: str) -> str:
+    name = params_of(request)["name"].replace("-", "_")  # the kernel does not tell them apart
+    if name not in (known.replace("-", "_") for known in listed):
+        raise Contraindicated(
+            f"{action}: {name} is not in repairs.{setting} of the agent's configuration, which has"
+            f" {', '.join(listed) or 'nothing'}"
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """low, high  what may be set
+    each       bytes of kernel memory that one more can take; all together at most a tenth
+    """
+
+    low: int
+    high: int
+    each: int = 0
+
+
+SYSCTLS: Mapping[str, Bound] = {
+    "fs.aio-max-nr": Bound(65536, 4_194_304),
+    "fs.file-max": Bound(8192, 26_234_859),
+    "fs.inotify.max_queued_events": Bound(16384, 1_048_576),
+    "fs.inotify.max_user_instances": Bound(128, 65536),
+    "fs.inotify.max_user_watches": Bound(8192, 4_194_304),
+    "fs.nr_open": Bound(1024, 1_073_741_816),
+    "kernel.pid_max": Bound(32768, 4_194_304),
+    "kernel.threads-max": Bound(4096, 4_194_304, 8192),
+    "kernel.keys.maxkeys": Bound(200, 65536),
+    "net.bridge.bridge-nf-call-ip6tables": Bound(1, 1),
+    "net.bridge.bridge-nf-call-iptables": Bound(1, 1),
+    "net.core.netdev_max_backlog": Bound(1000, 65536),
+    "net.core.somaxconn": Bound(128, 65535),
+    "net.ipv4.ip_forward": Bound(1, 1),
+    "net.ipv4.neigh.default.gc_thresh1": Bound(128, 65536, 400),
+    "net.ipv4.neigh.default.gc_thresh2": Bound(512, 131_072, 400),
+    "net.ipv4.neigh.default.gc_thresh3": Bound(1024, 262_144, 400),
+    "net.ipv4.tcp_max_syn_backlog": Bound(128, 65536),
+    "net.ipv6.conf.all.forwarding": Bound(1, 1),
+    "net.ipv6.neigh.default.gc_thresh3": Bound(1024, 262_144, 400),
+    "net.netfilter.nf_conntrack_max": Bound(65536, 4_194_304, 320),
+    "vm.max_map_count": Bound(65530, 2_097_152),
+}
+"""Limits that a node outgrows, and switches that Kubernetes needs. Only upwards: a lower limit
+would break what runs."""
+MEMORY_SHARE = 10
+
+
+class SetSysctl(Repair):
+    name = "SetSysctl"
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        params, kernel = params_of(request), ports_of(bench).kernel
+        name = params["name"]
+        bound = SYSCTLS.get(name)
+        if bound is None:
+            raise Contraindicated(
+                f"SetSysctl: {name} is none of those that may be set: {', '.join(SYSCTLS)}"
+            )
+        text = (await kernel.sysctl(name)).strip()
+        if not text.isdecimal():
+            raise Contraindicated(f"SetSysctl: {name} is {text!r}, which is no number")
+        value = wanted(int(text), params)
+        if why := over(int(text), value, bound, await kernel.memory()):
+            raise Contraindicated(f"SetSysctl: {name} is {text}, asked for {value}: {why}")
+        return {"name": name, "was": text, "to": str(value)}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        kernel, name, was, to = ports_of(bench).kernel, before["name"], before["was"], before["to"]
+        if was == to:
+            return done(f"SetSysctl: {name} was {to} before")
+        await kernel.set_sysctl(name, to)
+        if (now := (await kernel.sysctl(name)).strip()) != to:
+            try:
+                await kernel.set_sysctl(name, was)
+            except HostError as error:
+                return failed(f"SetSysctl: {name} reads {now}, not {to}; back to {was}: {error}")
+            return failed(f"SetSysctl: {name} reads {now}, not {to}; set back to {was}")
+        return done(f"SetSysctl: {name} is {to}, was {was}; it holds until the next boot")
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        now = (await ports_of(bench).kernel.sysctl(before["name"])).strip()
+        if now != before["to"]:
+            return None
+        return done(f"SetSysctl: {before['name']} is {now}, was {before['was']}{STANDS}")
+
+
+def wanted(now: int, params: Mapping[str, str]) -> int:
+    if "value" in params:
+        return int(params["value"])
+    return int(now * float(params["factor"]))
+
+
+def over(now: int, value: int, bound: Bound, memory: int) -> str:
+    """Why the value must not be set; "" if it may."""
+    if value == now:
+        return ""
+    if value < now:
+        return "a limit is only raised here"
+    if not bound.low <= value <= bound.high:
+        return f"from {bound.low} to {bound.high} is allowed"
+    if value * bound.each > memory // MEMORY_SHARE:
+        return f"it could take {value * bound.each} bytes, a tenth of the memory is allowed"
+    return ""

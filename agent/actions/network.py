@@ -1,0 +1,97 @@
+"""RestartNetwork: restart what configures the network, with a way back that needs no network.
+
+The restart, the look at the API server and the way back run in a unit of their own, which saved
+links, addresses and routes before. The agent only begins it and reads how it ended.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.actions.repair import STANDS, Repair, params_of, ports_of
+from agent.duration import seconds
+from agent.host import Contraindicated
+from agent.host.ports import NetworkResult
+from agent.outcome import Outcome, bounded, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+LEAST, MOST = 5.0, 300.0
+"""Seconds within which the API server must be reached again."""
+POLL_SECONDS = 0.5
+
+
+class RestartNetwork(Repair):
+    name = "RestartNetwork"
+
+    def unfit(self, request: Request) -> str:
+        if why := super().unfit(request):
+            return why
+        within = _within(request)
+        if not LEAST <= within <= MOST:
+            return f"RestartNetwork: params.within {within:g} s: give {LEAST:g} s to {MOST:g} s"
+        if within * 2 > request.timeout:
+            return (
+                f"RestartNetwork: timeout {request.timeout:g} s is too short: give it twice"
+                f" params.within ({within:g} s), as the way back takes as long"
+            )
+        return ""
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        network = ports_of(bench).network
+        manager = await network.manager()
+        if not manager:
+            raise Contraindicated(
+                "RestartNetwork: neither systemd-networkd, NetworkManager nor networking.service"
+                " runs here: nothing could be restarted"
+            )
+        if why := await network.degraded():
+            raise Contraindicated(f"RestartNetwork: {why}")
+        return {"name": str(request.key), "manager": manager, "within": f"{_within(request):g}"}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        await ports_of(bench).network.begin(
+            before["name"], before["manager"], float(before["within"])
+        )
+        result = await self._wait(before, limit, bench)
+        if result is None:
+            return failed(f"RestartNetwork: {before['manager']}: no end within {limit:.0f} s")
+        return await self._told(result, before, bench)
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        result = await self._wait(before, limit, bench)
+        return None if result is None else await self._told(result, before, bench, STANDS)
+
+    async def _wait(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> NetworkResult | None:
+        network, clock = ports_of(bench).network, bench.clock
+        end = clock.monotonic() + limit
+        while (result := await network.result(before["name"])) is None:
+            if clock.monotonic() + POLL_SECONDS > end:
+                return None
+            await clock.sleep(POLL_SECONDS)
+        return result
+
+    async def _told(
+        self, result: NetworkResult, before: Mapping[str, str], bench: "Bench", note: str = ""
+    ) -> Outcome:
+        await ports_of(bench).network.forget(before["name"])
+        said = bounded(f"{note}\n{result.output}".rstrip(), 2000)
+        manager = before["manager"]
+        if not result.rolled_back:
+            return done(f"RestartNetwork: {manager} restarted, the API server is reached{said}")
+        now = "is reached" if result.reachable else "is not reached with them either"
+        return failed(
+            f"RestartNetwork: {manager} restarted, and the API server was not reached within"
+            f" {before['within']} s: links, addresses and routes were put back; it {now}{said}"
+        )
+
+
+def _within(request: Request) -> float:
+    return seconds(params_of(request).get("within", "20s"))

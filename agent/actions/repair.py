@@ -1,0 +1,45 @@
+"""What the repairs have in common: parameters that fit, and nothing proven by another boot."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.host import HostError
+from agent.host.ports import Ports
+from agent.outcome import Outcome, boot_cut, failed
+from agent.request import Request
+from kubenode.runtime.agentparams import complaint
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+
+class Repair:
+    """Base of repairs. `name` is the action's in the API."""
+
+    announced = False
+    name = ""
+
+    def unfit(self, request: Request) -> str:
+        return complaint(self.name, params_of(request))
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        return None
+
+    def after_boot(self, boot_id: str) -> Outcome:
+        return failed(boot_cut(boot_id))
+
+
+def params_of(request: Request) -> Mapping[str, str]:
+    return (request.step.params or {}) if request.step is not None else {}
+
+
+def ports_of(bench: "Bench") -> Ports:
+    """Raises HostError where an agent was set up without them."""
+    if bench.ports is None:
+        raise HostError("this agent was set up for units alone")
+    return bench.ports
+
+
+STANDS = "; the agent was interrupted, the result stands"

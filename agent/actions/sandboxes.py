@@ -1,0 +1,70 @@
+"""DeleteSandbox: take away pod sandboxes that have ended, so that the kubelet makes new ones."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from agent.actions.repair import STANDS, Repair, params_of, ports_of
+from agent.host import Contraindicated
+from agent.host.ports import Sandbox
+from agent.outcome import Outcome, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+MOST = 16
+YOUNG_SECONDS = 60.0
+"""A sandbox that was made just now may only not be ready yet."""
+
+
+class DeleteSandbox(Repair):
+    name = "DeleteSandbox"
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        known = await ports_of(bench).containers.sandboxes()
+        wanted = params_of(request).get("id")
+        if wanted is None:
+            ended = [s.id for s in known if not _kept(s, bench.clock.now())]
+            return {"ids": ",".join(ended[:MOST])}
+        for sandbox in known:
+            if sandbox.id == wanted and (why := _kept(sandbox, bench.clock.now())):
+                raise Contraindicated(f"DeleteSandbox: {wanted} of {sandbox.pod} {why}")
+        return {"ids": wanted if any(s.id == wanted for s in known) else ""}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        if not before["ids"]:
+            return done("DeleteSandbox: there is none that has ended")
+        containers, ids = ports_of(bench).containers, before["ids"].split(",")
+        end = bench.clock.monotonic() + limit
+        for sandbox in ids:
+            if bench.clock.monotonic() < end:
+                await containers.remove_sandbox(sandbox)
+        left = await self._left(before, bench)
+        if left:
+            return failed(f"DeleteSandbox: still there: {', '.join(left)}")
+        return done(f"DeleteSandbox: gone: {', '.join(ids)}")
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        if await self._left(before, bench):
+            return None
+        return done(f"DeleteSandbox: gone: {before['ids']}{STANDS}")
+
+    async def _left(self, before: Mapping[str, str], bench: "Bench") -> list[str]:
+        known = {s.id for s in await ports_of(bench).containers.sandboxes()}
+        return [i for i in before["ids"].split(",") if i in known]
+
+
+def _kept(sandbox: Sandbox, now: datetime) -> str:
+    """Why it stays; "" if it may go."""
+    if sandbox.ready:
+        return "is ready: its pod runs"
+    if sandbox.host_network:
+        return "shares the host's network"
+    if (now - sandbox.created).total_seconds() < YOUNG_SECONDS:
+        return f"is younger than {YOUNG_SECONDS:.0f} s"
+    return ""

@@ -1,0 +1,96 @@
+"""RunScript: run a script that is installed on the host and listed with its digest.
+
+What is run are the bytes whose digest was compared, not the file once more: a file that is replaced
+in between is never run. No shell; its arguments are those listed, and `--NAME=VALUE` for parameters
+of the step whose name and value are listed too.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.actions.allowed import Script
+from agent.actions.repair import STANDS, Repair, params_of, ports_of
+from agent.host import Contraindicated, HostError
+from agent.host.ports import Ran
+from agent.outcome import TOO_LATE, Outcome, done, failed
+from agent.request import Request
+
+if TYPE_CHECKING:
+    from agent.actions import Bench
+
+MOST_BYTES = 4 * 1024 * 1024
+
+
+class RunScript(Repair):
+    name = "RunScript"
+
+    def unfit(self, request: Request) -> str:
+        return "" if request.step and request.step.script else "RunScript: no script is named"
+
+    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+        name = _named(request)
+        script = bench.scripts.get(name)
+        if script is None:
+            known = ", ".join(sorted(bench.scripts)) or "none"
+            raise Contraindicated(
+                f"script {name} is not in the agent's configuration, which has {known}"
+            )
+        if why := misfit(script, params_of(request)):
+            raise Contraindicated(f"script {name}: {why}")
+        read(script)
+        return {"script": name, "name": str(request.key)}
+
+    async def act(
+        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome:
+        script = bench.scripts[before["script"]]
+        args = [*script.args, *(f"--{n}={v}" for n, v in sorted(params_of(request).items()))]
+        try:
+            ran = await ports_of(bench).scripts.begin(before["name"], read(script), args, limit)
+        except TimeoutError:
+            return failed(f"script {before['script']}: ended after {limit:.0f} s", TOO_LATE)
+        return _outcome(before["script"], ran)
+
+    async def prove(
+        self, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> Outcome | None:
+        ran = await ports_of(bench).scripts.ended(before["name"])
+        return None if ran is None else _outcome(before["script"], ran, STANDS)
+
+
+def misfit(script: Script, params: Mapping[str, str]) -> str:
+    """Why the step's parameters are not what the configuration lists; "" if they are."""
+    for name, value in params.items():
+        if name not in script.params:
+            return f"params.{name} is not listed; it takes {', '.join(script.params) or 'none'}"
+        if value not in script.params[name]:
+            return f"params.{name} {value!r}: one of {', '.join(script.params[name]) or 'none'}"
+    return ""
+
+
+def read(script: Script) -> bytes:
+    """The bytes that were listed. Raises HostError."""
+    try:
+        with open(script.path, "rb") as file:
+            program = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise HostError(f"{script.path}: {error.strerror}") from error
+    if len(program) > MOST_BYTES:
+        raise HostError(f"{script.path} is larger than {MOST_BYTES} bytes")
+    found = hashlib.sha256(program).hexdigest()
+    if found != script.sha256.lower():
+        raise Contraindicated(f"{script.path} has digest {found}, listed is {script.sha256}")
+    return program
+
+
+def _named(request: Request) -> str:
+    assert request.step is not None and request.step.script
+    return request.step.script
+
+
+def _outcome(name: str, ran: Ran, note: str = "") -> Outcome:
+    if ran.code == 0:
+        return done(f"script {name}{note}: {ran.output}")
+    how = f"killed by signal {-ran.code}" if ran.code < 0 else f"exit status {ran.code}"
+    return failed(f"script {name}: {how}{note}: {ran.output}", ran.code)

@@ -1,0 +1,326 @@
+"""What repairs need of a host besides its service manager, one small port for each subject.
+
+`agent.host.real` has those of the machine we run on, `agent.host.simulated` a host in memory for
+the demo and for tests. All of them look before they are asked to act, and each act is one call.
+Every method raises HostError when the host does not do or tell what is asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process. PID and start time together name one for the length of a boot.
+
+    start_time  clock ticks after the boot, field 22 of /proc/PID/stat
+    exe         full path, "" for threads of the kernel
+    unit        the unit of systemd it belongs to, "" for none
+    state       one letter: R S D Z T
+    """
+
+    pid: int
+    start_time: int
+    exe: str = ""
+    unit: str = ""
+    state: str = "S"
+
+
+class Processes(Protocol):
+    async def find(self, pid: int) -> Process | None:
+        """None: there is none of this PID."""
+        ...
+
+    async def signal(self, process: Process, name: str) -> bool:
+        """Send TERM or KILL to exactly this process; False if it has ended before."""
+        ...
+
+    async def runs(self, program: str) -> bool:
+        """Whether a process with this short name runs, in whatever container."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Of a file system: bytes, and files that it can hold (0: as many as there is room for).
+
+    free  what services may use
+    """
+
+    total: int
+    free: int
+    files: int = 0
+    files_free: int = 0
+
+    @property
+    def free_percent(self) -> float:
+        """Of what is shorter: bytes or files."""
+        of_bytes = 100 * self.free / self.total if self.total else 0.0
+        return min(of_bytes, 100 * self.files_free / self.files) if self.files else of_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OldFile:
+    path: str
+    size: int
+    modified: datetime
+    inode: int = 0
+
+
+class Disks(Protocol):
+    async def space(self, path: str) -> Space: ...
+
+    async def removable(self, target: str) -> list[OldFile]:
+        """Files that may go: rotated logs, crash dumps or containerLogs, oldest first.
+
+        Only of a fixed list of folders, no links, nothing across mount points, nothing open.
+        """
+        ...
+
+    async def remove(self, file: OldFile) -> bool:
+        """False if it is not the same file any more, is open, or lies elsewhere by now."""
+        ...
+
+    async def vacuum_journal(self, keep: int) -> None:
+        """Drop archived journal files until `keep` bytes are left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    id: str
+    ended: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    id: str
+    ready: bool
+    host_network: bool
+    pod: str
+    created: datetime
+
+
+class Containers(Protocol):
+    async def folder(self) -> str:
+        """Where the runtime keeps images and containers."""
+        ...
+
+    async def unused_images(self) -> list[Image]: ...
+
+    async def remove_image(self, image: Image) -> None: ...
+
+    async def exited(self) -> list[Container]: ...
+
+    async def remove_container(self, container: Container) -> None: ...
+
+    async def sandboxes(self) -> list[Sandbox]: ...
+
+    async def remove_sandbox(self, sandbox: str) -> None:
+        """Never one that is ready: the runtime refuses it too."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TimeState:
+    """offset        seconds that the clock is off, None while nobody knows
+    synchronised  whether a source has been agreed on
+    reachable     sources that answer
+    service       the unit that keeps the time
+    """
+
+    service: str
+    offset: float | None
+    synchronised: bool
+    reachable: int
+
+
+class TimeService(Protocol):
+    async def state(self) -> TimeState: ...
+
+    async def measure(self) -> None:
+        """Ask the sources at once instead of at their next turn."""
+        ...
+
+    async def step(self) -> None:
+        """Set the clock at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """users    how often it is used, by devices and other modules
+    holders  the modules that stand on it
+    """
+
+    name: str
+    users: int
+    holders: tuple[str, ...] = ()
+
+
+class Kernel(Protocol):
+    async def memory(self) -> int:
+        """Bytes of the whole host."""
+        ...
+
+    async def sysctl(self, name: str) -> str: ...
+
+    async def set_sysctl(self, name: str, value: str) -> None: ...
+
+    async def module(self, name: str) -> Module | None:
+        """None: it is not loaded. One that is built in has no users."""
+        ...
+
+    async def load(self, name: str) -> None: ...
+
+    async def unload(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """source     device
+    read_only  now
+    meant_so   read-only by the host's own configuration
+    """
+
+    point: str
+    source: str
+    type: str
+    read_only: bool
+    meant_so: bool
+
+
+class Filesystems(Protocol):
+    async def mount(self, point: str) -> Mount | None:
+        """The mount at exactly this place, None if nothing is mounted there."""
+        ...
+
+    async def damage(self, mount: Mount) -> str:
+        """What speaks against writing to it, "" if it is clean and its device answers."""
+        ...
+
+    async def remount_writable(self, mount: Mount) -> None: ...
+
+    async def remount_read_only(self, mount: Mount) -> None: ...
+
+    async def try_write(self, mount: Mount) -> None:
+        """Write a small file, flush it to the disk, and take it away."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkResult:
+    """How a restart of the network ended; reachable: the API server, seen from this host."""
+
+    reachable: bool
+    rolled_back: bool
+    output: str = ""
+
+
+class Network(Protocol):
+    async def manager(self) -> str:
+        """The unit that configures the network here, "" if none of those that are known runs."""
+        ...
+
+    async def degraded(self) -> str:
+        """What speaks against touching the network, "" for nothing."""
+        ...
+
+    async def begin(self, name: str, manager: str, within: float) -> None:
+        """Restart `manager` from outside the agent, and undo it from there.
+
+        Links, addresses and routes are saved first. When the API server is not reached within
+        `within` seconds they are put back, whatever becomes of the agent. `name` is the request's.
+        """
+        ...
+
+    async def result(self, name: str) -> NetworkResult | None:
+        """None while it is under way; raises HostError if nothing of that name is known."""
+        ...
+
+    async def forget(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """users     processes that use it
+    divided   in MIG mode
+    answers   not fallen off the bus
+    """
+
+    uuid: str
+    index: int
+    users: int
+    divided: bool
+    answers: bool
+
+
+class Gpus(Protocol):
+    async def gpus(self) -> list[Gpu]: ...
+
+    async def reset(self, uuids: Sequence[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    not_before: datetime
+    not_after: datetime
+
+
+class KubeletCertificate(Protocol):
+    async def read(self) -> Certificate | None:
+        """The client certificate that the kubelet uses now; None: it has none of its own."""
+        ...
+
+    async def can_bootstrap(self) -> bool:
+        """Whether the kubelet has what it needs to ask for a first certificate again."""
+        ...
+
+    async def set_aside(self) -> None: ...
+
+    async def put_back(self) -> None:
+        """Undo `set_aside`, unless there is a new one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """code is negative when it was ended by that signal."""
+
+    code: int
+    output: str
+
+
+class Scripts(Protocol):
+    async def begin(self, name: str, program: bytes, args: Sequence[str], limit: float) -> Ran:
+        """Run exactly these bytes as a unit of its own, that the agent's end does not end.
+
+        Raises TimeoutError when it was ended after `limit` seconds.
+        """
+        ...
+
+    async def ended(self, name: str) -> Ran | None:
+        """After an interruption: how it ended. None if nobody knows, or it still runs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    processes: Processes
+    disks: Disks
+    containers: Containers
+    time: TimeService
+    kernel: Kernel
+    filesystems: Filesystems
+    network: Network
+    gpus: Gpus
+    kubelet_certificate: KubeletCertificate
+    scripts: Scripts
