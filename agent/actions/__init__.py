@@ -8,13 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.actions.allowed import Repairs, Script
+from agent.actions.certificate import RenewCertificate
 from agent.actions.checks import Check, RunCheck
+from agent.actions.clock import SyncTime
+from agent.actions.components import RepairComponent
 from agent.actions.diagnostics import CollectDiagnostics
+from agent.actions.disk import CleanDisk
+from agent.actions.filesystems import RemountFilesystem
+from agent.actions.gpu import ResetGPU
+from agent.actions.kernel import LoadModule, ReloadModule, SetSysctl
+from agent.actions.network import RestartNetwork
+from agent.actions.processes import KillProcess
 from agent.actions.reboot import Reboot
+from agent.actions.sandboxes import DeleteSandbox
+from agent.actions.scripts import RunScript
 from agent.actions.units import UnitAction
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.upload import Store
 from agent.host import Host, UnitVerb
+from agent.host.ports import Ports
 from agent.outcome import Outcome
 from agent.request import Request
 from agent.wire import COLLECT, REBOOT
@@ -34,6 +47,9 @@ class Bench:
     checks   by name those that are listed in the agent's configuration
     bundles  where diagnostics are kept; None: nowhere
     store    who takes a copy of them off this host; None: nobody
+    ports    the host besides its units; None: nothing but units is repaired
+    allowed  what the agent's configuration lets repairs touch
+    scripts  by name those that RunScript may run
     """
 
     host: Host
@@ -42,6 +58,9 @@ class Bench:
     checks: Mapping[str, Check] = field(default_factory=dict)
     bundles: Bundles | None = None
     store: Store | None = None
+    ports: Ports | None = None
+    allowed: Repairs = field(default_factory=Repairs)
+    scripts: Mapping[str, Script] = field(default_factory=dict)
 
 
 class Action(Protocol):
@@ -74,8 +93,14 @@ class Action(Protocol):
         ...
 
 
+_REPAIRS = (
+    *(KillProcess(), CleanDisk(), SyncTime(), RestartNetwork(), RemountFilesystem()),
+    *(LoadModule(), ReloadModule(), SetSysctl(), DeleteSandbox(), ResetGPU()),
+    *(RenewCertificate(), RepairComponent(), RunScript()),
+)
 CATALOGUE: Mapping[str, Action] = {
     **{verb.value: UnitAction(verb) for verb in UnitVerb},
+    **{repair.name: repair for repair in _REPAIRS},
     "RunCheck": RunCheck(),
     REBOOT: Reboot(),
     COLLECT: CollectDiagnostics(),
