@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.actions.checks import Check
 from agent.core import AgentCore
-from agent.diagnostics.bundles import Bundles
+from agent.diagnostics.collecting import Collector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.journal import Journal
@@ -86,7 +86,7 @@ class Agent:
     probes   who answers questions about the host
     settle   seconds that a unit must stay up to count as started
     checks   what RunCheck may run, by name
-    bundles  where diagnostics are kept
+    collector  of diagnostics
     """
 
     name = "agent"
@@ -104,9 +104,9 @@ class Agent:
         settle: float = SETTLE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
         checks: Mapping[str, Check] | None = None,
-        bundles: Bundles | None = None,
+        collector: Collector | None = None,
     ) -> None:
-        bench = Bench(host, clock, settle, checks or {}, bundles)
+        bench = Bench(host, clock, settle, checks or {}, collector)
         core = AgentCore(KubeJobs(kube), bench, journal, node=node, agent=agent)
         self.worker = Worker(core, clock)
         self.heartbeat = Heartbeat(kube, host, agent, clock)

@@ -10,8 +10,10 @@ from pathlib import Path
 from agent import logs, settings
 from agent.agent import Agent
 from agent.diagnostics.bundles import Bundles
+from agent.diagnostics.collecting import Collector
 from agent.host.systemd import SystemdHost
 from agent.journal import FileJournal, JournalError
+from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes
 from agent.settings import Settings
 from kubenode.runtime.clock import SystemClock
@@ -84,7 +86,9 @@ async def run(loaded: Settings) -> None:
     kube = Kube(transport, clock=clock)
     try:
         await _greet(transport, loaded)
-        probes = HostProbes(host, loaded.state_dir)
+        collector = Collector(Bundles(Path(loaded.state_dir) / DIAGNOSTICS), clock)
+        diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
+        probes = HostProbes(host, loaded.state_dir, diagnostics=diagnostics)
         agent = Agent(
             kube,
             host,
@@ -94,7 +98,7 @@ async def run(loaded: Settings) -> None:
             clock,
             probes,
             checks=loaded.checks,
-            bundles=Bundles(Path(loaded.state_dir) / DIAGNOSTICS),
+            collector=collector,
         )
         await run_until_signal([agent])
     finally:

@@ -6,7 +6,6 @@ answer may be what a repair waits for.
 
 import asyncio
 import logging
-from datetime import timedelta
 
 from agent.probes import Answer, CannotAnswer, Probes
 from agent.wire import Probe, format_time
@@ -23,9 +22,12 @@ FOR_OTHERS = frozenset({"power", "ready"})
 """Asked about this host, and answered by its provider or the operator."""
 PEERS = "peers"
 """About this host it is answered by others; with an address it asks us about another host."""
+DIAGNOSTICS = "diagnostics"
 AT_ONCE = 4
 """The operator keeps no more questions about one node open."""
 ANSWER_SECONDS = 20.0
+BUNDLE_SECONDS = 150.0
+"""To collect diagnostics and hand them to the operator."""
 RETRY_HIGH = 10.0
 LONGEST_ERROR = 1024
 
@@ -98,7 +100,8 @@ class Prober:
 
     async def _found(self, probe: Probe) -> tuple[Answer, str]:
         left = probe.spec.expires_at - self._clock.now()
-        seconds = min(left, timedelta(seconds=ANSWER_SECONDS)).total_seconds()
+        longest = BUNDLE_SECONDS if probe.spec.name == DIAGNOSTICS else ANSWER_SECONDS
+        seconds = min(left.total_seconds(), longest)
         try:
             async with asyncio.timeout(seconds):
                 return await self._probes.answer(probe.spec.name, probe.spec.args or {}), ""

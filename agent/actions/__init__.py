@@ -24,8 +24,7 @@ from agent.actions.reboot import Reboot
 from agent.actions.sandboxes import DeleteSandbox
 from agent.actions.scripts import RunScript
 from agent.actions.units import UnitAction
-from agent.diagnostics.bundles import Bundles
-from agent.diagnostics.upload import Store
+from agent.diagnostics.collecting import Collector
 from agent.host import Host, UnitVerb
 from agent.host.ports import Ports
 from agent.outcome import Outcome
@@ -45,8 +44,7 @@ class Bench:
     """What an action works with.
 
     checks   by name those that are listed in the agent's configuration
-    bundles  where diagnostics are kept; None: nowhere
-    store    who takes a copy of them off this host; None: nobody
+    collector  of diagnostics; None: there is nowhere to keep them
     ports    the host besides its units; None: nothing but units is repaired
     allowed  what the agent's configuration lets repairs touch
     scripts  by name those that RunScript may run
@@ -56,8 +54,7 @@ class Bench:
     clock: Clock
     settle: float = SETTLE_SECONDS
     checks: Mapping[str, Check] = field(default_factory=dict)
-    bundles: Bundles | None = None
-    store: Store | None = None
+    collector: Collector | None = None
     ports: Ports | None = None
     allowed: Repairs = field(default_factory=Repairs)
     scripts: Mapping[str, Script] = field(default_factory=dict)

@@ -5,16 +5,13 @@ digest of their file. Exit 0 is well and another status is not; a check that is 
 killed or too slow says nothing either way (failures.md F01).
 """
 
-import asyncio
-import contextlib
 import hashlib
-import os
-import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent.commands import run
 from agent.host import HostError
 from agent.outcome import NO_ANSWER, TOO_LATE, Outcome, boot_cut, done, failed
 from agent.request import Request
@@ -22,11 +19,8 @@ from agent.request import Request
 if TYPE_CHECKING:
     from agent.actions import Bench
 
-KEPT = 64 * 1024
-"""Bytes of output that are read; of more the rest is thrown away."""
 CANNOT_RUN = frozenset({126, 127})
 """What shells exit with when the command itself could not be run."""
-ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C"}
 
 
 class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,43 +84,6 @@ def verify(check: Check) -> None:
         raise HostError(f"{path}: {error.strerror}") from error
     if found != check.sha256.lower():
         raise HostError(f"{path} has digest {found}, listed is {check.sha256}")
-
-
-async def run(argv: list[str], limit: float, kept: int = KEPT) -> tuple[int, str]:
-    """Exit status (negative: killed by that signal) and the end of what it said.
-
-    Whatever it started is killed with it. Raises HostError when it cannot be started, TimeoutError
-    when it takes more than `limit` seconds.
-    """
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd="/",
-            env=ENVIRONMENT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise HostError(f"{argv[0]}: {error.strerror}") from error
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(limit):
-            said = await _tail(process.stdout, kept)
-            code = await process.wait()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    return code, said.decode(errors="replace").strip()
-
-
-async def _tail(stream: asyncio.StreamReader, kept: int) -> bytes:
-    said = b""
-    while part := await stream.read(kept):
-        said = (said + part)[-kept:]
-    return said
 
 
 def _how(code: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from agent.host import Host
 from agent.probes import Answer, CannotAnswer, Value, readings, services
+from agent.probes.diagnostics import Diagnostics
 from agent.probes.patience import Patience
 from agent.probes.peers import peers
 
@@ -16,9 +17,13 @@ class HostProbes:
 
     state_dir  a folder of ours on the disk that is asked about; also where writing is tried
     root       where the host's files are seen
+    diagnostics  who makes bundles for people; None: nobody
     """
 
-    def __init__(self, host: Host, state_dir: str, root: str = "/") -> None:
+    def __init__(
+        self, host: Host, state_dir: str, root: str = "/", diagnostics: Diagnostics | None = None
+    ) -> None:
+        self._diagnostics = diagnostics
         self._host, self._state_dir, self._root = host, state_dir, root
         self._patience = Patience()
         self._known: Mapping[str, Callable[[], Awaitable[Answer]]] = {
@@ -31,6 +36,8 @@ class HostProbes:
     async def answer(self, name: str, args: Mapping[str, str] = NO_ARGS) -> Answer:
         if name == "peers":
             return await peers(args)
+        if name == "diagnostics" and self._diagnostics is not None:
+            return await self._diagnostics.answer(args)
         probe = self._known.get(name)
         if probe is None:
             known = ", ".join(sorted((*self._known, "peers")))

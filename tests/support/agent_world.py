@@ -19,6 +19,7 @@ from agent.actions import Bench
 from agent.actions.checks import Check
 from agent.core import AgentCore
 from agent.diagnostics.bundles import Bundles
+from agent.diagnostics.collecting import Collector
 from agent.diagnostics.upload import Store
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.journal import Entry, FileJournal
@@ -115,7 +116,8 @@ class World:
         """A new process over the same disk."""
         journal = DyingJournal(self)
         bundles = Bundles(self.folder.parent / "diagnostics")
-        bench = Bench(self, self.clock, 0.0, self.checks, bundles, self.store)
+        collector = Collector(bundles, self.clock, self.store)
+        bench = Bench(self, self.clock, 0.0, self.checks, collector)
         return AgentCore(self, bench, journal, node=NODE, agent=AGENT)
 
     @property

@@ -20,6 +20,8 @@ class ProbeName(StrEnum):
     DEVICE = "device"
     PEERS = "peers"
     READY = "ready"
+    DIAGNOSTICS = "diagnostics"
+    """A bundle for a person; no fact, so no rule can ask for it."""
 
 
 Argument = Annotated[str, StringConstraints(max_length=1024)]

@@ -1,6 +1,7 @@
 """CollectDiagnostics: a bounded bundle without secrets, that never fills a disk."""
 
 import os
+import re
 import tarfile
 from collections import namedtuple
 from pathlib import Path
@@ -9,12 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 from support.agent_world import World, a_job, until_answered
+from support.clock import FakeClock
 
-from agent.actions import diagnostics
+from agent.diagnostics import collecting
 from agent.diagnostics.bundles import MOST_BUNDLES, Bundles
+from agent.diagnostics.collecting import Collector
 from agent.diagnostics.redaction import HIDDEN, redacted
 from agent.diagnostics.report import About, findings, page
+from agent.diagnostics.upload import Store
 from agent.host import HostError
+from agent.probes import CannotAnswer
+from agent.probes import diagnostics as asking
+from agent.probes.diagnostics import Diagnostics
 from agent.wire import Answer, Job
 
 Space = namedtuple("Space", "f_bavail f_frsize")
@@ -36,7 +43,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
         "journal": [["/bin/echo", f"Authorization: Bearer {TOKEN}"], ["/nowhere/tool"]],
         "runtime": [["/bin/sh", "-c", "echo half; exit 3"]],
     }
-    monkeypatch.setattr(diagnostics, "PARTS", parts)
+    monkeypatch.setattr(collecting, "PARTS", parts)
+    monkeypatch.setattr(asking, "PARTS", parts)
 
 
 async def collected(tmp_path: Path, *bundle: str) -> Answer:
@@ -191,3 +199,35 @@ async def test_an_operator_that_takes_nothing_fails_no_bundle(tmp_path: Path) ->
     await until_answered(world)
     assert world.answer_now is not None and world.answer_now.state == "Done"
     assert "on this host only: the operator takes no bundle: 503" in world.answer_now.output
+
+
+def a_question(tmp_path: Path, store: Store | None = None) -> Diagnostics:
+    clock = FakeClock()
+    collector = Collector(Bundles(tmp_path / "diagnostics"), clock, store)
+    return Diagnostics(collector, World(tmp_path / "requests"), "n1", "n1")
+
+
+async def test_a_person_gets_a_bundle_of_all_parts_under_the_name_they_gave(tmp_path: Path) -> None:
+    answer = await a_question(tmp_path).answer({"name": "n1-20261122", "by": "ann"})
+    path = Path(str(answer["path"]))
+    assert path.name == "n1-20261122.tar.gz"
+    texts = unpacked(path)
+    assert set(texts) == {"dmesg.txt", "journal.txt", "runtime.txt", "report.html"}
+    assert "ann" in texts["report.html"]
+    assert answer["why"] == "no operator is set up to take a copy"
+    assert answer["dmesg_characters"] == len(texts["dmesg.txt"])
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"name": "../../etc/x"}, "name '../../etc/x'"),
+        ({"name": ""}, "name ''"),
+        ({"name": "a", "bundle": "shadow"}, "bundle: shadow"),
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_answered_with_a_reason(
+    args: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CannotAnswer, match=re.escape(why)):
+        await a_question(tmp_path).answer(args)

@@ -1,0 +1,107 @@
+"""Makes a bundle of this host: collects, takes secrets out, reports, keeps, hands on.
+
+Asked by a job's step before a repair, or by a person at any time; both get the same bundle.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.commands import run
+from agent.diagnostics.bundles import Bundles
+from agent.diagnostics.parts import PART_BYTES, PART_SECONDS, PARTS
+from agent.diagnostics.redaction import redacted
+from agent.diagnostics.report import About, page
+from agent.diagnostics.upload import Store
+from agent.host import HostError
+from agent.wire import format_time
+from kubenode.runtime.clock import Clock
+
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is wanted.
+
+    name   of the bundle; a second one of the same name takes the place of the first
+    by     whose wish it is, for the report
+    limit  seconds for all parts together
+    """
+
+    name: str
+    parts: Sequence[str]
+    by: str
+    node: str
+    agent: str
+    boot_id: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What was kept.
+
+    place  where the operator keeps its copy; "" if it has none, then `why`
+    sizes  characters of each part
+    """
+
+    path: Path
+    place: str
+    why: str
+    sizes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """`bundles` is the folder on this host; `store` who takes a copy, None for nobody."""
+
+    bundles: Bundles
+    clock: Clock
+    store: Store | None = None
+
+    async def collect(self, asked: Asked) -> Bundle:
+        """Raises HostError when nothing could be kept."""
+        end = self.clock.monotonic() + asked.limit
+        texts = {part: await _part(part, end - self.clock.monotonic()) for part in asked.parts}
+        now = self.clock.now()
+        about = About(asked.node, asked.agent, asked.boot_id, format_time(now), asked.by)
+        files = {f"{part}.txt": text for part, text in texts.items()}
+        files[REPORT] = page(about, texts)
+        path = await self.bundles.save(asked.name, files, now.timestamp())
+        place, why = await self._hand_on(path)
+        return Bundle(path, place, why, {part: len(text) for part, text in texts.items()})
+
+    async def _hand_on(self, path: Path) -> tuple[str, str]:
+        if self.store is None:
+            return "", "no operator is set up to take a copy"
+        try:
+            return await self.store.put(path), ""
+        except HostError as error:
+            return "", str(error)
+
+
+async def _part(part: str, left: float) -> str:
+    """What cannot be collected is said in its place: the other parts are worth having."""
+    said = []
+    for argv in PARTS[part]:
+        seconds = max(min(left, PART_SECONDS), 0.1)
+        try:
+            _, text = await run(argv, seconds, PART_BYTES)
+        except HostError as error:
+            text = str(error)
+        except TimeoutError:
+            text = f"no end within {seconds:.0f} s"
+        said.append(redacted(f"$ {' '.join(argv)}\n{text}\n"))
+    return "\n".join(said)
+
+
+def parts_of(text: str, otherwise: Sequence[str]) -> list[str]:
+    """`dmesg,units` as a list; "" is `otherwise`."""
+    return text.split(",") if text else list(otherwise)
+
+
+def unknown_parts(parts: Sequence[str]) -> str:
+    """Why these parts make no sense; "" if they do."""
+    unknown = [part for part in parts if part not in PARTS]
+    return f"bundle: {', '.join(unknown)}: one of {', '.join(PARTS)}" if unknown else ""

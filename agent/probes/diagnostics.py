@@ -1,0 +1,51 @@
+"""The question `diagnostics`: a person wants a bundle now, whatever else goes on on the node.
+
+Nothing on the host changes but the folder of bundles, so asking twice does no harm.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.diagnostics.collecting import Asked, Collector, parts_of, unknown_parts
+from agent.diagnostics.parts import PARTS
+from agent.host import Host, HostError
+from agent.probes import Answer, CannotAnswer
+
+COLLECT_SECONDS = 60.0
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """Answers for one host."""
+
+    collector: Collector
+    host: Host
+    node: str
+    agent: str
+
+    async def answer(self, args: Mapping[str, str]) -> Answer:
+        """`args`: bundle (parts, with commas; default all), name, by. Raises CannotAnswer."""
+        parts = parts_of(args.get("bundle", ""), list(PARTS))
+        if why := unknown_parts(parts):
+            raise CannotAnswer(why)
+        name = args.get("name", "")
+        if not _NAME.fullmatch(name):
+            raise CannotAnswer(f"name {name!r}: small letters, digits, . and - only, at most 100")
+        asked = Asked(
+            name=name,
+            parts=parts,
+            by=args.get("by") or "a person",
+            node=self.node,
+            agent=self.agent,
+            boot_id=self.host.boot_id(),
+            limit=COLLECT_SECONDS,
+        )
+        try:
+            made = await self.collector.collect(asked)
+        except HostError as error:
+            raise CannotAnswer(str(error)) from error
+        answer: dict[str, bool | int | float | str] = {"path": str(made.path)}
+        answer |= {"place": made.place} if made.place else {"why": made.why}
+        return answer | {f"{part}_characters": size for part, size in made.sizes.items()}
