@@ -103,7 +103,7 @@ class _Agent:
         every: float,
     ) -> None:
         self._kube, self._host, self._machine, self._clock = kube, host, machine, clock
-        self._bench = Bench(machine, clock, SETTLE_SECONDS / speed)
+        self._bench = Bench(machine, clock, SETTLE_SECONDS / speed, ports=machine.ports)
         self._journal = MemoryJournal()
         self._fed_by, self._every = fed_by, every
         self.worker: Worker | None = None

@@ -5,6 +5,8 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from agent.host import HostError, NoSuchUnit, Unit, UnitVerb
+from agent.host.ports import Ports, TimeState
+from agent.host.simulated import SimulatedHost, SimulatedTime
 from agent.probes import Answer, CannotAnswer, Value
 from agent.probes.peers import CONNECT_SECONDS
 from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, UNITS, By, Host, HostAct, Mark
@@ -36,6 +38,7 @@ class Machine:
         self._speed = speed
         self._rng = rng
         self._invocations = dict.fromkeys(UNITS, "")
+        self.ports: Ports = SimulatedHost(time=_Time(host, clock)).ports()
 
     @property
     def name(self) -> str:
@@ -104,3 +107,18 @@ class Machine:
     def _known(self, name: str) -> None:
         if name not in UNITS:
             raise NoSuchUnit(f"unit {name} is not-found on this host")
+
+
+class _Time(SimulatedTime):
+    """The clock of a host whose chrony may be ill; asking for the time at once wakes it."""
+
+    def __init__(self, host: Host, clock: Clock) -> None:
+        super().__init__()
+        self._host, self._clock = host, clock
+
+    async def state(self) -> TimeState:
+        well = CHRONY not in self._host.ill
+        return TimeState(CHRONY, 0.0 if well else None, well, self.sources)
+
+    async def measure(self) -> None:
+        self._host.restart(CHRONY, self._clock.monotonic())
