@@ -6,19 +6,28 @@ The demo runs hundreds of these in one process and feeds them from one shared in
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.actions.checks import Check
 from agent.core import AgentCore
+from agent.detectors import Detector
 from agent.diagnostics.collecting import Collector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.journal import Journal
 from agent.kubejobs import PLURAL, KubeJobs
+from agent.local.healer import LocalHealer
+from agent.local.limit import Limit
+from agent.machine import MachineHost
+from agent.machine import host as machine_host
+from agent.outbox import Outbox
 from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
 from agent.probes import Probes
+from agent.publishing.publisher import Publisher
+from agent.version import version
+from agent.watching import Watching
 from agent.wire import Job, Probe, decode_job, decode_probe
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
@@ -26,17 +35,23 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.process import Part
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300.0
 """Per watch; 10,000 agents share the server (kube.md)."""
+CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
 RETRY_HIGH = 30.0
 """Longest wait between two tries to answer while the API server is away."""
 
 
 class Worker:
-    """Jobs in, answers out, one job at a time. A Part: runs until cancelled."""
+    """Jobs in, answers out, one job at a time. A Part: runs until cancelled.
+
+    recovered  set once what an earlier process left is settled
+    hands      held by whoever acts on the host
+    """
 
     name = "worker"
 
@@ -44,6 +59,8 @@ class Worker:
         self._core = core
         self._jobs: dict[str, Job] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
+        self.recovered = asyncio.Event()
+        self.hands = asyncio.Lock()
 
     def seen(self, name: str, job: Job | None) -> None:
         """The newest state of a job, None when it is gone. Never blocks."""
@@ -53,9 +70,17 @@ class Worker:
         self._jobs[name] = job
         self._queue.add(name)
 
+    def busy(self) -> str:
+        """Which open job is about this host, "" if none is known."""
+        for name, job in self._jobs.items():
+            if job.status is None or job.status.phase not in CLOSED:
+                return f"job {name} is open"
+        return ""
+
     async def run(self) -> None:
         """Raises JournalError when what an earlier process left cannot be read."""
         await self._core.recover()
+        self.recovered.set()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._queue.run())
             tasks.create_task(self._work())
@@ -65,7 +90,8 @@ class Worker:
             name = await self._queue.get()
             try:
                 if (job := self._jobs.get(name)) is not None:
-                    await self._core.handle(job)
+                    async with self.hands:
+                        await self._core.handle(job)
                 self._queue.forget(name)
             except KubeError as error:
                 delay = self._queue.retry(name, at_least=error.retry_after or 0.0)
@@ -74,6 +100,7 @@ class Worker:
                     extra={"job": name, "error": str(error), "again_seconds": round(delay, 1)},
                 )
             finally:
+                self.acting = False
                 self._queue.done(name)
 
 
@@ -86,6 +113,9 @@ class Agent:
     probes   who answers questions about the host
     settle   seconds that a unit must stay up to count as started
     checks   what RunCheck may run, by name
+    detectors  what watches the host; they are told through `outbox`
+    limit    of what is repaired without asking, if anything is
+    renewed  called once, when the Lease was renewed for the first time
     collector  of diagnostics
     """
 
@@ -101,6 +131,10 @@ class Agent:
         clock: Clock,
         probes: Probes,
         *,
+        detectors: Sequence[Detector] = (),
+        outbox: Outbox | None = None,
+        limit: Limit | None = None,
+        renewed: Callable[[], None] | None = None,
         settle: float = SETTLE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
         checks: Mapping[str, Check] | None = None,
@@ -109,7 +143,7 @@ class Agent:
         bench = Bench(host, clock, settle, checks or {}, collector)
         core = AgentCore(KubeJobs(kube), bench, journal, node=node, agent=agent)
         self.worker = Worker(core, clock)
-        self.heartbeat = Heartbeat(kube, host, agent, clock)
+        self.heartbeat = Heartbeat(kube, host, agent, clock, renewed=renewed)
         self.informer: Informer[Job] = Informer(
             kube,
             custom(PLURAL),
@@ -129,12 +163,30 @@ class Agent:
             watch_seconds=watch_seconds,
         )
         self.questions.add_handler(lambda key, old, new: self.prober.seen(key, new))
+        self.parts: list[Part] = [
+            self.heartbeat,
+            self.informer,
+            self.worker,
+            self.questions,
+            self.prober,
+            MachineHost(kube, agent, machine_host(host.boot_id(), version()), clock),
+        ]
+        self.publisher: Publisher | None = None
+        if outbox is not None:
+            self.publisher = Publisher(kube, node, agent, host.boot_id(), detectors, outbox, clock)
+            self.parts += [self.publisher, Watching(detectors, self.publisher, clock)]
+        if self.publisher is not None and limit is not None and limit.units:
+            hands, busy = self.worker.hands, self.worker.busy
+            self.parts.append(LocalHealer(limit, host, hands, busy, self.publisher, clock))
+
+    def status(self) -> str:
+        """What it is at, in a line."""
+        if self.worker.hands.locked():
+            return "working on a job"
+        return self.worker.busy() or "no open job"
 
     async def run(self) -> None:
         """Work until cancelled. Raises an ExceptionGroup when a part of it fails."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.heartbeat.run(), name="heartbeat")
-            tasks.create_task(self.informer.run(), name="informer")
-            tasks.create_task(self.worker.run(), name="worker")
-            tasks.create_task(self.questions.run(), name="questions")
-            tasks.create_task(self.prober.run(), name="prober")
+            for part in self.parts:
+                tasks.create_task(part.run(), name=part.name)

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from agent import request as requests
 from agent.actions import CATALOGUE, Action, Bench
-from agent.host import HostError, HostUnreachable
+from agent.host import Contraindicated, HostError, HostUnreachable
 from agent.journal import Entry, Journal, JournalError
 from agent.outcome import INTERRUPTED, Outcome, State, boot_cut, failed, refused
 from agent.request import BadRequest, Key, Request
@@ -170,6 +170,8 @@ class AgentCore:
         limit = min(request.timeout, (request.expires_at - now).total_seconds())
         try:
             before = await action.look(request, self._bench)
+        except Contraindicated as error:
+            return self._refuse(str(error))
         except HostError as error:
             return self._without_entry(failed(str(error)))
         if action.announced:

@@ -7,6 +7,7 @@ Lease's age, and the next one comes.
 
 import logging
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from agent.host import Host
@@ -28,7 +29,10 @@ LEASE_SECONDS = 40
 
 
 class Heartbeat:
-    """A Part: renews until cancelled."""
+    """A Part: renews until cancelled.
+
+    renewed  called once, after the first success
+    """
 
     name = "heartbeat"
 
@@ -41,6 +45,7 @@ class Heartbeat:
         *,
         every: float = EVERY_SECONDS,
         spread: Spread = random.random,
+        renewed: Callable[[], None] | None = None,
     ) -> None:
         self._kube = kube
         self._host = host
@@ -49,6 +54,7 @@ class Heartbeat:
         self._every = every
         self._spread = spread
         self._failing = ""
+        self._renewed = renewed
 
     async def run(self) -> None:
         while True:
@@ -64,6 +70,9 @@ class Heartbeat:
                 self._failing = text
                 log.warning("the agent's lease was not renewed", extra={"error": text})
             return
+        if self._renewed is not None:
+            self._renewed()
+            self._renewed = None
         if self._failing:
             self._failing = ""
             log.info("the agent's lease is renewed again")

@@ -13,9 +13,15 @@ from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
 from agent.host.systemd import SystemdHost
 from agent.journal import FileJournal, JournalError
+from agent.local.limit import Limit
+from agent.notify import Alive, Notifier
+from agent.outbox import Outbox
 from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes
+from agent.publishing.events import SELF
 from agent.settings import Settings
+from agent.upgrade import Upgrade
+from agent.version import version
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
@@ -25,7 +31,7 @@ from kubenode.runtime.process import CannotStart, causes, run_until_signal
 log = logging.getLogger(__name__)
 
 FAILED, USAGE = 1, 2
-JOURNAL, DIAGNOSTICS = "requests", "diagnostics"
+JOURNAL, DIAGNOSTICS, OUTBOX = "requests", "diagnostics", "outbox"
 HELP = f"""\
 usage: kubenode run agent [CONFIG]
 
@@ -38,6 +44,7 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   state_dir          default /var/lib/kubenode-agent
   log_level          debug, info, warning, error
   checks             what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
+  local              what is repaired without asking; in the file alone: [local.units."NAME"]
 """
 
 
@@ -71,17 +78,20 @@ async def run(loaded: Settings) -> None:
     host = SystemdHost(boot_id_file=loaded.boot_id_file)
     if not host.boot_id():
         raise CannotStart(f"boot_id_file {loaded.boot_id_file} cannot be read: nothing may be done")
+    state = Path(loaded.state_dir)
+    upgrade = Upgrade(state, version())
     try:
-        journal = FileJournal(Path(loaded.state_dir) / JOURNAL)
+        journal = FileJournal(state / JOURNAL)
+        limit = Limit(state, loaded.local.units)
         transport = PlainTransport(
             loaded.server,
             loaded.ca_file or None,
             loaded.cert_file or None,
             loaded.key_file or None,
             loaded.token_file or None,
-            user_agent="kubenode-agent",
+            user_agent=f"kubenode-agent/{version()}",
         )
-    except (JournalError, ValueError) as error:
+    except (JournalError, OSError, ValueError) as error:
         raise CannotStart(str(error)) from error
     kube = Kube(transport, clock=clock)
     try:
@@ -99,8 +109,14 @@ async def run(loaded: Settings) -> None:
             probes,
             checks=loaded.checks,
             collector=collector,
+            outbox=Outbox(state / OUTBOX),
+            limit=limit,
+            renewed=upgrade.proven,
         )
-        await run_until_signal([agent])
+        alive = Alive(Notifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
+        if agent.publisher and (report := upgrade.rejected(clock.now(), SELF)):
+            agent.publisher.report(report)
+        await run_until_signal([agent, alive])
     finally:
         await kube.close()
 

@@ -10,6 +10,9 @@
     argv = ["/opt/kubenode/checks/d-state-tasks", "--longer-than", "120"]
     sha256 = "..."
 
+    [detectors]
+    npd_configs = ["/etc/node-problem-detector/*.json"]
+
 A DaemonSet has no file: it sets KUBENODE_AGENT_NODE and the rest as variables. Everything is
 checked at start, and every complaint names the setting, what was given and what to do.
 """
@@ -22,12 +25,16 @@ from pathlib import Path
 import msgspec
 
 from agent.actions.checks import Check
+from agent.detectors.settings import Detectors
 from agent.host import BOOT_ID_FILE
+from agent.local.rule import Local
 from kubenode.runtime.process import CannotStart
 
 CONFIG_FILE = "/etc/kubenode/agent.toml"
 PREFIX = "KUBENODE_AGENT_"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+FILE_ALONE = frozenset({"checks", "local"})
+"""Tables, which have no variable."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -45,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     state_dir     where the journal lives; must survive reboots
     boot_id_file  where the kernel tells the boot ID
     checks        what RunCheck may run, by name; in the file alone
+    local         what is repaired without asking, see agent.local; in the file alone
     """
 
     node: str
@@ -58,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     boot_id_file: str = BOOT_ID_FILE
     log_level: str = "info"
     checks: dict[str, Check] = msgspec.field(default_factory=dict)
+    detectors: Detectors = Detectors()
+    local: Local = Local()
 
     @property
     def agent_name(self) -> str:
@@ -69,7 +79,7 @@ def load(environ: Mapping[str, str], config: str | None = None) -> Settings:
     there) and the environment. Raises SettingsError."""
     given = _file(environ, config)
     for name in Settings.__struct_fields__:
-        if name != "checks" and (value := environ.get(PREFIX + name.upper())) is not None:
+        if name not in FILE_ALONE and (value := environ.get(_var(name))) is not None:
             given[name] = value
     missing = [name for name in ("node", "server") if not given.get(name)]
     if missing:
@@ -117,6 +127,7 @@ def _complaints(settings: Settings) -> list[str]:
             found.append(f"checks.{name}.argv: begin with the program's full path")
         if not _DIGEST.fullmatch(check.sha256):
             found.append(f"checks.{name}.sha256 {check.sha256!r}: give the 64 digits of sha256sum")
+    found += settings.local.complaints()
     for name in ("ca_file", "cert_file", "key_file", "token_file"):
         path = getattr(settings, name)
         if path and (why := _unreadable(path)):

@@ -1,0 +1,103 @@
+"""Looks at the units of [local.units] and starts what may be started.
+
+It holds the agent's hands while it acts: a job that comes meanwhile waits, and a job that is there
+goes first. What it did is told as an Event, later if nobody can be told now.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from agent.detectors import EventReport, Severity, Sink
+from agent.host import Host, HostError, Unit, UnitVerb
+from agent.local.limit import Limit
+from agent.local.rule import Seen, why_not
+from kubenode.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+NAME = "kubenode-agent"
+EVERY_SECONDS = 30.0
+START_SECONDS = 90.0
+SETTLE_SECONDS = 10.0
+RESTARTED, FAILED, LIMITED = "LocalRestart", "LocalRestartFailed", "LocalRestartLimit"
+
+
+class LocalHealer:
+    """A Part.
+
+    hands  held by whoever acts on the host
+    busy   why the agent must not act by itself now, "" if it may
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        limit: Limit,
+        host: Host,
+        hands: asyncio.Lock,
+        busy: Callable[[], str],
+        sink: Sink,
+        clock: Clock,
+    ) -> None:
+        self._limit, self._host = limit, host
+        self._hands, self._busy, self._sink, self._clock = hands, busy, sink, clock
+        self._failed_since: dict[str, float] = {}
+        self._limited: set[str] = set()
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await self._clock.sleep(EVERY_SECONDS)
+
+    async def look(self) -> None:
+        """Look at each unit once, and act on it if it may be."""
+        for name, rule in self._limit.units.items():
+            try:
+                unit = await self._host.unit(name)
+            except HostError as error:
+                self._failed_since.pop(name, None)  # unknown is not failed
+                log.debug("a unit cannot be seen", extra={"unit": name, "error": str(error)})
+                continue
+            if why := why_not(rule, self._seen(unit), self._why_busy()):
+                log.debug("left alone", extra={"unit": name, "why": why})
+                continue
+            async with self._hands:
+                await self._start(unit)
+
+    def _seen(self, unit: Unit) -> Seen:
+        now = self._clock.monotonic()
+        if unit.active == "failed":
+            self._failed_since.setdefault(unit.name, now)
+        else:
+            self._failed_since.pop(unit.name, None)
+            self._limited.discard(unit.name)
+        return Seen(unit, self._failed_since.get(unit.name), now)
+
+    def _why_busy(self) -> str:
+        return "the agent acts for a job" if self._hands.locked() else self._busy()
+
+    async def _start(self, unit: Unit) -> None:
+        if why := self._limit.take(unit.name, self._clock.now()):
+            if unit.name not in self._limited:
+                self._limited.add(unit.name)
+                self._tell(LIMITED, f"{unit} and is left failed: it {why}", Severity.WARNING)
+            return
+        log.warning("starting a failed unit", extra={"unit": unit.name})
+        self._failed_since.pop(unit.name, None)
+        try:
+            await self._host.reset_failed(unit.name)
+            await self._host.unit_job(UnitVerb.RESTART, unit.name, START_SECONDS)
+            await self._clock.sleep(SETTLE_SECONDS)
+            now = await self._host.unit(unit.name)
+        except HostError as error:
+            self._tell(FAILED, f"{unit}; starting it failed: {error}", Severity.WARNING)
+            return
+        well = now.active == "active"
+        reason, severity = (RESTARTED, Severity.INFO) if well else (FAILED, Severity.WARNING)
+        self._tell(reason, f"{unit}; it was started and now {now}", severity)
+
+    def _tell(self, reason: str, message: str, severity: Severity) -> None:
+        log.info(message, extra={"reason": reason})
+        self._sink.report(EventReport(reason, message, severity, self._clock.now(), NAME))

@@ -1,0 +1,91 @@
+"""When a failed unit may be started again without asking. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from agent.duration import seconds
+from agent.host import Unit
+
+PROTECTED = frozenset({"kubenode-agent.service"})
+MOST_UNITS = 8
+
+
+class LocalUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of [local.units].
+
+    failed_for  how long it must have been failed, as we saw it
+    most        starts within `within`, over restarts of the agent and of the host
+    """
+
+    failed_for: str = "2m"
+    most: int = 2
+    within: str = "1h"
+
+    def complaints(self, name: str) -> list[str]:
+        """What is wrong with it, a sentence each."""
+        found = []
+        for field in ("failed_for", "within"):
+            given = getattr(self, field)
+            try:
+                seconds(given)
+            except ValueError as error:
+                found.append(f"local.units.{name}.{field}: {error}")
+        if not 1 <= self.most <= 20:
+            found.append(f"local.units.{name}.most {self.most}: give a number from 1 to 20")
+        if not name.endswith(".service") or "/" in name:
+            found.append(f"local.units.{name}: name a unit such as kubelet.service")
+        if name in PROTECTED:
+            found.append(f"local.units.{name}: the agent does not restart itself; take it out")
+        return found
+
+
+class Local(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table [local] of the settings."""
+
+    units: dict[str, LocalUnit] = msgspec.field(default_factory=dict)
+
+    def complaints(self) -> list[str]:
+        found = [c for name, unit in self.units.items() for c in unit.complaints(name)]
+        if len(self.units) > MOST_UNITS:
+            found.append(f"local.units: {len(self.units)} units, at most {MOST_UNITS} are watched")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """failed_since on the clock that never goes back; None while it is not failed."""
+
+    unit: Unit
+    failed_since: float | None
+    now: float
+
+
+def why_not(rule: LocalUnit, seen: Seen, busy: str) -> str:
+    """Why it is left alone, "" if it may be started. busy: what the agent is at, "" for nothing."""
+    if seen.unit.active != "failed" or seen.failed_since is None:
+        return f"{seen.unit.name} is {seen.unit.active}"
+    left = seen.failed_since + seconds(rule.failed_for) - seen.now
+    if left > 0:
+        return f"failed not long enough, {left:.0f} s to go"
+    return busy
+
+
+def spent(rule: LocalUnit, starts: Sequence[datetime], now: datetime) -> bool:
+    """Whether the limit is used up. A start in the future (the clock was set back) counts."""
+    since = now - timedelta(seconds=seconds(rule.within))
+    return sum(at > since for at in starts) >= rule.most
+
+
+def kept(
+    starts: Mapping[str, Sequence[datetime]], units: Mapping[str, LocalUnit], now: datetime
+) -> dict[str, list[datetime]]:
+    """What still counts against a limit."""
+    return {
+        name: [
+            at for at in starts.get(name, ()) if at > now - timedelta(seconds=seconds(rule.within))
+        ][-rule.most :]
+        for name, rule in units.items()
+    }

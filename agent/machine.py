@@ -1,0 +1,89 @@
+"""What host this is, in the status of the Machine with the agent's name, where there is one.
+
+Written at the start and now and then after that: an unchanged patch is no write for the server,
+and a Machine may be made, or made anew, while the agent runs.
+"""
+
+import logging
+import platform
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError, NotFound
+from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.rate import Spread
+
+log = logging.getLogger(__name__)
+
+PLURAL = "machines"
+AGAIN_SECONDS = 1800.0
+MISSING_SECONDS = 300.0
+RETRY_SECONDS = 30.0
+OS_RELEASE = "/etc/os-release"
+LONGEST = 63
+_ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def host(boot_id: str, agent: str, root: str = "/") -> Mapping[str, str]:
+    """`status.host`. root: where the host's files are, `/host` in a DaemonSet."""
+    machine = platform.machine()
+    found = {
+        "bootID": boot_id,
+        "os": _os(Path(root) / OS_RELEASE.lstrip("/")),
+        "kernel": platform.release(),
+        "arch": _ARCH.get(machine, machine),
+        "agent": agent,
+    }
+    return {name: value[:LONGEST] for name, value in found.items() if value}
+
+
+def _os(path: Path) -> str:
+    """`debian-12`; "" where the file says nothing."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    said = dict(line.split("=", 1) for line in lines if "=" in line)
+    parts = (said.get(name, "").strip("\"'") for name in ("ID", "VERSION_ID"))
+    return "-".join(part for part in parts if part)
+
+
+class MachineHost:
+    """A Part."""
+
+    name = "machine"
+
+    def __init__(
+        self,
+        kube: Kube,
+        agent: str,
+        host: Mapping[str, str],
+        clock: Clock,
+        *,
+        spread: Spread = random.random,
+    ) -> None:
+        self._kube, self._path = kube, custom(PLURAL, agent, "status")
+        self._host, self._clock, self._spread = host, clock, spread
+        self._trouble = ""
+
+    async def run(self) -> None:
+        while True:
+            seconds = await self.tell()
+            await self._clock.sleep(seconds * (0.9 + 0.2 * self._spread()))
+
+    async def tell(self) -> float:
+        """Write it once; the seconds until the next time."""
+        try:
+            await self._kube.patch(self._path, {"status": {"host": dict(self._host)}})
+        except NotFound:
+            return MISSING_SECONDS  # no Machine, or a cluster that knows none
+        except KubeError as error:
+            if (text := str(error)) != self._trouble:
+                self._trouble = text
+                log.warning("the machine's status is not written", extra={"error": text})
+            return max(RETRY_SECONDS, error.retry_after or 0.0)
+        self._trouble = ""
+        return AGAIN_SECONDS

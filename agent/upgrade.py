@@ -1,0 +1,45 @@
+"""What the package needs to know of a new version, and has to say of one that it took back.
+
+`renewed` in the state folder names the version that renewed its lease: without it the package goes
+back to the version before. `rejected` holds the package's own words about that, told once.
+"""
+
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from agent.detectors import EventReport, Severity
+from agent.disk import Disk, RealDisk, replace
+
+log = logging.getLogger(__name__)
+
+RENEWED, REJECTED, TOLD = "renewed", "rejected", "rejected.told"
+ROLLED_BACK = "AgentRolledBack"
+LONGEST = 1024
+
+
+class Upgrade:
+    def __init__(self, folder: Path, version: str, disk: Disk | None = None) -> None:
+        self._folder, self._version = folder, version
+        self._disk = disk or RealDisk()
+
+    def proven(self) -> None:
+        """This version renewed its lease. Never raises: it works, with or without the proof."""
+        try:
+            replace(self._disk, self._folder / RENEWED, f"{self._version}\n".encode())
+        except OSError as error:
+            log.warning("the lease's renewal is not on disk", extra={"error": str(error)})
+
+    def rejected(self, now: datetime, detector: str) -> EventReport | None:
+        """What was taken back, to be told; the next call has nothing."""
+        path = self._folder / REJECTED
+        try:
+            text = self._disk.read(path)[:LONGEST].decode(errors="replace").strip()
+            self._disk.rename(path, self._folder / TOLD)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            log.warning("what was taken back cannot be read", extra={"error": str(error)})
+            return None
+        log.error("a newer version was taken back", extra={"why": text})
+        return EventReport(ROLLED_BACK, text, Severity.WARNING, now, detector)

@@ -1,0 +1,24 @@
+"""Which version of the agent this is."""
+
+from importlib import metadata
+from pathlib import Path
+
+import agent
+
+UNKNOWN = "unknown"
+
+
+def version(package: Path | None = None) -> str:
+    """The text of the file VERSION beside the package, as the Debian package installs it; without
+    it that of the installed project.
+    """
+    folder = package or Path(agent.__file__).parent
+    try:
+        if text := (folder.parent / "VERSION").read_text(encoding="utf-8").strip():
+            return text
+    except (OSError, UnicodeDecodeError):
+        pass  # not installed as a package
+    try:
+        return metadata.version("kubenode")
+    except metadata.PackageNotFoundError:
+        return UNKNOWN

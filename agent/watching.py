@@ -1,0 +1,75 @@
+"""Runs the detectors beside the agent's work. One that fails is told, and started again later.
+
+A detector never takes the agent down: repairs go on without it, and its conditions, which nobody
+renews, grow stale at their readers.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+from agent.detectors import Detector, EventReport, Severity, Sink
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.process import causes, forever
+from kubenode.runtime.rate import Backoff, Spread
+
+log = logging.getLogger(__name__)
+
+RETRY_LOW, RETRY_HIGH = 1.0, 300.0
+WELL_SECONDS = 600.0
+"""A detector that ran so long starts again soon."""
+FAILED = "DetectorFailed"
+
+
+class Stage(Sink, Protocol):
+    """A sink that is told who runs."""
+
+    def started(self, detector: str) -> None: ...
+
+    def failed(self, detector: str) -> None: ...
+
+
+class Watching:
+    """A Part."""
+
+    name = "watching"
+
+    def __init__(
+        self,
+        detectors: Sequence[Detector],
+        stage: Stage,
+        clock: Clock,
+        *,
+        spread: Spread = random.random,
+    ) -> None:
+        self._detectors, self._stage, self._clock = detectors, stage, clock
+        self._spread = spread
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for detector in self._detectors:
+                tasks.create_task(self._keep(detector), name=detector.name)
+            await forever()
+
+    async def _keep(self, detector: Detector) -> None:
+        backoff = Backoff(RETRY_LOW, RETRY_HIGH, self._spread)
+        while True:
+            began = self._clock.monotonic()
+            self._stage.started(detector.name)
+            try:
+                await detector.run(self._stage)
+                why = "it ended by itself"
+            except Exception as error:
+                # Whatever a detector raises, hundreds of kinds of hosts, must not end the repairs.
+                why = "; ".join(f"{type(c).__name__}: {c}" for c in causes(error))
+                log.exception("a detector failed", extra={"detector": detector.name})
+            self._stage.failed(detector.name)
+            if self._clock.monotonic() - began > WELL_SECONDS:
+                backoff.reset()
+            delay = backoff.next()
+            message = f"detector {detector.name} failed: {why}; its conditions are not renewed"
+            now = self._clock.now()
+            self._stage.report(EventReport(FAILED, message, Severity.WARNING, now, detector.name))
+            await self._clock.sleep(delay)
