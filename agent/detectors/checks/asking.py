@@ -1,0 +1,123 @@
+"""Asks checks in their turn, and reports what they find.
+
+One scheduler for all: each check sleeps for its interval (give or take a tenth, so that checks and
+hosts do not march in step), or until what it watches wakes it, and only a few look at once. A check
+that fails costs its own conditions, never the agent.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from agent.detectors import ConditionReport, EventReport, Severity, Sink
+from agent.detectors.checks import CANNOT_RUN, Check, Finding, Findings
+from agent.detectors.checks.steady import Held, Rounds, weigh
+from agent.probes import CannotAnswer
+from agent.probes.patience import Patience
+from kubenode.runtime.clock import Clock, wait
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+ONCE = Rounds()
+
+AT_ONCE = 4
+JITTER = 0.1
+LOOK_SECONDS = 10.0
+"""For a look that reads files: a dead disk holds whoever touches it."""
+
+
+class Turns:
+    """Who may look now, and when next; shared by all checks of an agent."""
+
+    def __init__(self, clock: Clock, at_once: int = AT_ONCE, chance: random.Random | None = None):
+        self.clock = clock
+        self._slots = asyncio.Semaphore(at_once)
+        self._chance = chance or random.Random()
+
+    def pause(self, seconds: float) -> float:
+        return seconds * self._chance.uniform(1 - JITTER, 1 + JITTER)
+
+    async def take(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work`, begun when a place is free."""
+        async with self._slots:
+            return await work()
+
+
+class Reading:
+    """A Check from a function that reads files, which runs in a thread of its own."""
+
+    def __init__(self, name: str, conditions: tuple[str, ...], read: Callable[[], Findings]):
+        self.name, self.conditions, self._read = name, conditions, read
+        self._patience = Patience(most=1)
+
+    async def look(self) -> Findings:
+        return await self._patience.wait_for(self._read, LOOK_SECONDS, self.name)
+
+
+class CheckDetector:
+    """Implements agent.detectors.Detector for one check.
+
+    every   seconds between two looks
+    rounds  looks in a row until a condition changes
+    wake    set by what the check watches: it looks at once, but not again within `least` seconds
+    """
+
+    def __init__(
+        self,
+        check: Check,
+        turns: Turns,
+        every: float,
+        rounds: Rounds = ONCE,
+        wake: asyncio.Event | None = None,
+        least: float = 5.0,
+    ) -> None:
+        self.name, self.conditions = check.name, check.conditions
+        self._check, self._turns, self._rounds = check, turns, rounds
+        self._every, self._wake, self._least = every, wake or asyncio.Event(), least
+        self._held = {kind: Held() for kind in self.conditions}
+        self._broken = ""
+
+    def start(self, sink: Sink) -> None:
+        """Report what is not known yet, before the first look."""
+        self._report(sink)
+
+    async def run(self, sink: Sink) -> None:
+        self.start(sink)
+        while True:
+            self._wake.clear()
+            await self._turns.take(lambda: self.look(sink))
+            await self._turns.clock.sleep(min(self._least, self._every))
+            rest = self._turns.pause(self._every) - self._least
+            if rest > 0:
+                await wait(self._turns.clock, self._wake, rest)
+
+    async def look(self, sink: Sink) -> None:
+        """Ask once and report. Never raises but when cancelled."""
+        found, why = await self._ask()
+        if why and why != self._broken:
+            now = self._turns.clock.now()
+            sink.report(EventReport(CANNOT_RUN, why, Severity.WARNING, now, self.name))
+            log.warning("a check of this host is broken", extra={"check": self.name, "why": why})
+        self._broken = why
+        for kind, finding in found.items():
+            self._held[kind] = weigh(self._held[kind], finding, self._rounds)
+        self._report(sink)
+
+    async def _ask(self) -> tuple[Findings, str]:
+        try:
+            return await self._check.look(), ""
+        except CannotAnswer as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001  one check's mistake must not end the agent
+            why = f"{self.name}: {type(error).__name__}: {error}"
+        return dict.fromkeys(self.conditions, Finding(None, CANNOT_RUN, why)), why
+
+    def _report(self, sink: Sink) -> None:
+        now = self._turns.clock.now()
+        for kind, held in self._held.items():
+            told = held.told
+            sink.report(
+                ConditionReport(kind, held.status, told.reason, told.message, now, self.name)
+            )

@@ -1,0 +1,168 @@
+"""NVIDIA GPUs, as NVML tells: which are there, and what they say of their memory, links and heat.
+
+pynvml is loaded when there is a driver, and only then. Xid errors are not read here: the kernel
+log has them with their text, and the log detector tells them once. Conditions bear the names that
+Azure's, Alibaba's and Tencent's node problem detectors use, which the rules know.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.detectors.checks import Finding, Findings
+
+log = logging.getLogger(__name__)
+
+DRIVER = "dev/nvidiactl"
+MISSING, DOUBLE_BIT, REMAP_FAILED, REMAP_PENDING, PAGES_PENDING, LINKS, THROTTLED = (
+    "GPUMissing",
+    "GPUDoubleBitEccError",
+    "NvidiaRemappingRowsFailed",
+    "NvidiaRemappingRowsRequireReset",
+    "NvidiaPendingRetiredPages",
+    "NVLinkStatusInactive",
+    "GPUClockThrottling",
+)
+CONDITIONS = (*(MISSING, DOUBLE_BIT, REMAP_FAILED, REMAP_PENDING, PAGES_PENDING, LINKS, THROTTLED),)
+_SAID = {
+    DOUBLE_BIT: ("UncorrectableECC", "uncorrectable memory errors since the driver was loaded"),
+    REMAP_FAILED: ("RowRemapFailed", "a row of memory could not be remapped"),
+    REMAP_PENDING: ("RowRemapPending", "a remapped row waits for a reset"),
+    PAGES_PENDING: ("PageRetirementPending", "retired pages wait for a reset"),
+    LINKS: ("NVLinkInactive", "an NVLink that was active is not"),
+    THROTTLED: ("HardwareSlowdown", "slowed down by heat or by the power supply"),
+}
+_PCI_GPU = ("0x0300", "0x0302")
+"""Classes of display and 3D controllers."""
+_NVIDIA = "0x10de"
+
+
+class Gpus:
+    """Remembers how many GPUs there were, and which links were active.
+
+    expected  how many there must be; 0: as many as the PCI bus has or there once were
+    load      gives pynvml, or something that answers as it does
+    """
+
+    def __init__(self, expected: int, load: Callable[[], Any], root: str = "/") -> None:
+        self._expected, self._load, self._root = expected, load, root
+        self._nvml: Any = None
+        self._most = 0
+        self._links: dict[str, frozenset[int]] = {}
+
+    def look(self) -> Findings:
+        """Raises OSError when NVML does not answer."""
+        nvml = self._ready()
+        self._most = max(self._most, self._expected or on_bus(self._root))
+        try:
+            count = nvml.nvmlDeviceGetCount()
+        except nvml.NVMLError as error:
+            self._nvml = None  # a driver that was loaded anew needs a new start
+            raise OSError(f"NVML: {error}") from error
+        lost, faults = [], {kind: list[str]() for kind in _SAID}
+        for index in range(count):
+            try:
+                device = nvml.nvmlDeviceGetHandleByIndex(index)
+                name = _word(nvml.nvmlDeviceGetUUID(device))
+            except nvml.NVMLError as error:
+                lost.append(f"GPU {index}: {error}")
+                continue
+            for kind, bad in self._ask(nvml, device, name).items():
+                if bad:
+                    faults[kind].append(name)
+        self._most = max(self._most, count)
+        found = {kind: judge(kind, names) for kind, names in faults.items()}
+        return {MISSING: present(count - len(lost), self._most, lost), **found}
+
+    def _ready(self) -> Any:
+        if self._nvml is None:
+            try:
+                nvml = self._load()
+                nvml.nvmlInit()
+            except ImportError as error:
+                raise OSError("NVML: install nvidia-ml-py (the extra gpu)") from error
+            except Exception as error:
+                raise OSError(f"NVML: {error}") from error
+            self._nvml = nvml
+        return self._nvml
+
+    def _ask(self, nvml: Any, device: Any, name: str) -> Mapping[str, bool]:
+        """What a device does not support is no fault."""
+
+        def ask(question: Callable[[], Any], otherwise: Any) -> Any:
+            try:
+                return question()
+            except nvml.NVMLError:
+                return otherwise
+
+        errors = ask(
+            lambda: nvml.nvmlDeviceGetTotalEccErrors(
+                device, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+            ),
+            0,
+        )
+        remapped = ask(lambda: nvml.nvmlDeviceGetRemappedRows(device), (0, 0, 0, 0))
+        pages = ask(lambda: nvml.nvmlDeviceGetRetiredPagesPendingStatus(device), 0)
+        reasons = ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device), 0)
+        slowed = (
+            nvml.nvmlClocksThrottleReasonHwThermalSlowdown
+            | nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown
+        )
+        return {
+            DOUBLE_BIT: errors > 0,
+            REMAP_PENDING: bool(remapped[2]),
+            REMAP_FAILED: bool(remapped[3]),
+            PAGES_PENDING: bool(pages),
+            LINKS: self._link_lost(nvml, device, name),
+            THROTTLED: bool(reasons & slowed),
+        }
+
+    def _link_lost(self, nvml: Any, device: Any, name: str) -> bool:
+        active = set()
+        for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+            try:
+                if nvml.nvmlDeviceGetNvLinkState(device, link):
+                    active.add(link)
+            except nvml.NVMLError:
+                break  # no further links
+        before = self._links.get(name, frozenset())
+        self._links[name] = before | active
+        return bool(before - active)
+
+
+def present(count: int, most: int, lost: list[str]) -> Finding:
+    if count < most:
+        why = f": {'; '.join(lost)}" if lost else ""
+        return Finding(True, "GPUMissing", f"{count} of {most} GPUs answer{why}")
+    return Finding(False, "GPUsArePresent", f"{count} of {most} GPUs answer")
+
+
+def judge(kind: str, names: list[str]) -> Finding:
+    reason, what = _SAID[kind]
+    if names:
+        return Finding(True, reason, f"{what}: {', '.join(names)}")
+    return Finding(False, f"No{reason}", f"no GPU says: {what}")
+
+
+def on_bus(root: str) -> int:
+    """NVIDIA GPUs on the PCI bus, whether or not the driver has them."""
+    count = 0
+    for device in Path(root, "sys/bus/pci/devices").glob("*"):
+        try:
+            vendor = (device / "vendor").read_text(encoding="ascii").strip()
+            kind = (device / "class").read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        count += vendor == _NVIDIA and kind.startswith(_PCI_GPU)
+    return count
+
+
+def pynvml() -> Any:
+    import pynvml
+
+    return pynvml
+
+
+def _word(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

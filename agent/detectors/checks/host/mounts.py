@@ -1,0 +1,90 @@
+"""Filesystems that the kernel turned read-only after an error.
+
+Told from those that were mounted so on purpose: there the mount itself is read-only. A filesystem
+whose mount is writable while it takes no writes was turned, and so was one that took writes when
+we saw it before under the same mount. Source: proc_pid_mountinfo(5); ext4's emergency_ro and
+shutdown are what newer kernels say instead of ro.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.detectors.checks import Finding, Findings
+
+CONDITION = "DiskReadonly"
+TABLE = "proc/1/mountinfo"
+"""PID 1 sees the host's mounts; a hardened service sees its own, some read-only on purpose."""
+ON_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "zfs"})
+_TURNED = frozenset({"ro", "emergency_ro", "shutdown"})
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+NAMED = 3
+"""Mount points that a message names; a node has hundreds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """writable  the mount allows writes; turned: the filesystem takes none"""
+
+    id: str
+    device: str
+    point: str
+    kind: str
+    writable: bool
+    turned: bool
+
+
+class Mounts:
+    """Remembers which filesystems took writes."""
+
+    def __init__(self, root: str = "/", table: str = TABLE) -> None:
+        self.path = Path(root, table)
+        self._took: frozenset[tuple[str, str]] = frozenset()
+
+    def look(self) -> Findings:
+        """Raises OSError."""
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        mounts = [mount for mount in parse(text) if mount.kind in ON_DISKS]
+        turned = [
+            mount
+            for mount in mounts
+            if mount.turned and (mount.writable or (mount.id, mount.device) in self._took)
+        ]
+        here = frozenset((mount.id, mount.device) for mount in mounts)
+        took = {(mount.id, mount.device) for mount in mounts if not mount.turned}
+        self._took = (self._took & here) | took
+        return {CONDITION: judge(turned)}
+
+
+def judge(turned: list[Mount]) -> Finding:
+    if not turned:
+        return Finding(False, "FilesystemIsNotReadOnly", "no filesystem was turned read-only")
+    places = sorted({f"{mount.point} ({mount.kind}, {mount.device})" for mount in turned})
+    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+    said = f"takes no writes any more: {', '.join(places[:NAMED])}{more}"
+    return Finding(True, "FilesystemIsReadOnly", said)
+
+
+def turned_read_only(text: str) -> list[Mount]:
+    """Filesystems on disks that take no writes although their mount allows them."""
+    return [
+        mount for mount in parse(text) if mount.kind in ON_DISKS and mount.turned and mount.writable
+    ]
+
+
+def parse(text: str) -> Iterator[Mount]:
+    """Lines that are cut or unknown are left out."""
+    for line in text.splitlines():
+        before, dash, after = line.partition(" - ")
+        fields, own = before.split(" "), after.split(" ")
+        if not dash or len(fields) < 6 or len(own) < 3:
+            continue
+        yield Mount(
+            id=fields[0],
+            device=fields[2],
+            point=_ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[4]),
+            kind=own[0],
+            writable="rw" in fields[5].split(","),
+            turned=bool(_TURNED & set(own[2].split(","))),
+        )

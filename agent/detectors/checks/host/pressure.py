@@ -1,0 +1,131 @@
+"""Work that stands still for want of memory, I/O or CPU, from the kernel's pressure information.
+
+While nothing stalls nothing is read: a trigger wakes us when tasks stood still for a part of some
+seconds. From then on the share of the last minute is read until it is low again. Source: the
+kernel's Documentation/accounting/psi.rst. Limits: systemd-oomd's default for memory (60 %).
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.detectors import Sink
+from agent.detectors.checks import Finding, Findings
+from agent.detectors.checks.asking import CheckDetector, Reading, Turns
+from agent.detectors.checks.steady import over
+from agent.detectors.checks.waking import Waking
+from kubenode.runtime.clock import wait
+
+log = logging.getLogger(__name__)
+
+NAMES = {
+    "memory": ("MemoryContentionPressure", "full"),
+    "io": ("DiskContentionPressure", "full"),
+    "cpu": ("CPUContentionPressure", "some"),
+}
+"""By resource: the condition, as KEP-4205 calls it, and whose stalling counts. All tasks at once
+never stand still for want of CPU.
+"""
+TRIGGER = "{kind} 1000000 10000000"
+"""Microseconds of standing still, of how many: 10 s is the longest window that the kernel takes,
+and one of whole 2 s is allowed to everybody.
+"""
+WHILE_HIGH, FALLBACK = 10.0, 30.0
+"""Seconds between two looks: while tasks stall, and where the kernel refuses triggers."""
+CLEAR = 0.5
+"""Part of the limit below which the fault is over."""
+
+
+class Pressure:
+    """One resource. `limit`: percent of the last minute."""
+
+    def __init__(self, resource: str, limit: float, root: str = "/") -> None:
+        self.condition, self.kind = NAMES[resource]
+        self.path = Path(root, "proc/pressure", resource)
+        self._resource, self._limit = resource, limit
+        self.share = 0.0
+        self.faulty = False
+
+    def look(self) -> Findings:
+        """Raises OSError where the kernel keeps no such information."""
+        self.share = average(self.path.read_text(encoding="ascii"), self.kind)
+        self.faulty = over(self.share, self._limit, self.faulty, self._limit * (1 - CLEAR))
+        return {self.condition: judge(self._resource, self.faulty, self.share, self._limit)}
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing needs to be read until the trigger wakes us."""
+        return not self.faulty and self.share < self._limit * CLEAR / 2
+
+
+def judge(resource: str, faulty: bool, share: float, limit: float) -> Finding:
+    name = {"memory": "Memory", "io": "Disk", "cpu": "CPU"}[resource]
+    if faulty:
+        said = f"tasks stood still for want of {resource} for {share:.0f} % of the last minute"
+        return Finding(True, f"{name}HasContention", f"{said}; limit {limit:g} %")
+    said = f"tasks stand still for want of {resource} for less than {limit:g} % of a minute"
+    return Finding(False, f"{name}HasNoContention", said)
+
+
+def average(text: str, kind: str) -> float:
+    """Percent of the last minute. Raises OSError when the file does not tell."""
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == [kind]:
+            fields: Mapping[str, str] = dict(word.partition("=")[::2] for word in words[1:])
+            try:
+                return float(fields["avg60"])
+            except (KeyError, ValueError) as error:
+                raise OSError(f"pressure {line!r} has no avg60") from error
+    raise OSError(f"pressure has no line {kind!r}")
+
+
+class PressureDetector:
+    """Implements agent.detectors.Detector: a look when woken, and again while it is high."""
+
+    def __init__(self, pressure: Pressure, turns: Turns) -> None:
+        self._pressure, self._turns = pressure, turns
+        reading = Reading(f"{pressure.path.name}-pressure", (pressure.condition,), pressure.look)
+        self._asked = CheckDetector(reading, turns, FALLBACK)
+        self.name, self.conditions = reading.name, reading.conditions
+
+    async def run(self, sink: Sink) -> None:
+        self._asked.start(sink)
+        woken = asyncio.Event()
+        trigger = arm(self._pressure, woken)
+        try:
+            while True:
+                woken.clear()
+                await self._turns.take(lambda: self._asked.look(sink))
+                if trigger is None:
+                    await self._turns.clock.sleep(self._turns.pause(FALLBACK))
+                elif self._pressure.quiet:
+                    await wait(self._turns.clock, woken, None)
+                else:
+                    await self._turns.clock.sleep(self._turns.pause(WHILE_HIGH))
+        finally:
+            if trigger is not None:
+                trigger.close()
+
+
+def arm(pressure: Pressure, woken: asyncio.Event) -> Waking | None:
+    """None where the kernel takes no triggers: then looks come at intervals."""
+    try:
+        fd = os.open(pressure.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        _refused(pressure, error)
+        return None
+    try:
+        os.write(fd, TRIGGER.format(kind=pressure.kind).encode() + b"\0")
+        return Waking(fd, woken)
+    except OSError as error:
+        os.close(fd)
+        _refused(pressure, error)
+        return None
+
+
+def _refused(pressure: Pressure, error: OSError) -> None:
+    extra = {"file": str(pressure.path), "error": str(error), "every_seconds": FALLBACK}
+    log.info("no pressure trigger, looking at intervals", extra=extra)

@@ -1,0 +1,64 @@
+"""Filesystems that fill up: space, as df(1) counts it for users, and inodes."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.detectors.checks import Finding, Findings
+from agent.detectors.checks.steady import over
+
+CONDITION = "DiskProblem"
+MARGIN = 3.0
+"""Percent points below a limit at which the fault is over."""
+
+
+class Space:
+    """folders  each filesystem that one of them lies on is looked at once; missing ones are not"""
+
+    def __init__(
+        self, folders: Sequence[str], used_pct: float, inodes_pct: float, root: str = "/"
+    ) -> None:
+        self._folders, self._root = tuple(folders), root
+        self._limits = {"space": used_pct, "inodes": inodes_pct}
+        self._was: dict[tuple[int, str], bool] = {}
+
+    def look(self) -> Findings:
+        """Raises OSError."""
+        worst: tuple[float, Finding] | None = None
+        was: dict[tuple[int, str], bool] = {}
+        for device, folder in self._filesystems().items():
+            shares = usage(Path(self._root, folder.lstrip("/")))
+            for what, share in zip(("space", "inodes"), shares, strict=True):
+                limit, key = self._limits[what], (device, what)
+                was[key] = over(share, limit, self._was.get(key), MARGIN)
+                if was[key] and (worst is None or share - limit > worst[0]):
+                    worst = share - limit, _full(what, folder, share, limit)
+        self._was = was
+        if worst is not None:
+            return {CONDITION: worst[1]}
+        return {CONDITION: Finding(False, "NoDiskProblem", "every filesystem has room")}
+
+    def _filesystems(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for folder in self._folders:
+            try:
+                device = os.stat(Path(self._root, folder.lstrip("/"))).st_dev
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            found.setdefault(device, folder)
+        return found
+
+
+def usage(folder: Path) -> tuple[float, float]:
+    """Percent of space and of inodes in use; 0 inodes where the filesystem does not count them."""
+    have = os.statvfs(folder)
+    usable = have.f_blocks - have.f_bfree + have.f_bavail
+    space = 100.0 * (1 - have.f_bavail / usable) if usable else 0.0
+    inodes = 100.0 * (1 - have.f_favail / have.f_files) if have.f_files else 0.0
+    return space, inodes
+
+
+def _full(what: str, folder: str, share: float, limit: float) -> Finding:
+    reason = {"space": "DiskNearlyFull", "inodes": "InodesNearlyUsedUp"}[what]
+    message = f"{what} of the filesystem of {folder}: {share:.0f} % in use, limit {limit:g} %"
+    return Finding(True, reason, message)

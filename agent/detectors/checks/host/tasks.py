@@ -1,0 +1,68 @@
+"""Tasks that hang in the kernel, and dead ones that nobody buries.
+
+A task that merely reads a file is in state D for a moment; one that is there at look after look
+hangs. Limits: Huawei CCE documentation, node-problem-detector (facts): 10 tasks at 3 looks;
+EKS node monitoring agent: 20 zombies.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+from agent.detectors.checks import Finding, Findings
+
+HUNG, ZOMBIES = "ProcessD", "ProcessZ"
+CONDITIONS = (HUNG, ZOMBIES)
+NAMED = 5
+Task = tuple[str, str, str]
+"""pid, start time, name: together they are one task for good."""
+
+
+class Tasks:
+    """Remembers who was in state D at the last look."""
+
+    def __init__(self, hung: int, zombies: int, root: str = "/") -> None:
+        self._hung, self._zombies, self._root = hung, zombies, root
+        self._before: frozenset[Task] | None = None
+
+    def look(self) -> Findings:
+        """Raises OSError when /proc cannot be read."""
+        states = read(self._root)
+        before, self._before = self._before, frozenset(states.get("D", ()))
+        dead, what = states.get("Z", []), "are dead and not waited for"
+        found = {ZOMBIES: judge("ManyZombies", "FewZombies", what, dead, self._zombies)}
+        if before is not None:  # one look cannot tell who hangs
+            stuck = before & self._before
+            what = "hang in the kernel"
+            found[HUNG] = judge("ProcessHung", "NoProcessHung", what, stuck, self._hung)
+        return found
+
+
+def judge(
+    bad: str, good: str, what: str, tasks: frozenset[Task] | list[Task], limit: int
+) -> Finding:
+    if len(tasks) < limit:
+        return Finding(False, good, f"fewer than {limit} processes {what}")
+    names = Counter(name for _, _, name in tasks).most_common(NAMED)
+    told = ", ".join(f"{count} {name}" for name, count in names)
+    return Finding(True, bad, f"{len(tasks)} processes {what}: {told}; limit {limit}")
+
+
+def read(root: str) -> dict[str, list[Task]]:
+    """Processes in state D or Z, by state. Processes that end meanwhile are left out."""
+    found: dict[str, list[Task]] = {}
+    for entry in os.listdir(Path(root, "proc")):
+        if not entry.isdecimal():
+            continue
+        try:
+            with open(Path(root, "proc", entry, "stat"), "rb") as file:
+                text = file.read(4096).decode(errors="replace")
+        except OSError:
+            continue
+        # The name stands in brackets and may hold anything, brackets and blanks too.
+        head, _, rest = text.rpartition(")")
+        fields = rest.split()
+        if len(fields) > 19 and fields[0] in ("D", "Z"):
+            name = head.partition("(")[2]
+            found.setdefault(fields[0], []).append((entry, fields[19], name))
+    return found

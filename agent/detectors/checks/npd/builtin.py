@@ -1,0 +1,93 @@
+"""The two programs that node-problem-detector's own files name, answered by the agent itself.
+
+`health-checker` kills a service that does not answer; here only rules repair. `log-counter` counts
+lines by what they say; here also by who wrote them. So neither needs to be on the host, and where
+it is it is not run.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+
+from agent.detectors.checks.npd import log_counter
+from agent.detectors.checks.programs import Ran
+from agent.detectors.checks.services.health import (
+    HealthCheck,
+    container_runtime,
+    docker,
+    kube_proxy,
+    kubelet,
+    which_runtime,
+)
+from agent.duration import seconds
+from agent.host import Host
+from kubenode.runtime.clock import Clock
+
+Own = Callable[[], Awaitable[Ran]]
+KUBELET_PORT, KUBE_PROXY_PORT = 10248, 10256
+
+
+class BuiltIns:
+    """Answers by (program, arguments); a health check remembers when it saw its service start."""
+
+    def __init__(self, host: Host, clock: Clock, root: str = "/") -> None:
+        self._host, self._clock, self._root = host, clock, root
+        self._health: dict[tuple[str, ...], HealthCheck] = {}
+
+    def find(self, path: str, args: Sequence[str]) -> Own | None:
+        """None for a program of the host's own. Raises ValueError for arguments that make no
+        sense.
+        """
+        flags = parse(args)
+        match name(path):
+            case "health-checker":
+                return lambda: self._healthy(flags, tuple(args))
+            case "log-counter":
+                counter = log_counter.read(flags)
+                return lambda: log_counter.count(counter, self._clock, self._root)
+            case _:
+                return None
+
+    async def _healthy(self, flags: dict[str, str], args: tuple[str, ...]) -> Ran:
+        if (check := self._health.get(args)) is None:
+            check = self._health[args] = self._make(flags)
+        (found,) = (await check.look()).values()
+        code = {False: 0, True: 1, None: 2}[found.faulty]
+        return Ran(code, found.message)
+
+    def _make(self, flags: dict[str, str]) -> HealthCheck:
+        limit = seconds(flags.get("health-check-timeout", "10s"))
+        grace = seconds(flags.get("cooldown-time", "2m"))
+        match flags.get("component", "kubelet"):
+            case "kubelet":
+                service = kubelet(KUBELET_PORT, limit)
+            case "kube-proxy":
+                service = kube_proxy(KUBE_PROXY_PORT, limit)
+            case "cri":
+                limit = seconds(flags.get("cri-timeout", "2s"))
+                socket = flags.get("cri-socket-path", "").removeprefix("unix://")
+                service = container_runtime(which_runtime(socket, self._root), limit)
+            case "docker":
+                service = docker(limit)
+            case other:
+                raise ValueError(f"--component={other}: one of kubelet, kube-proxy, cri, docker")
+        return HealthCheck(service, self._host, self._clock, grace)
+
+
+def name(path: str) -> str:
+    """Of the program, from a path of either system."""
+    given = PureWindowsPath(path) if "\\" in path else PurePosixPath(path)
+    return given.name.removesuffix(".exe")
+
+
+def parse(args: Sequence[str]) -> dict[str, str]:
+    """Flags as `--name=value` or `--name value`; a flag without a value is "true"."""
+    found: dict[str, str] = {}
+    last = ""
+    for word in args:
+        if word.startswith("-"):
+            last, equals, value = word.lstrip("-").partition("=")
+            found[last] = value if equals else "true"
+            last = "" if equals else last
+        elif last:
+            found[last], last = word, ""
+    return found

@@ -1,0 +1,167 @@
+"""The configuration of a custom-plugin monitor. Source: kubernetes/node-problem-detector,
+docs/custom_plugin_monitor.md and config/*.json (Apache-2.0): fields, defaults and exit codes.
+
+Unknown fields are left alone, as there; what is wrong is told with file, field and what to do.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from agent.duration import seconds
+
+PLUGIN = "custom"
+WORD = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+"""What the API server takes for a condition's type and reason."""
+
+
+class ConfigError(ValueError):
+    """One sentence, with the file and the field."""
+
+
+class RuleType(StrEnum):
+    """TEMPORARY tells an Event each time, PERMANENT keeps a condition."""
+
+    TEMPORARY = "temporary"
+    PERMANENT = "permanent"
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """How it is told while all is well."""
+
+    type: str
+    reason: str
+    message: str = ""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    type: RuleType
+    reason: str
+    path: str
+    condition: str = ""
+    args: list[str] = []
+    timeout: str = ""
+
+    @property
+    def argv(self) -> list[str]:
+        return [self.path, *self.args]
+
+
+class Global(msgspec.Struct, frozen=True):
+    """Durations in Go's style, lengths in bytes."""
+
+    invoke_interval: str = "30s"
+    timeout: str = "5s"
+    max_output_length: int = 80
+    concurrency: int = 3
+    enable_message_change_based_condition_update: bool = False
+    skip_initial_status: bool = False
+
+
+class _File(msgspec.Struct, frozen=True):
+    plugin: str
+    source: str
+    plugin_config: Global = msgspec.field(default_factory=Global, name="pluginConfig")
+    conditions: list[Condition] = []
+    rules: list[Rule] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """name  the file's `source`, which Events name
+    every, timeout  seconds; a rule may have a shorter time of its own
+    file     where it was read, for complaints and relative paths
+    """
+
+    name: str
+    file: str
+    every: float
+    timeout: float
+    most_output: int
+    at_once: int
+    follow_message: bool
+    silent_start: bool
+    conditions: tuple[Condition, ...]
+    rules: tuple[Rule, ...]
+
+    def limit(self, rule: Rule) -> float:
+        return seconds(rule.timeout) if rule.timeout else self.timeout
+
+
+def read(file: str, data: Mapping[str, Any]) -> Monitor:
+    """Raises ConfigError."""
+    try:
+        given = msgspec.convert(data, _File)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    common = given.plugin_config
+    monitor = Monitor(
+        name=given.source,
+        file=file,
+        every=_seconds(file, "pluginConfig.invoke_interval", common.invoke_interval),
+        timeout=_seconds(file, "pluginConfig.timeout", common.timeout),
+        most_output=common.max_output_length,
+        at_once=common.concurrency,
+        follow_message=common.enable_message_change_based_condition_update,
+        silent_start=common.skip_initial_status,
+        conditions=tuple(given.conditions),
+        rules=tuple(given.rules),
+    )
+    for complaint in _complaints(monitor):
+        raise ConfigError(f"{file}: {complaint}")
+    return monitor
+
+
+def _seconds(file: str, field: str, text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise ConfigError(f"{file}: {field}: {error}") from error
+
+
+def _complaints(monitor: Monitor) -> list[str]:
+    found = []
+    if not monitor.name:
+        found.append("source is empty: name the monitor")
+    if not monitor.rules:
+        found.append("rules is empty: there is nothing to check")
+    for field, value in (
+        ("pluginConfig.max_output_length", monitor.most_output),
+        ("pluginConfig.concurrency", monitor.at_once),
+    ):
+        if value < 1:
+            found.append(f"{field} {value}: give 1 or more")
+    types = [condition.type for condition in monitor.conditions]
+    for kind in types:
+        if types.count(kind) > 1:
+            found.append(f"condition {kind} is listed twice: leave one out")
+        if not WORD.fullmatch(kind):
+            found.append(f"condition {kind!r}: give one word, such as NTPProblem")
+    for number, rule in enumerate(monitor.rules):
+        found += [f"rules[{number}]{why}" for why in _wrong(monitor, rule, types)]
+    return found
+
+
+def _wrong(monitor: Monitor, rule: Rule, types: list[str]) -> list[str]:
+    found = []
+    if not rule.path:
+        found.append(".path is empty: name the program")
+    if not WORD.fullmatch(rule.reason):
+        found.append(f".reason {rule.reason!r}: give one word, such as NTPIsDown")
+    if rule.type is RuleType.PERMANENT and rule.condition not in types:
+        known = ", ".join(types) or "none"
+        found.append(f".condition {rule.condition!r}: one of the file's conditions: {known}")
+    try:
+        limit = monitor.limit(rule)
+    except ValueError as error:
+        return [*found, f".timeout: {error}"]
+    if limit > monitor.timeout:
+        found.append(
+            f".timeout {rule.timeout} is above pluginConfig.timeout {monitor.timeout:g}s: "
+            "raise that one"
+        )
+    return found

@@ -1,0 +1,152 @@
+"""Counts lines of the journal, as node-problem-detector's log-counter does, by their true writer.
+
+Who wrote a line is taken from the fields that journald sets itself: a container that prints what
+the kernel or systemd would print is not counted. Patterns are matched by RE2, line by line.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.detectors.checks.programs import ENVIRONMENT, Ran
+from agent.duration import seconds
+from kubenode.runtime.clock import Clock
+
+LONGEST_LINE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """source    as in `--journald-source`: kernel, systemd, or a program
+    lookback  seconds; delay: seconds after boot whose lines do not count
+    count     that many are a fault
+    pattern   counts up; revert, "" for none, counts down
+    """
+
+    source: str
+    lookback: float
+    delay: float
+    count: int
+    pattern: str
+    revert: str = ""
+    folder: str = ""
+
+
+def read(flags: Mapping[str, str]) -> Counter:
+    """Raises ValueError."""
+    missing = [name for name in ("journald-source", "pattern", "count") if not flags.get(name)]
+    if missing:
+        raise ValueError(f"log-counter needs --{' and --'.join(missing)}")
+    if not flags["count"].isdecimal() or int(flags["count"]) < 1:
+        raise ValueError(f"--count={flags['count']}: give 1 or more")
+    delay = flags.get("delay", "0")
+    return Counter(
+        source=flags["journald-source"],
+        lookback=seconds(flags.get("lookback", "5m")),
+        delay=0.0 if delay in ("0", "0s", "0m") else seconds(delay),
+        count=int(flags["count"]),
+        pattern=flags["pattern"],
+        revert=flags.get("revert-pattern", ""),
+        folder=flags.get("log-path", ""),
+    )
+
+
+def origin(source: str) -> list[str]:
+    """journalctl's matches for lines that `source` itself wrote; several of one field mean any."""
+    match source:
+        case "kernel":
+            return ["_TRANSPORT=kernel"]
+        case "systemd":
+            return ["_PID=1"]
+        case _:
+            return [f"_SYSTEMD_UNIT={source}.service"]
+
+
+def argv(counter: Counter, since: float) -> list[str]:
+    """`since` in seconds of the epoch."""
+    words = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--since=@{since:.0f}"]
+    if counter.folder and Path(counter.folder).is_dir():
+        words.append(f"--directory={counter.folder}")
+    return [*words, *origin(counter.source)]
+
+
+class Tally:
+    """Pure but for RE2, which is loaded when the first is made. Raises ValueError for a bad
+    pattern.
+    """
+
+    def __init__(self, counter: Counter) -> None:
+        import re2
+
+        self.found = 0
+        try:
+            self._pattern: Any = re2.compile(counter.pattern)
+            self._revert: Any = re2.compile(counter.revert) if counter.revert else None
+        except re2.error as error:
+            raise ValueError(f"log-counter: {error}") from error
+
+    def line(self, text: str) -> None:
+        if self._revert is not None and self._revert.search(text):
+            self.found = max(0, self.found - 1)
+        if self._pattern.search(text):
+            self.found += 1
+
+
+async def count(counter: Counter, clock: Clock, root: str = "/") -> Ran:
+    """Exit status 1 when the threshold is met, 0 below it."""
+    now = clock.now().timestamp()
+    since = max(now - counter.lookback, now - uptime(root) + counter.delay)
+    tally = Tally(counter)
+    if since < now and (why := await _lines(argv(counter, since), tally)):
+        return Ran(None, why=why)
+    if tally.found < counter.count:
+        return Ran(0, "")
+    met = f"Found {tally.found} matching logs, which meets the threshold of {counter.count}"
+    return Ran(1, met)
+
+
+def uptime(root: str) -> float:
+    """Seconds since boot. Raises OSError, ValueError."""
+    return float(Path(root, "proc/uptime").read_text(encoding="ascii").split()[0])
+
+
+async def _lines(words: list[str], tally: Tally) -> str:
+    """ "" when all lines were counted, else why not. The caller limits the time."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            limit=LONGEST_LINE,
+            cwd="/",
+            env=dict(ENVIRONMENT),
+            start_new_session=True,
+        )
+    except OSError as error:
+        return f"journalctl: {error.strerror or error}"
+    try:
+        await _count(process, tally)
+        code = await process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return "" if code == 0 else f"journalctl: exit status {code}"
+
+
+async def _count(process: Process, tally: Tally) -> None:
+    assert process.stdout is not None
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:
+            continue  # longer than any line that counts; the rest of it comes next
+        if not line:
+            return
+        tally.line(line.decode(errors="replace").rstrip("\n"))

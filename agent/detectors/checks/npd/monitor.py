@@ -1,0 +1,114 @@
+"""A custom-plugin monitor at work: its rules are run at each interval, and told as they answer."""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+from agent.detectors import ConditionReport, EventReport, Severity, Sink
+from agent.detectors.checks import CANNOT_RUN, Finding
+from agent.detectors.checks.asking import Turns
+from agent.detectors.checks.npd.builtin import BuiltIns
+from agent.detectors.checks.npd.config import Monitor, Rule, RuleType
+from agent.detectors.checks.npd.protocol import Result, Word, judge, read
+from agent.detectors.checks.programs import KEPT, Programs, Ran
+from agent.detectors.checks.steady import Held
+
+log = logging.getLogger(__name__)
+
+
+class PluginMonitor:
+    """Implements agent.detectors.Detector for one file."""
+
+    def __init__(self, monitor: Monitor, turns: Turns, builtins: BuiltIns) -> None:
+        self.name = monitor.name
+        self.conditions = tuple(condition.type for condition in monitor.conditions)
+        self._monitor, self._turns, self._builtins = monitor, turns, builtins
+        self._programs = Programs()
+        self._places = asyncio.Semaphore(monitor.at_once)
+        self._results: dict[int, Result] = {}
+        self._told: dict[str, Finding] = {}
+
+    async def run(self, sink: Sink) -> None:
+        if not self._monitor.silent_start:
+            for kind in self.conditions:
+                self._tell(sink, kind, Held().told)
+        while True:
+            await self.round(sink)
+            await self._turns.clock.sleep(self._turns.pause(self._monitor.every))
+
+    async def round(self, sink: Sink) -> None:
+        """Run every rule once. Never raises but when cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(len(self._monitor.rules)):
+                tasks.create_task(self._rule(sink, number))
+
+    async def _rule(self, sink: Sink, number: int) -> None:
+        rule = self._monitor.rules[number]
+        async with self._places:
+            ran = await self._turns.take(lambda: self._ask(rule))
+        before = self._results.get(number)
+        result = read(ran, self._monitor.most_output)
+        self._results[number] = result
+        if result.word is Word.BROKEN and result != before:
+            why = f"{self._monitor.file}: rule {rule.reason}: {rule.path}: {result.said}"
+            self._event(sink, CANNOT_RUN, why)
+            log.warning("a check of this host is broken", extra={"check": self.name, "why": why})
+        if rule.type is RuleType.TEMPORARY and result.word is Word.FAULT:
+            self._event(sink, rule.reason, result.said)
+        if rule.type is RuleType.PERMANENT:
+            self._judge(sink, rule.condition)
+
+    async def _ask(self, rule: Rule) -> Ran:
+        limit = self._monitor.limit(rule)
+        try:
+            if (own := self._builtins.find(rule.path, rule.args)) is not None:
+                async with asyncio.timeout(limit):
+                    return await own()
+            argv = [program(rule.path, self._monitor.file), *rule.args]
+            return await self._programs.run(argv, limit, max(KEPT, self._monitor.most_output))
+        except TimeoutError:
+            return Ran(None, why=f"no result within {limit:g} s")
+        except Exception as error:  # noqa: BLE001  one check's mistake must not end the agent
+            return Ran(None, why=f"{type(error).__name__}: {error}")
+
+    def _judge(self, sink: Sink, kind: str) -> None:
+        condition = next(c for c in self._monitor.conditions if c.type == kind)
+        asked = [
+            number
+            for number, rule in enumerate(self._monitor.rules)
+            if rule.type is RuleType.PERMANENT and rule.condition == kind
+        ]
+        results = [
+            (self._monitor.rules[number], self._results[number])
+            for number in asked
+            if number in self._results
+        ]
+        found, before = judge(condition, results), self._told.get(kind)
+        if not found.faulty and len(results) < len(asked):
+            return  # only a fault needs no second word
+        same = before and (before.faulty, before.reason) == (found.faulty, found.reason)
+        if before and same and not self._monitor.follow_message:
+            found = before
+        self._tell(sink, kind, found)
+
+    def _tell(self, sink: Sink, kind: str, found: Finding) -> None:
+        self._told[kind] = found
+        status = Held(found).status
+        now = self._turns.clock.now()
+        sink.report(ConditionReport(kind, status, found.reason, found.message, now, self.name))
+
+    def _event(self, sink: Sink, reason: str, message: str) -> None:
+        now = self._turns.clock.now()
+        sink.report(EventReport(reason, message, Severity.WARNING, now, self.name))
+
+
+def program(path: str, file: str) -> str:
+    """Where a rule's program is. A relative path is looked for where node-problem-detector's image
+    has it (/), then beside the configuration's folder (as in its own `config/plugin/...`).
+    """
+    if os.path.isabs(path):
+        return path
+    folder = Path(file).resolve().parent
+    places = (Path("/", path), folder.parent / path, folder / path)
+    return str(next((place for place in places if place.exists()), places[0]))

@@ -1,0 +1,154 @@
+"""Asks a container runtime how it is: the call Status of the Kubernetes CRI, over its socket.
+
+gRPC is HTTP/2 with five bytes before each message, and a request without fields is empty, so one
+call needs neither a gRPC library nor a `crictl` process every ten seconds. Sources: RFC 9113
+(frames), RFC 7541 (header fields, here all literal), grpc/doc/PROTOCOL-HTTP2.md,
+kubernetes/cri-api runtime.v1 (field numbers).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+METHOD = b"/runtime.v1.RuntimeService/Status"
+MOST = 1 << 20
+"""Bytes of an answer."""
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
+_END_STREAM, _ACK, _END_HEADERS, _PADDED = 0x1, 0x1, 0x4, 0x8
+_NO_MESSAGE = bytes(5)
+
+
+class NoAnswer(Exception):
+    """What was tried and what came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One of the runtime's own conditions: RuntimeReady, NetworkReady."""
+
+    kind: str
+    ok: bool
+    why: str = ""
+
+
+async def status(socket: str, seconds: float) -> list[Ready]:
+    """Raises NoAnswer."""
+    tried = f"Status over {socket}"
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_unix_connection(socket)
+            try:
+                writer.write(_PREFACE + _frame(_SETTINGS, 0, 0, b"") + _request())
+                await writer.drain()
+                message = await _answer(reader, writer)
+            finally:
+                writer.transport.abort()  # whoever hangs would let a polite end hang too
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+        return ready(message)
+    except TimeoutError as error:
+        raise NoAnswer(f"{tried}: no answer within {seconds:g} s") from error
+    except OSError as error:
+        raise NoAnswer(f"{tried}: {error.strerror or error}") from error
+    except (EOFError, ValueError) as error:
+        raise NoAnswer(f"{tried}: {error or 'the connection was closed'}") from error
+
+
+def ready(message: bytes) -> list[Ready]:
+    """StatusResponse.status.conditions. Raises ValueError."""
+    found = []
+    for field, status_ in fields(message):
+        for inner, condition in fields(status_) if field == 1 and _is(status_) else ():
+            if inner == 1 and _is(condition):
+                given = dict(fields(condition))
+                words = [_text(given.get(number)) for number in (3, 4)]
+                why = ": ".join(word for word in words if word)
+                found.append(Ready(_text(given.get(1)), given.get(2) == 1, why))
+    return found
+
+
+def fields(message: bytes | int) -> Iterator[tuple[int, bytes | int]]:
+    """Numbers and values of a protobuf message's fields. Raises ValueError when it is cut."""
+    assert isinstance(message, bytes)
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        value: bytes | int
+        match key & 7:
+            case 0:
+                value, at = _varint(message, at)
+            case 2:
+                length, at = _varint(message, at)
+                value, at = message[at : at + length], at + length
+            case 1:
+                value, at = message[at : at + 8], at + 8
+            case 5:
+                value, at = message[at : at + 4], at + 4
+            case other:
+                raise ValueError(f"an answer with the unknown wire type {other}")
+        if at > len(message):
+            raise ValueError("an answer that is cut off")
+        yield key >> 3, value
+
+
+def _is(value: bytes | int) -> bool:
+    return isinstance(value, bytes)
+
+
+def _text(value: bytes | int | None) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else ""
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for place in range(10):
+        if at >= len(message):
+            break
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return value, at
+    raise ValueError("an answer that is cut off")
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    head = len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4)
+    return head + payload
+
+
+def _request() -> bytes:
+    def text(value: bytes) -> bytes:
+        return bytes((len(value),)) + value
+
+    # Of the static table: method POST 3, scheme http 6, path 4, authority 1, content-type 31.
+    headers = b"\x83\x86" + b"\x04" + text(METHOD) + b"\x01" + text(b"localhost")
+    headers += b"\x0f\x10" + text(b"application/grpc") + b"\x00" + text(b"te") + text(b"trailers")
+    return _frame(_HEADERS, _END_HEADERS, 1, headers) + _frame(_DATA, _END_STREAM, 1, _NO_MESSAGE)
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """The message of the response. A response without one is an error's, told in its headers."""
+    body = b""
+    while True:
+        head = await reader.readexactly(9)
+        length, kind, flags = int.from_bytes(head[:3]), head[3], head[4]
+        stream = int.from_bytes(head[5:]) & 0x7FFFFFFF
+        payload = await reader.readexactly(length)
+        if kind == _SETTINGS and not flags & _ACK:
+            writer.write(_frame(_SETTINGS, _ACK, 0, b""))
+        elif kind == _PING and not flags & _ACK:
+            writer.write(_frame(_PING, _ACK, 0, payload))
+        elif kind in (_RESET, _GOAWAY):
+            raise ValueError("the call was refused")
+        elif stream == 1 and kind == _DATA:
+            body += payload[1 : -payload[0] or None] if flags & _PADDED else payload
+            if len(body) > MOST:
+                raise ValueError(f"an answer of more than {MOST} bytes")
+        if stream == 1 and kind in (_DATA, _HEADERS) and flags & _END_STREAM:
+            break
+    if len(body) < len(_NO_MESSAGE):
+        raise ValueError("the call was answered with an error")
+    return body[5 : 5 + int.from_bytes(body[1:5])]

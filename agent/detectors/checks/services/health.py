@@ -1,0 +1,207 @@
+"""Whether a service of the node answers: the kubelet, the container runtime, kube-proxy.
+
+The service is asked first and its unit only if it does not answer, so that a healthy one costs
+one local request. A service that has just started is given its time: neither well nor faulty.
+Repairing is not a detector's: rules decide, under the risk control.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.detectors.checks import Finding, Findings
+from agent.detectors.checks.services import cri
+from agent.host import Host, HostError, NoSuchUnit, Unit
+from agent.probes import CannotAnswer
+from kubenode.runtime.clock import Clock
+
+STARTING, NO_SERVICE = "ServiceStarting", "NoSuchService"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """ok  whether it answered as a healthy one does; said  what was asked, and the answer"""
+
+    ok: bool
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """condition, bad, good  the type, and its reasons
+    unit      its systemd unit; "" for one that runs as a Pod
+    ask       asks it
+    """
+
+    condition: str
+    bad: str
+    good: str
+    name: str
+    unit: str
+    ask: Callable[[], Awaitable[Heard]]
+
+
+def judge(
+    service: Service, heard: Heard, unit: Unit | None, up_seconds: float, grace: float
+) -> Finding:
+    """unit        None: there is none of that name
+    up_seconds  for how long the unit is known to have been as it is
+    """
+    if heard.ok:
+        return Finding(False, service.good, heard.said)
+    if unit is None and service.unit:
+        return Finding(None, NO_SERVICE, f"{heard.said}; there is no unit {service.unit} here")
+    if unit is None:
+        return Finding(True, service.bad, heard.said)
+    said = f"{heard.said}; {unit}"
+    if unit.active in ("active", "activating", "reloading") and up_seconds < grace:
+        return Finding(None, STARTING, f"{said}, started less than {grace:g} s ago")
+    return Finding(True, service.bad, said)
+
+
+class HealthCheck:
+    """Implements Check. `grace`: seconds after a start in which silence is no fault."""
+
+    def __init__(self, service: Service, host: Host, clock: Clock, grace: float) -> None:
+        self.name = f"{service.name}-health"
+        self.conditions = (service.condition,)
+        self._service, self._host, self._clock, self._grace = service, host, clock, grace
+        self._start: tuple[str, float] = ("", 0.0)
+
+    async def look(self) -> Findings:
+        heard = await self._service.ask()
+        unit = None if heard.ok or not self._service.unit else await self._unit()
+        up = self._up(unit.invocation) if unit else 0.0
+        found = judge(self._service, heard, unit, up, self._grace)
+        return {self._service.condition: found}
+
+    async def _unit(self) -> Unit | None:
+        try:
+            return await self._host.unit(self._service.unit)
+        except NoSuchUnit:
+            return None
+        except HostError as error:
+            raise CannotAnswer(f"{self._service.unit}: {error}") from error
+
+    def _up(self, invocation: str) -> float:
+        """Seconds since this start of the unit was first seen."""
+        now = self._clock.monotonic()
+        if invocation != self._start[0]:
+            self._start = (invocation, now)
+        return now - self._start[1]
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def http(port: int, seconds: float, host: str = "127.0.0.1") -> Callable[[], Awaitable[Heard]]:
+    """GET /healthz, as the kubelet and kube-proxy answer it."""
+    tried = f"GET http://{host}:{port}/healthz"
+    return lambda: _get(tried, "/healthz", lambda: asyncio.open_connection(host, port), seconds)
+
+
+def docker_ping(socket: str, seconds: float) -> Callable[[], Awaitable[Heard]]:
+    tried = f"GET /_ping over {socket}"
+    return lambda: _get(tried, "/_ping", lambda: asyncio.open_unix_connection(socket), seconds)
+
+
+async def _get(
+    tried: str, path: str, connect: Callable[[], Awaitable[Streams]], seconds: float
+) -> Heard:
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await connect()
+            try:
+                writer.write(request)
+                line = await reader.readline()
+            finally:
+                writer.transport.abort()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+    except TimeoutError:
+        return Heard(False, f"{tried}: no answer within {seconds:g} s")
+    except (OSError, ValueError) as error:
+        return Heard(False, f"{tried}: {getattr(error, 'strerror', None) or error}")
+    words = line.decode(errors="replace").split()
+    code = words[1] if len(words) > 1 else "no answer"
+    return Heard(code == "200", f"{tried}: {code}")
+
+
+def runtime(socket: str, seconds: float) -> Callable[[], Awaitable[Heard]]:
+    """The CRI call Status: RuntimeReady counts; the kubelet tells the network's readiness."""
+
+    async def ask() -> Heard:
+        try:
+            ready = await cri.status(socket, seconds)
+        except cri.NoAnswer as error:
+            return Heard(False, str(error))
+        for one in ready:
+            if one.kind == "RuntimeReady" and not one.ok:
+                return Heard(False, f"Status over {socket}: RuntimeReady is false: {one.why}")
+        return Heard(True, f"Status over {socket}: RuntimeReady")
+
+    return ask
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A container runtime as hosts have it. `reason` when it is not well."""
+
+    unit: str
+    socket: str
+    reason: str
+
+
+RUNTIMES = (
+    Runtime("containerd.service", "/run/containerd/containerd.sock", "ContainerdUnhealthy"),
+    Runtime("crio.service", "/run/crio/crio.sock", "CrioUnhealthy"),
+    Runtime("cri-docker.service", "/run/cri-dockerd.sock", "DockerUnhealthy"),
+)
+
+
+def which_runtime(
+    socket: str = "", root: str = "/", known: Sequence[Runtime] = RUNTIMES
+) -> Runtime:
+    """The runtime of this host: the one of `socket`, else the first whose socket or unit file is
+    there, else containerd.
+    """
+    if socket:
+        named = next((one for one in known if one.socket == socket), None)
+        return named or Runtime("", socket, "ContainerRuntimeUnhealthy")
+    folders = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+    for one in known:
+        places = [one.socket.lstrip("/"), *(f"{folder}/{one.unit}" for folder in folders)]
+        if any(Path(root, place).exists() for place in places):
+            return one
+    return known[0]
+
+
+def kubelet(port: int, seconds: float) -> Service:
+    return Service(
+        *("KubeletUnhealthy", "KubeletUnhealthy", "KubeletIsHealthy"),
+        *("kubelet", "kubelet.service", http(port, seconds)),
+    )
+
+
+def kube_proxy(port: int, seconds: float) -> Service:
+    return Service(
+        *("KubeProxyUnhealthy", "KubeProxyUnhealthy", "KubeProxyIsHealthy"),
+        *("kube-proxy", "", http(port, seconds)),
+    )
+
+
+def docker(seconds: float) -> Service:
+    return Service(
+        *("ContainerRuntimeUnhealthy", "DockerUnhealthy", "ContainerRuntimeIsHealthy"),
+        *("runtime", "docker.service", docker_ping("/run/docker.sock", seconds)),
+    )
+
+
+def container_runtime(chosen: Runtime, seconds: float) -> Service:
+    return Service(
+        *("ContainerRuntimeUnhealthy", chosen.reason, "ContainerRuntimeIsHealthy"),
+        *("runtime", chosen.unit, runtime(chosen.socket, seconds)),
+    )

@@ -1,0 +1,103 @@
+"""Listens to systemd for units that are started again and again. Nothing is asked meanwhile.
+
+The bus passes on only what concerns the watched units. When it goes away it is tried again; the
+count that systemd keeps tells afterwards what happened in between.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from agent.detectors import Sink
+from agent.detectors.checks import Findings
+from agent.detectors.checks.asking import CheckDetector, Turns
+from agent.detectors.checks.services.restarts import Restarts, condition, judge
+from agent.probes import CannotAnswer
+from kubenode.runtime.clock import wait
+
+AGAIN_SECONDS = 30.0
+"""Between two tries to reach the bus."""
+Seen = Callable[[str, int], None]
+"""Unit and its NRestarts."""
+
+
+class Listener(Protocol):
+    async def listen(self, units: Sequence[str], seen: Seen, ready: Callable[[], None]) -> None:
+        """Tell every unit's count, then `ready`, then each change until the bus goes away.
+
+        Raises CannotAnswer when it is not there or goes away.
+        """
+        ...
+
+
+class UnitFlaps:
+    """Implements agent.detectors.Detector.
+
+    limit, within  so many automatic restarts in so many seconds are too many
+    """
+
+    name = "units"
+
+    def __init__(
+        self, units: Sequence[str], limit: int, within: float, listener: Listener, turns: Turns
+    ) -> None:
+        self._units = {unit: Restarts(limit, within) for unit in units}
+        self._within, self._listener, self._turns = within, listener, turns
+        self.conditions = tuple(dict.fromkeys(condition(unit) for unit in units))
+        self._news = asyncio.Event()
+        self._why = "the system bus was not asked yet"
+        self._asked = CheckDetector(self, turns, within)
+
+    async def look(self) -> Findings:
+        if self._why:
+            raise CannotAnswer(self._why)
+        now = self._turns.clock.monotonic()
+        flapping: dict[str, dict[str, int]] = {kind: {} for kind in self.conditions}
+        for unit, restarts in self._units.items():
+            count = restarts.look(now)
+            if restarts.flapping:
+                flapping[condition(unit)][unit] = count
+        unsure = {condition(unit) for unit, one in self._units.items() if not one.sure(now)}
+        return {
+            kind: judge(kind, units, self._within)
+            for kind, units in flapping.items()
+            if units or kind not in unsure
+        }
+
+    async def run(self, sink: Sink) -> None:
+        self._asked.start(sink)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._listen())
+            tasks.create_task(self._tell(sink))
+
+    async def _tell(self, sink: Sink) -> None:
+        clock = self._turns.clock
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._asked.look(sink)
+            while (rest := self._rest()) is not None and not await wait(clock, self._news, rest):
+                await self._asked.look(sink)
+
+    def _rest(self) -> float | None:
+        """Seconds until a restart is forgotten; None while there is none to forget."""
+        now = self._turns.clock.monotonic()
+        ends = [end for one in self._units.values() if (end := one.next(now)) is not None]
+        return min(ends) - now if ends else None
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._listener.listen(tuple(self._units), self._seen, self._ready)
+            except CannotAnswer as error:
+                self._why = str(error)
+            self._news.set()
+            await self._turns.clock.sleep(self._turns.pause(AGAIN_SECONDS))
+
+    def _seen(self, unit: str, count: int) -> None:
+        self._units[unit].seen(count, self._turns.clock.monotonic())
+        self._news.set()
+
+    def _ready(self) -> None:
+        self._why = ""
+        self._news.set()

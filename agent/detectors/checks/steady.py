@@ -1,0 +1,53 @@
+"""When a finding becomes a condition: pure, so that nothing flaps for a reason nobody can test.
+
+A fault and its end each take some looks in a row. While status and reason stay the message stays
+too: a figure that ticks would be a change at every look.
+"""
+
+from dataclasses import dataclass, replace
+
+from agent.detectors import NOT_LOOKED_AT, Status
+from agent.detectors.checks import Finding
+
+UNSEEN = Finding(None, NOT_LOOKED_AT, "not looked at yet")
+_STATUS = {True: Status.TRUE, False: Status.FALSE, None: Status.UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Looks in a row. `to_set` is also what it takes to say that nothing can be told any more."""
+
+    to_set: int = 1
+    to_clear: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """told  what was last reported; other, times  what looks since say instead, and how often."""
+
+    told: Finding = UNSEEN
+    other: bool | None = None
+    times: int = 0
+
+    @property
+    def status(self) -> Status:
+        return _STATUS[self.told.faulty]
+
+
+def weigh(held: Held, found: Finding, rounds: Rounds) -> Held:
+    """What is told after one more look."""
+    told = held.told
+    if found.faulty is told.faulty:
+        return Held(told if found.reason == told.reason else found)
+    times = held.times + 1 if held.times and held.other is found.faulty else 1
+    # Unknown becomes well at once: whoever looks for the first time and sees no fault says so.
+    at_once = told.faulty is None and found.faulty is False
+    needed = rounds.to_clear if found.faulty is False else rounds.to_set
+    if at_once or times >= needed:
+        return Held(found)
+    return replace(held, other=found.faulty, times=times)
+
+
+def over(value: float, limit: float, was: bool | None, margin: float) -> bool:
+    """Whether a limit is exceeded; one that was, until the value is `margin` below it."""
+    return value >= (limit - margin if was else limit)
