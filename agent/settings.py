@@ -33,7 +33,7 @@ from kubenode.runtime.process import CannotStart
 CONFIG_FILE = "/etc/kubenode/agent.toml"
 PREFIX = "KUBENODE_AGENT_"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
-FILE_ALONE = frozenset({"checks", "local"})
+FILE_ALONE = frozenset({"checks", "detectors", "local"})
 """Tables, which have no variable."""
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -52,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     state_dir     where the journal lives; must survive reboots
     boot_id_file  where the kernel tells the boot ID
     checks        what RunCheck may run, by name; in the file alone
+    detectors     what is watched, see agent.detectors.settings; in the file alone
     local         what is repaired without asking, see agent.local; in the file alone
     """
 
