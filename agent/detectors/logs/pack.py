@@ -1,0 +1,191 @@
+"""Packs: rules and conditions as data, one TOML file per detector.
+
+    detector = "kernel-monitor"
+    origins = ["kernel"]
+
+    [[condition]]
+    type = "ReadonlyFilesystem"
+    reason = "FilesystemIsNotReadOnly"
+    message = "Filesystem is not read-only"
+    check = "filesystem-writable"
+    source = "..."
+
+    [[rule]]
+    reason = "FilesystemIsReadOnly"
+    condition = "ReadonlyFilesystem"
+    pattern = '^EXT4-fs \\((?P<key>[^)]+)\\): Remounting filesystem read-only'
+    source = "where this line is documented"
+    matches = ["EXT4-fs (sda1): Remounting filesystem read-only"]
+    near_misses = ["EXT4-fs (sda1): mounted filesystem"]
+
+A pattern is found anywhere in a line unless it is anchored; those for the kernel are anchored,
+because names that tenants choose stand inside of its lines.
+"""
+
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from agent.detectors import Severity
+from agent.detectors.logs.program import (
+    Clear,
+    Condition,
+    Monitor,
+    PatternError,
+    Program,
+    Rule,
+    Selector,
+    compile_pattern,
+    join,
+    monitor,
+)
+from agent.duration import seconds
+
+
+class ConfigError(ValueError):
+    """File, field, value and remedy in one line."""
+
+
+class PackRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    pattern: str
+    source: str
+    reason: str = ""
+    condition: str = ""
+    severity: str = "Warning"
+    count: int = 1
+    within: str = ""
+    clears: bool = False
+    reverts: str = ""
+    unless: str = ""
+    matches: list[str] = []
+    near_misses: list[str] = []
+
+
+class PackCondition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    type: str
+    reason: str
+    message: str
+    source: str
+    quiet: str = ""
+    check: str = ""
+    every: str = "30s"
+    boot: bool = True
+
+
+class Pack(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`origins` as Line.origin; `exes` base names, empty is any; `any_user` also not root's."""
+
+    detector: str
+    origins: list[str]
+    condition: list[PackCondition] = []
+    rule: list[PackRule] = []
+    exes: list[str] = []
+    any_user: bool = False
+
+
+Part = tuple[Monitor, list[Condition]]
+
+
+def shipped() -> list[tuple[str, str]]:
+    """(name, text) of the packs of this package, in the order of their names."""
+    folder = resources.files("agent.detectors.logs") / "packs"
+    files = sorted(folder.iterdir(), key=lambda one: one.name)
+    return [(f.name, f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".toml")]
+
+
+def read_pack(name: str, text: str) -> Pack:
+    """Raises ConfigError."""
+    try:
+        return msgspec.toml.decode(text, type=Pack)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{name}: {error}; see docs/detectors-logs.md for its form") from error
+
+
+def load_pack(path: Path) -> Part:
+    """A pack of the site's own. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    return build(str(path), read_pack(str(path), text))
+
+
+def build(name: str, pack: Pack) -> Part:
+    """Raises ConfigError."""
+    conditions = [_condition(name, pack, one) for one in pack.condition]
+    known = {one.type for one in conditions}
+    rules = []
+    for number, one in enumerate(pack.rule):
+        where = f"{name}: rule[{number}]"
+        if one.condition and one.condition not in known:
+            raise ConfigError(f"{where}.condition {one.condition!r}: add a [[condition]] of it")
+        if not (one.reason or one.clears or one.reverts):
+            raise ConfigError(f"{where}.reason '': name the reason in one word")
+        if one.severity not in tuple(Severity):
+            raise ConfigError(f"{where}.severity {one.severity!r}: give Warning or Normal")
+        rules.append(_rule(where, f"{pack.detector}/{name}/{number}", one))
+    chosen = Selector(
+        origins=frozenset(pack.origins),
+        uid=None if pack.any_user else 0,
+        exes=frozenset(pack.exes),
+    )
+    if not pack.origins:
+        raise ConfigError(f"{name}: origins []: say whose lines count, such as kernel")
+    try:
+        return monitor(pack.detector, chosen, rules), conditions
+    except PatternError as error:
+        raise ConfigError(f"{name}: {error}") from error
+
+
+def _condition(name: str, pack: Pack, one: PackCondition) -> Condition:
+    where = f"{name}: condition {one.type}"
+    clear = Clear(
+        quiet=_seconds(f"{where}.quiet", one.quiet),
+        check=one.check,
+        every=_seconds(f"{where}.every", one.every),
+        boot=one.boot,
+    )
+    return Condition(one.type, pack.detector, one.reason, one.message, clear)
+
+
+def _rule(where: str, name: str, one: PackRule) -> Rule:
+    within = _seconds(f"{where}.within", one.within)
+    if (one.count > 1) != bool(within):
+        raise ConfigError(f"{where}.count {one.count}: count and within go together")
+    keyed = "(?P<key>" in one.pattern
+    return Rule(
+        name=name,
+        pattern=one.pattern,
+        reason=one.reason,
+        condition=one.condition,
+        severity=Severity(one.severity),
+        count=one.count,
+        within=within,
+        clears=one.clears,
+        reverts=one.reverts,
+        unless=_regexp(f"{where}.unless", one.unless) if one.unless else None,
+        keyed=keyed,
+        regexp=_regexp(f"{where}.pattern", one.pattern),
+    )
+
+
+def _regexp(where: str, pattern: str) -> object:
+    try:
+        return compile_pattern(pattern)
+    except PatternError as error:
+        raise ConfigError(f"{where} {pattern!r}: {error}; write it in RE2's syntax") from error
+
+
+def _seconds(where: str, text: str) -> float:
+    if not text:
+        return 0.0
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def our_program() -> Program:
+    """What this package knows, without any file of the site."""
+    return join([build(name, read_pack(name, text)) for name, text in shipped()])

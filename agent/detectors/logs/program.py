@@ -1,0 +1,203 @@
+"""What is looked for: monitors with rules, and the conditions that they own.
+
+Patterns are RE2, the syntax of node-problem-detector: linear in the length of a line, whatever
+the pattern. All patterns of a monitor are tried at once (RE2::Set); a rule is looked at alone
+only for a line that it matches.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import re2
+
+from agent.detectors import Severity
+from agent.detectors.logs.line import KERNEL, MANAGER, Line
+
+PATTERN_BYTES = 8 << 20
+"""Memory for the compiled form of the patterns of one monitor."""
+
+
+class PatternError(ValueError):
+    """A pattern that RE2 does not accept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """How a condition goes back to False when its fault is gone. Times in seconds, 0 is never.
+
+    quiet  no such line for so long, honest only where a lasting fault repeats its line
+    check  name in `checks`, asked `every` so many seconds while the fault lasts
+    boot   whether a boot ends the fault
+    """
+
+    quiet: float = 0.0
+    check: str = ""
+    every: float = 30.0
+    boot: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that log lines set; `reason` and `message` are those of the healthy state."""
+
+    type: str
+    detector: str
+    reason: str
+    message: str
+    clear: Clear = Clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One pattern and what it means. Without `condition` a match is an Event.
+
+    count, within  so many matches within so many seconds make the fault; 1, 0.0: each does
+    clears         a match ends the condition's fault (of the same key, where the pattern has one)
+    reverts        a match takes one match of the rate of this reason back
+    spans          the pattern may reach over several lines
+    unless         a line that this matches as well is no match
+    keyed          the pattern has a group `key`: which device, task and the like
+    name           unique in the program, for counts
+    """
+
+    name: str
+    pattern: str
+    reason: str = ""
+    condition: str = ""
+    severity: Severity = Severity.WARNING
+    count: int = 1
+    within: float = 0.0
+    clears: bool = False
+    reverts: str = ""
+    spans: bool = False
+    unless: Any = field(default=None, compare=False, repr=False)
+    keyed: bool = False
+    regexp: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Whose lines a monitor reads. Everything that is given must fit.
+
+    origins     one of these writers; empty is any service of the system, as journald attests it
+    identifier  what the writer must call itself as well; "" is anything
+    uid         of the writing process; None is any
+    exes        base names of the writing program; empty is any
+    """
+
+    origins: frozenset[str] = frozenset()
+    identifier: str = ""
+    uid: int | None = None
+    exes: frozenset[str] = frozenset()
+
+    def accepts(self, line: Line) -> bool:
+        if self.origins:
+            if line.origin not in self.origins:
+                return False
+        elif not (line.origin == MANAGER or line.origin.endswith(".service")):
+            return False
+        if self.identifier and line.identifier != self.identifier:
+            return False
+        if line.origin == KERNEL:
+            return True
+        if self.uid is not None and line.uid != self.uid:
+            return False
+        return not self.exes or line.exe.rpartition("/")[2] in self.exes
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """Rules for the lines of one kind of writer.
+
+    lines     how many lines are kept for patterns that span lines
+    separate  a text of several lines is looked at line by line
+    """
+
+    detector: str
+    selector: Selector
+    rules: tuple[Rule, ...]
+    lines: int = 1
+    separate: bool = True
+    chosen: Any = field(default=None, compare=False, repr=False)
+    singles: tuple[int, ...] = ()
+    spanning: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    monitors: tuple[Monitor, ...]
+    conditions: dict[str, Condition]
+
+
+def options() -> Any:
+    chosen = re2.Options()
+    chosen.log_errors = False
+    chosen.max_mem = PATTERN_BYTES
+    return chosen
+
+
+def compile_pattern(pattern: str) -> Any:
+    """Raises PatternError with RE2's complaint."""
+    try:
+        return re2.compile(pattern, options())
+    except (re2.error, UnicodeEncodeError) as error:
+        said = error.args[0] if error.args else ""
+        words = said.decode(errors="replace") if isinstance(said, bytes) else str(error)
+        raise PatternError(words) from error
+
+
+def monitor(
+    detector: str,
+    selector: Selector,
+    rules: Iterable[Rule],
+    *,
+    lines: int = 1,
+    separate: bool = True,
+) -> Monitor:
+    """A monitor ready to match. Raises PatternError."""
+    made = tuple(rules)
+    singles = tuple(n for n, rule in enumerate(made) if not rule.spans)
+    chosen = None
+    if singles:
+        chosen = re2.Set.SearchSet(options())
+        try:
+            for place in singles:
+                chosen.Add(made[place].pattern)
+            chosen.Compile()
+        except re2.error as error:
+            raise PatternError(f"the patterns of {detector} together: {error}") from error
+    spanning = tuple(n for n, rule in enumerate(made) if rule.spans)
+    return Monitor(detector, selector, made, lines, separate, chosen, singles, spanning)
+
+
+def join(parts: Sequence[tuple[Monitor, Sequence[Condition]]]) -> Program:
+    """One program. The first that names a condition owns it; a later one that knows how the
+    condition clears again lends that knowledge.
+    """
+    conditions: dict[str, Condition] = {}
+    for _, owned in parts:
+        for one in owned:
+            first = conditions.setdefault(one.type, one)
+            if first.clear == Clear() != one.clear:
+                conditions[one.type] = Condition(
+                    first.type, first.detector, first.reason, first.message, one.clear
+                )
+    return Program(tuple(part for part, _ in parts), conditions)
+
+
+_PLAIN_CLASS = re.compile(r"\[(?:[A-Za-z0-9 _.,:;/@#%+*=-]|\\[Swd])+\]")
+_PLAIN_ESCAPE = re.compile(r"\\[SwdbBz.()\[\]{}*+?|$^/\-\"':=,#<>]|\\\\")
+_PLAIN_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|\?i\)|\?i:|(?!\?))")
+
+
+def may_span(pattern: str) -> bool:
+    """Whether a pattern could match a line break or ask for the beginning of a text.
+
+    Errs towards True. Such a pattern is matched against the lines that are kept, all others
+    against the last line alone, with the same result.
+    """
+    rest = _PLAIN_ESCAPE.sub("", _PLAIN_CLASS.sub("", pattern))
+    rest = _PLAIN_GROUP.sub("", rest)
+    return bool(re.search(r"[\\\[\n^]|\(\?", rest))

@@ -1,0 +1,227 @@
+"""The pure watcher: what a line changes, and what time changes."""
+
+from datetime import UTC, datetime, timedelta
+
+from agent.detectors import ConditionReport, EventReport, Report, Severity, Status
+from agent.detectors.logs.line import KERNEL, MANAGER, Line, recorded
+from agent.detectors.logs.pack import our_program
+from agent.detectors.logs.passing import (
+    Question,
+    after_boot,
+    answered,
+    due,
+    pass_time,
+    questions,
+)
+from agent.detectors.logs.program import Program
+from agent.detectors.logs.state import FAULTS, State
+from agent.detectors.logs.watch import (
+    EVENTS_A_MINUTE,
+    KEYS,
+    LEFT_OUT,
+    begin,
+    looked,
+    unreadable,
+    watch,
+)
+
+NOW = datetime(2026, 1, 10, 10, 0, 30, tzinfo=UTC)
+PROGRAM = our_program()
+
+
+class Host:
+    """A watcher, its state, its time, and all it told."""
+
+    def __init__(self, program: Program = PROGRAM) -> None:
+        self.program, self.now = program, NOW
+        self.told: list[Report] = []
+        self.state: State
+        self.state, self.told = begin(program, NOW)
+        self._take(looked(program, self.state, program.conditions, NOW))
+
+    def _take(self, outcome: tuple[State, list[Report]]) -> list[Report]:
+        self.state, reports = outcome
+        self.told += reports
+        return reports
+
+    def says(self, text: str, origin: str = KERNEL) -> list[Report]:
+        return self._take(watch(self.program, self.state, Line(text, self.now, origin, uid=0),
+                                self.now))  # fmt: skip
+
+    def wait(self, **time: float) -> list[Report]:
+        self.now += timedelta(**time)
+        return self._take(pass_time(self.program, self.state, self.now))
+
+    def status(self, condition: str) -> Status:
+        return self.state.held[condition].status
+
+    def words(self, condition: str) -> tuple[Status, str, str]:
+        """The condition as it was last told."""
+        last = [r for r in self.told if isinstance(r, ConditionReport) and r.type == condition][-1]
+        return last.status, last.reason, last.message
+
+
+def test_conditions_are_unknown_until_their_log_has_been_read() -> None:
+    state, told = begin(PROGRAM, NOW)
+    assert {one.status for one in told if isinstance(one, ConditionReport)} == {Status.UNKNOWN}
+    assert len(told) == len(PROGRAM.conditions)
+    state, told = looked(PROGRAM, state, ["KernelDeadlock"], NOW)
+    (one,) = told
+    assert isinstance(one, ConditionReport)
+    assert (one.type, one.status) == ("KernelDeadlock", Status.FALSE)
+    assert (one.reason, one.message) == ("KernelHasNoDeadlock", "kernel has no deadlock")
+    assert state.held["XfsShutdown"].status is Status.UNKNOWN
+
+
+def test_a_fault_in_what_is_read_first_is_never_told_as_healthy() -> None:
+    state, _ = begin(PROGRAM, NOW)
+    line = Line("EXT4-fs (sda1): Remounting filesystem read-only", NOW, KERNEL)
+    state, _ = watch(PROGRAM, state, line, NOW)
+    _, told = looked(PROGRAM, state, ["ReadonlyFilesystem"], NOW)
+    assert told == []
+
+
+def test_a_log_that_cannot_be_read_makes_what_was_healthy_unknown() -> None:
+    host = Host()
+    host.says("XFS (sda1): Log I/O Error (0x2) detected. Shutting down filesystem.")
+    host._take(unreadable(PROGRAM, host.state, ["XfsShutdown", "KernelDeadlock"], "gone", NOW))
+    assert host.status("XfsShutdown") is Status.TRUE
+    assert host.words("KernelDeadlock") == (Status.UNKNOWN, "NotLookedYet", "gone")
+
+
+def test_a_line_that_nothing_knows_leaves_the_state_as_it_is() -> None:
+    host = Host()
+    before = host.state
+    assert host.says("usb 1-1: new high-speed USB device number 2 using xhci_hcd") == []
+    assert host.state is before
+
+
+def test_a_condition_keeps_the_time_and_words_it_changed_with() -> None:
+    host = Host()
+    (told,) = host.says("XFS (sda1): Log I/O Error (0x2) detected. Shutting down filesystem.")
+    assert told.at == NOW
+    host.now += timedelta(minutes=1)
+    assert host.says("XFS (sdb1): Log I/O Error (0x2) detected. Shutting down filesystem.") == []
+    assert host.words("XfsShutdown")[2].startswith("XFS (sda1)")
+
+
+def test_a_counter_line_ends_the_fault_of_its_own_device_alone() -> None:
+    host = Host()
+    host.says("EXT4-fs (sda1): Remounting filesystem read-only")
+    host.says("EXT4-fs (sdb1): Remounting filesystem read-only")
+    (told,) = host.says("EXT4-fs (sda1): re-mounted 5e6f r/w. Quota mode: none.")
+    assert host.words("ReadonlyFilesystem")[2].startswith("EXT4-fs (sdb1)")
+    assert host.status("ReadonlyFilesystem") is Status.TRUE
+    (told,) = host.says("EXT4-fs (sdb1): unmounting filesystem 5e6f.")
+    assert isinstance(told, ConditionReport)
+    assert host.words("ReadonlyFilesystem") == (
+        Status.FALSE,
+        "FilesystemIsNotReadOnly",
+        "Filesystem is not read-only",
+    )
+
+
+def test_a_repeating_fault_is_over_when_it_has_been_quiet() -> None:
+    host = Host()
+    host.says("nf_conntrack: nf_conntrack: table full, dropping packet")
+    for _ in range(5):
+        host.wait(seconds=100)
+        host.says("nf_conntrack: nf_conntrack: table full, dropping packet")
+        assert host.status("ConntrackTableFull") is Status.TRUE
+    assert due(PROGRAM, host.state) == host.now + timedelta(minutes=2)
+    assert host.wait(seconds=119) == []
+    host.wait(seconds=1)
+    assert host.words("ConntrackTableFull")[0] is Status.FALSE
+    assert due(PROGRAM, host.state) is None
+
+
+def test_a_rate_counts_within_its_window_and_an_orderly_restart_takes_one_back() -> None:
+    host = Host()
+    for _ in range(20):
+        host.says("Stopping kubelet.service - kubelet...", MANAGER)
+        host.says("Started kubelet.service - kubelet.", MANAGER)
+        host.wait(seconds=10)
+    assert host.status("FrequentKubeletRestart") is Status.FALSE
+    host.wait(minutes=21)
+    for _ in range(8):
+        host.says("Started kubelet.service - kubelet.", MANAGER)
+        host.wait(minutes=6)
+    assert host.status("FrequentKubeletRestart") is Status.FALSE
+    for _ in range(5):
+        host.says("Started kubelet.service - kubelet.", MANAGER)
+        host.wait(minutes=1)
+    assert host.status("FrequentKubeletRestart") is Status.TRUE
+    host.wait(minutes=20)
+    assert host.words("FrequentKubeletRestart")[1] == "NoFrequentKubeletRestart"
+
+
+def test_a_check_is_asked_while_the_fault_lasts_and_its_word_ends_it() -> None:
+    host = Host()
+    host.says("INFO: task docker:20744 blocked for more than 120 seconds.")
+    host.says("INFO: task docker:31000 blocked for more than 120 seconds.")
+    assert questions(PROGRAM, host.state, host.now)[1] == []
+    host.wait(seconds=30)
+    host.state, asked = questions(PROGRAM, host.state, host.now)
+    assert {(q.key, q.check) for q in asked} == {("20744", "task-goes-on"),
+                                                ("31000", "task-goes-on")}  # fmt: skip
+    assert questions(PROGRAM, host.state, host.now)[1] == [], "asked again at once"
+    question = Question("KernelDeadlock", "20744", "task-goes-on")
+    host._take(answered(PROGRAM, host.state, question, host.now))
+    assert host.status("KernelDeadlock") is Status.TRUE
+    question = Question("KernelDeadlock", "31000", "task-goes-on")
+    host._take(answered(PROGRAM, host.state, question, host.now))
+    assert host.words("KernelDeadlock")[:2] == (Status.FALSE, "KernelHasNoDeadlock")
+    assert due(PROGRAM, host.state) is None
+
+
+def test_a_boot_ends_what_a_boot_can_end() -> None:
+    host = Host()
+    host.says("EXT4-fs (sda1): Remounting filesystem read-only")
+    bad = "Device: /dev/sdb [SAT], 128 Currently unreadable (pending) sectors"
+    host.says(bad, "smartd.service")
+    left = after_boot(PROGRAM, dict(host.state.held))
+    assert set(left) == {"DiskBadBlock"}
+    state, _ = begin(PROGRAM, NOW, left)
+    assert state.held["DiskBadBlock"].status is Status.TRUE
+    assert state.held["ReadonlyFilesystem"].status is Status.UNKNOWN
+
+
+def test_a_flood_of_one_code_is_counted_and_hides_no_other() -> None:
+    host = Host()
+    for _ in range(1000):
+        host.says("NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python")
+    (told,) = host.says("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python")
+    assert isinstance(told, EventReport)
+    events = [one for one in host.told if isinstance(one, EventReport)]
+    assert len(events) == EVENTS_A_MINUTE + 1
+    (left_out,) = host.wait(minutes=1)
+    assert isinstance(left_out, EventReport)
+    assert (left_out.reason, left_out.severity) == (LEFT_OUT, Severity.INFO)
+    assert f" {1000 - EVENTS_A_MINUTE} " in left_out.message
+    assert due(PROGRAM, host.state) is None
+    assert len(host.says("NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python")) == 1
+
+
+def test_memory_is_bounded_whatever_names_a_log_holds() -> None:
+    host = Host()
+    for number in range(5000):
+        host.says(f"EXT4-fs (sd{number}): Remounting filesystem read-only")
+        host.says(f"INFO: task a{number}:1 blocked for more than 120 seconds.")
+        host.says(f"tg3 0000:02:00.0 eth{number}: Link is down")
+    assert len(host.state.held["ReadonlyFilesystem"].faults) == FAULTS
+    assert len(host.state.told) <= KEYS + 4
+    assert len(host.state.counts) <= KEYS
+
+
+def test_an_entry_of_several_lines_is_looked_at_line_by_line() -> None:
+    host = Host()
+    told = host.says('a\nfailed to reserve sandbox name "x"\nb', "containerd.service")
+    assert [one.message for one in told] == ['failed to reserve sandbox name "x"']
+
+
+def test_records_of_cases_name_their_source_in_a_word() -> None:
+    lines = recorded("kernel", "[ 1234.567890] BUG: x\n[    0.5] y\n\n", NOW)
+    assert [(one.text, one.origin) for one in lines] == [("BUG: x", KERNEL), ("y", KERNEL)]
+    (line,) = recorded("smartd", "Device: /dev/sdb", NOW)
+    assert (line.origin, line.uid) == ("smartd.service", 0)
+    assert recorded("systemd", "x", NOW)[0].origin == MANAGER
