@@ -65,7 +65,10 @@ class KubeProxySettings(_Table, frozen=True, kw_only=True):
 class UnitSettings(_Table, frozen=True, kw_only=True):
     """5 automatic restarts in 20 minutes (node-problem-detector, systemd-monitor-counter.json)."""
 
-    names: list[str] = ["kubelet.service", "containerd.service", "docker.service", "crio.service"]
+    names: tuple[str, ...] = (
+        *("kubelet.service", "containerd.service"),
+        *("docker.service", "crio.service"),
+    )
     restarts: Count = 5
     within_seconds: Seconds = 1200.0
 
@@ -83,10 +86,10 @@ class DiskSettings(_Table, frozen=True, kw_only=True):
     """90 % of space: Huawei CCE; 95 % of inodes: the kubelet's nodefs.inodesFree<5%."""
 
     every_seconds: Interval = 60.0
-    folders: list[str] = [
+    folders: tuple[str, ...] = (
         *("/", "/var", "/var/log", "/var/lib/kubelet"),
         *("/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/etcd"),
-    ]
+    )
     used_pct: Percent = 90.0
     inodes_pct: Percent = 95.0
 
@@ -110,11 +113,11 @@ class CertificateSettings(_Table, frozen=True, kw_only=True):
     """7 days: kubernetes-mixin, KubeletClientCertificateExpiration. Files may hold * and ?."""
 
     every_seconds: Interval = 3600.0
-    files: list[str] = [
+    files: tuple[str, ...] = (
         "/var/lib/kubelet/pki/kubelet-client-current.pem",
         "/var/lib/kubelet/pki/kubelet-server-current.pem",
         "/var/lib/kubelet/pki/kubelet.crt",
-    ]
+    )
     days: Annotated[float, Meta(gt=0, le=3650)] = 7.0
 
 
@@ -143,7 +146,7 @@ class SmartSettings(_Table, frozen=True, kw_only=True):
 
     enabled: bool = False
     every_seconds: Interval = 3600.0
-    devices: list[str] = []
+    devices: tuple[str, ...] = ()
     sectors: Count = 100
 
 
@@ -159,7 +162,7 @@ class Detectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     and ? as a shell has them
     """
 
-    npd_configs: list[str] = []
+    npd_configs: tuple[str, ...] = ()
     kubelet: KubeletSettings = KubeletSettings()
     runtime: RuntimeSettings = RuntimeSettings()
     kube_proxy: KubeProxySettings = KubeProxySettings()
