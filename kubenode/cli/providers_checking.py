@@ -1,4 +1,6 @@
-"""`kubenode providers check`: each node with its provider and the power of its machine."""
+"""`kubenode providers check`: each node with its provider and the power of its machine, and the
+sources of events.
+"""
 
 import asyncio
 import json
@@ -11,9 +13,10 @@ from prometheus_client import CollectorRegistry
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
-from kubenode.cli.providing import provided
+from kubenode.cli.providing import listened, provided
 from kubenode.cli.tables import table
 from kubenode.providers.errors import ProviderError
+from kubenode.providers.events import EventSource
 from kubenode.providers.port import Machine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
@@ -34,6 +37,16 @@ class Row:
     about: str
 
 
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A source of events, and whether it can be read."""
+
+    source: str
+    events: str
+    answers: bool
+    about: str
+
+
 async def checked(
     path: str, wanted: Sequence[str], output: Plain, kubeconfig: str | None, context: str | None
 ) -> int:
@@ -42,18 +55,45 @@ async def checked(
         raise Refusal(
             "--providers-file: required: name the file of the remedy operator", Exit.USAGE
         )
-    async with provided(path, SystemClock(), CollectorRegistry()) as providers:
+    clock = SystemClock()
+    async with (
+        provided(path, clock, CollectorRegistry()) as providers,
+        listened(path, clock) as sources,
+    ):
         assert providers is not None
         machines = await _machines(wanted, kubeconfig, context)
         room = asyncio.Semaphore(AT_A_TIME)
         rows = await asyncio.gather(*(_row(providers, machine, room) for machine in machines))
+        events = await asyncio.gather(*(_source(source, room) for source in sources))
+    _print(rows, events, output)
+    fine = all(row.power for row in rows) and all(event.answers for event in events)
+    return Exit.FINE if fine else Exit.FINDING
+
+
+def _print(rows: Sequence[Row], events: Sequence[EventRow], output: Plain) -> None:
     if output is Plain.JSON:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
-    else:
-        cells = [(row.node, row.provider, row.power, row.about) for row in rows]
-        for line in table(["NODE", "PROVIDER", "POWER", "ABOUT"], cells):
-            typer.echo(line)
-    return Exit.FINE if all(row.power for row in rows) else Exit.FINDING
+        told = [asdict(row) for row in rows] + [asdict(event) for event in events]
+        typer.echo(json.dumps(told, indent=2))
+        return
+    cells = [(row.node, row.provider, row.power, row.about) for row in rows]
+    for line in table(["NODE", "PROVIDER", "POWER", "ABOUT"], cells):
+        typer.echo(line)
+    if not events:
+        return
+    typer.echo("")
+    about = [(e.source, e.events, "yes" if e.answers else "no", e.about) for e in events]
+    for line in table(["SOURCE", "EVENTS OF", "ANSWERS", "ABOUT"], about):
+        typer.echo(line)
+
+
+async def _source(source: EventSource, room: asyncio.Semaphore) -> EventRow:
+    async with room:
+        try:
+            about = await source.check()
+        except ProviderError as error:
+            told = f"{type(error).__name__}: {error.told}"
+            return EventRow(source.name, source.where, answers=False, about=told)
+    return EventRow(source.name, source.where, answers=True, about=about)
 
 
 async def _machines(

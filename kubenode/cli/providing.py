@@ -25,6 +25,7 @@ from kubenode.api.base import Model
 from kubenode.api.problems import field_path, found
 from kubenode.cli.documents import Document, Unreadable, read
 from kubenode.cli.exits import Exit, Refusal
+from kubenode.providers.events import Sources
 from kubenode.providers.local import Local
 from kubenode.providers.metered import Metered, ProviderMetrics
 from kubenode.providers.port import Provider
@@ -39,6 +40,12 @@ CLASSES = {
     "alibaba": "kubenode.providers.alibaba:Alibaba",
     "gcp": "kubenode.providers.gcp:Gcp",
     "redfish": "kubenode.providers.redfish:Redfish",
+}
+EVENTS = {
+    "aws": "kubenode.providers.aws_events",
+    "azure": "kubenode.providers.azure_events",
+    "alibaba": "kubenode.providers.alibaba_events",
+    "gcp": "kubenode.providers.gcp_events",
 }
 """Imported when one is configured: their SDKs are chosen at installation, and large."""
 
@@ -76,6 +83,18 @@ async def provided(
         await providers.close()
 
 
+@asynccontextmanager
+async def listened(path: str | None, clock: Clock) -> AsyncIterator[Sources]:
+    """The sources of events that the file names, closed at the end. Raises Refusal."""
+    sources = Sources()
+    for entry in configured(Path(path)) if path is not None else ():
+        sources += event_sources(entry, clock)
+    try:
+        yield sources
+    finally:
+        await sources.close()
+
+
 def check_file(path: str | None) -> None:
     """Raises Refusal if the file would be refused later."""
     if path is not None:
@@ -111,8 +130,21 @@ def built(entry: Configured, clock: Clock) -> Provider:
         local = entry.settings
         return Local(local.words, prefix=local.prefix, timeout=local.timeout, clock=clock)
     module, _, name = CLASSES[entry.type].partition(":")
+    made: Callable[[Any, Clock], Blocking] = getattr(_sdk(entry, module), name)
+    return Threaded(made(entry.settings, clock), clock)
+
+
+def event_sources(entry: Configured, clock: Clock) -> Sources:
+    """None without a section `events`. Raises Refusal without its SDK."""
+    if entry.type not in EVENTS or getattr(entry.settings, "events", None) is None:
+        return Sources()
+    made: Callable[[Any, Clock], Sources] = _sdk(entry, EVENTS[entry.type]).sources
+    return made(entry.settings, clock)
+
+
+def _sdk(entry: Configured, module: str) -> Any:
     try:
-        made: Callable[[Any, Clock], Blocking] = getattr(import_module(module), name)
+        return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("kubenode"):
             raise
@@ -120,7 +152,6 @@ def built(entry: Configured, clock: Clock) -> Provider:
             f"{entry.where}: provider {entry.type} needs {error.name}, which is not installed:"
             f' run `pip install "kubenode[{entry.type}]"`'
         ) from error
-    return Threaded(made(entry.settings, clock), clock)
 
 
 def _entry(document: Document, number: int, data: Any, wrong: list[str]) -> Configured | None:

@@ -29,6 +29,7 @@ from alibabacloud_ess20220222.models import (
 )
 from alibabacloud_tea_openapi.exceptions import AlibabaCloudException
 from alibabacloud_tea_openapi.models import Config
+from darabonba.policy.retry import RetryOptions
 
 from kubenode.providers import ids
 from kubenode.providers.alibaba_errors import NAME, explain
@@ -260,19 +261,32 @@ class Alibaba:
 def _clients(settings: AlibabaSettings, given: Credentials | None) -> Clients:
     """Without retries, which the SDK does only when told to."""
     credentials = given or Credentials()
+    ess = EssClient(_config(settings, settings.ess_endpoint, credentials))
+    return Clients(ecs_client(settings, credentials), ess)
 
-    def config(endpoint: str) -> Config:
-        connect, read = settings.seconds
-        scheme, _, address = endpoint.rpartition("://")
-        return Config(
-            credential=credentials,
-            region_id=settings.region,
-            endpoint=address.rstrip("/") or None,
-            protocol=scheme.upper() or "HTTPS",
-            connect_timeout=int(connect * 1000),
-            read_timeout=int(read * 1000),
-            ca=settings.ca_file or None,
-            user_agent="kubenode",
-        )
 
-    return Clients(EcsClient(config(settings.endpoint)), EssClient(config(settings.ess_endpoint)))
+def ecs_client(
+    settings: AlibabaSettings, given: Credentials | None, retries: RetryOptions | None = None
+) -> EcsClient:
+    return EcsClient(_config(settings, settings.endpoint, given or Credentials(), retries))
+
+
+def _config(
+    settings: AlibabaSettings,
+    endpoint: str,
+    credentials: Credentials,
+    retries: RetryOptions | None = None,
+) -> Config:
+    connect, read = settings.seconds
+    scheme, _, address = endpoint.rpartition("://")
+    return Config(
+        credential=credentials,
+        region_id=settings.region,
+        endpoint=address.rstrip("/") or None,
+        protocol=scheme.upper() or "HTTPS",
+        connect_timeout=int(connect * 1000),
+        read_timeout=int(read * 1000),
+        ca=settings.ca_file or None,
+        user_agent="kubenode",
+        retry_options=retries,
+    )

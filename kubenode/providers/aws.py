@@ -50,13 +50,16 @@ HIBERNATED = "Client.UserInitiatedHibernate"
 """Its memory comes back when it is started, with whatever it was about to write: not dark."""
 LEFT_ALONE = frozenset({"HealthCheck", "ReplaceUnhealthy"})
 """Processes of a group: with one of them suspended it does not replace what is stopped."""
+LIFECYCLE = "lifecycle"
+"""How the ID of an event begins that waits for the end of a lifecycle action: then hook, token."""
+COMPLETED = frozenset({"Terminating", "Terminating:Proceed", "Terminated"})
 
 
 class Aws:
     """One region of one account. `explain` tells botocore's exceptions."""
 
     name = NAME
-    can = Can(off=True, reset=True, replace=True)
+    can = Can(off=True, reset=True, replace=True, approve=True)
 
     def __init__(self, settings: AwsSettings, clock: Clock) -> None:
         self._settings = settings
@@ -128,7 +131,26 @@ class Aws:
         )
 
     def approve(self, machine: Machine, event: str) -> None:
-        raise Unsupported(NAME, "EC2 has no call that lets a scheduled event start")
+        """A lifecycle action of its group, which ends the instance then; asked again it is over."""
+        kind, _, rest = event.partition("/")
+        hook, _, token = rest.partition("/")
+        if kind != LIFECYCLE or not hook or not token:
+            raise Unsupported(NAME, "EC2 has no call that lets a scheduled event start")
+        instance = self._checked(machine)
+        member = self._member(instance["InstanceId"])
+        state = str(member["LifecycleState"]) if member is not None else "Terminated"
+        if state in COMPLETED:
+            return
+        if member is None or state != "Terminating:Wait":
+            raise Refused(NAME, f"the instance is {state}: no lifecycle action waits for a word")
+        still_wanted(NAME)
+        self._scaling.complete_lifecycle_action(
+            AutoScalingGroupName=member["AutoScalingGroupName"],
+            LifecycleHookName=hook,
+            LifecycleActionToken=token,
+            LifecycleActionResult="CONTINUE",
+            InstanceId=instance["InstanceId"],
+        )
 
     def explain(self, error: Exception) -> ProviderError | None:
         return explain(error)
@@ -208,14 +230,20 @@ def _clients(settings: AwsSettings) -> "tuple[EC2Client, AutoScalingClient]":
         retries={"total_max_attempts": 1, "mode": "standard"},
         user_agent_extra="kubenode",
     )
-    session = boto3.Session(botocore_session=_session(settings), region_name=settings.region)
-    if session.get_credentials() is None:
-        raise Denied(NAME, "no credentials found: environment, files, pod and instance have none")
+    session = boto_session(settings)
     endpoint, verify = settings.endpoint or None, settings.ca_file or None
     return (
         session.client("ec2", config=config, endpoint_url=endpoint, verify=verify),
         session.client("autoscaling", config=config, endpoint_url=endpoint, verify=verify),
     )
+
+
+def boto_session(settings: AwsSettings) -> boto3.Session:
+    """Raises Denied without credentials."""
+    session = boto3.Session(botocore_session=_session(settings), region_name=settings.region)
+    if session.get_credentials() is None:
+        raise Denied(NAME, "no credentials found: environment, files, pod and instance have none")
+    return session
 
 
 def _session(settings: AwsSettings) -> Session:

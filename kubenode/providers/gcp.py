@@ -40,6 +40,8 @@ STATES = {
 REPAIRING may be anything."""
 NUMBER = "container.googleapis.com/instance_id"
 """Annotation of a Node in GKE: the number of its instance, which a namesake does not have."""
+UPCOMING = "upcoming-maintenance"
+"""An instance has one at a time, without a name of its own."""
 SCOPES = ("https://www.googleapis.com/auth/compute",)
 _NAMESPACE = uuid.UUID("6f0f8f3a-6f9e-5c53-9c8e-0d8f2c1f7b11")
 _CREATOR = re.compile(
@@ -67,7 +69,7 @@ class Gcp:
     """The machines of one project. `credentials` are the default ones unless given."""
 
     name = NAME
-    can = Can(off=True, reset=True, repeatable=True, replace=True, renews=True)
+    can = Can(off=True, reset=True, repeatable=True, replace=True, renews=True, approve=True)
 
     def __init__(
         self, settings: GcpSettings, clock: Clock, credentials: Credentials | None = None
@@ -169,7 +171,24 @@ class Gcp:
             )
 
     def approve(self, machine: Machine, event: str) -> None:
-        raise Unsupported(NAME, "Compute Engine has no call that lets its maintenance start")
+        """The upcoming maintenance, now instead of in its window."""
+        if event != UPCOMING:
+            raise Unsupported(NAME, f"event {event} waits for nobody: Compute Engine just does it")
+        maintenance = self._checked(machine).resource_status.upcoming_maintenance
+        match maintenance.maintenance_status:
+            case "ONGOING":
+                return
+            case "PENDING" if maintenance.can_reschedule:
+                began = f"{machine.provider_id}/{maintenance.window_start_time}"
+                asked = compute_v1.PerformMaintenanceInstanceRequest(
+                    **self._named(machine), request_id=_unique(began, "maintenance")
+                )
+                still_wanted(NAME)
+                self._clients.get().instances.perform_maintenance_unary(asked, **self._how)
+            case "PENDING":
+                raise Refused(NAME, "this maintenance cannot be started early: it keeps its window")
+            case _:
+                raise Refused(NAME, "the instance has no upcoming maintenance")
 
     def explain(self, error: Exception) -> ProviderError | None:
         return explain(error)

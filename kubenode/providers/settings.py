@@ -50,6 +50,34 @@ class Private(Connection):
     """Authorities that its certificate is checked with, instead of those of the system."""
 
 
+class Events(Model):
+    """Which events of the cloud are read; without this section none are."""
+
+    every: Duration = timedelta(minutes=1)
+
+    @field_validator("every")
+    @classmethod
+    def _patient(cls, value: timedelta) -> timedelta:
+        if not 10 * _SECOND <= value <= timedelta(hours=1):
+            raise refusal("out of bounds: write 10s to 1h")
+        return value
+
+
+class AwsEvents(Events):
+    queue_url: str = Field("", alias="queueURL", pattern=r"^$|^https?://\S+$")
+    """An SQS queue that EventBridge and Auto Scaling fill."""
+    queue_endpoint: str = Field("", pattern=f"^$|{_ENDPOINT}")
+
+
+class AzureEvents(Events):
+    every: Duration = timedelta(minutes=5)
+
+
+class AlibabaEvents(Events):
+    disks: bool = True
+    """Whether faults of disks are read too."""
+
+
 class StopInGroup(StrEnum):
     """What to do with an instance whose group would replace it while it is off."""
 
@@ -59,6 +87,7 @@ class StopInGroup(StrEnum):
 
 class AwsSettings(Private):
     type: Literal["aws"]
+    events: AwsEvents | None = None
     region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]+$")
     profile: str = ""
     """Of the shared configuration files; "" is the default chain."""
@@ -80,6 +109,7 @@ class AzureCloud(StrEnum):
 
 class AzureSettings(Private):
     type: Literal["azure"]
+    events: AzureEvents | None = None
     subscription: str = Field(pattern=r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$")
     replace: AzureReplace = AzureReplace.REIMAGE
     """Reimage keeps the instance and its number. Delete leaves it to others to make one more."""
@@ -88,6 +118,7 @@ class AzureSettings(Private):
 
 class AlibabaSettings(Private):
     type: Literal["alibaba"]
+    events: AlibabaEvents | None = None
     region: str = Field(pattern=r"^[a-z]{2}-[a-z0-9-]+$")
     ess_endpoint: str = Field("", pattern=f"^$|{_ENDPOINT}")
     """As `endpoint`, of Auto Scaling (ESS)."""
@@ -96,6 +127,7 @@ class AlibabaSettings(Private):
 
 class GcpSettings(Connection):
     type: Literal["gcp"]
+    events: Events | None = None
     project: str = Field(pattern=r"^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$")
     stop_in_group: StopInGroup = StopInGroup.REFUSE
     discard_local_ssd: bool | None = None

@@ -69,6 +69,63 @@ class Blocking(Protocol):
     def close(self) -> None: ...
 
 
+class Calls:
+    """Runs what blocks in a few threads, each call for at most `within`.
+
+    explain  what an exception of the SDK means to us; None if it is not known
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        explain: Callable[[Exception], ProviderError | None],
+        within: timedelta,
+        threads: int,
+    ) -> None:
+        self._provider, self._explain, self._within = provider, explain, within
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=provider)
+        self._room = threading.Semaphore(MOST_UNDER_WAY)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Raises ProviderError and nothing else."""
+        if not self._room.acquire(blocking=False):
+            told = f"{MOST_UNDER_WAY} requests of ours are under way already"
+            raise Throttled(self._provider, told, COME_AGAIN)
+        given_up = threading.Event()
+        try:
+            future = self._pool.submit(self._told, work, given_up)
+        except RuntimeError as error:
+            self._room.release()
+            raise Unreachable(self._provider, "this process is ending") from error
+        future.add_done_callback(lambda _: self._room.release())
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._within.total_seconds())
+        except TimeoutError as error:
+            told = f"no answer within {self._within.total_seconds():g} s"
+            raise Unreachable(self._provider, told) from error
+        finally:
+            given_up.set()
+
+    async def close(self) -> None:
+        """Calls that wait never begin; those under way end within the SDK's time limits."""
+        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+
+    def _told(self, work: Callable[[], T], given_up: threading.Event) -> T:
+        _calling.given_up = given_up
+        try:
+            return work()
+        except ProviderError:
+            raise
+        except Exception as error:  # SDKs raise what they like: none of it travels inwards
+            known = self._explain(error)
+            if known is None:
+                log.exception(
+                    "unknown error of a provider's SDK", extra={"provider": self._provider}
+                )
+                known = Unreachable(self._provider, type(error).__name__)
+            raise known from error
+
+
 class Threaded:
     """A Provider over a blocking one.
 
@@ -87,16 +144,14 @@ class Threaded:
         self._inner = inner
         self._clock = clock
         self._absences = Absences()
-        self._within = within
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=inner.name)
-        self._room = threading.Semaphore(MOST_UNDER_WAY)
+        self._calls = Calls(inner.name, inner.explain, within, threads)
 
     def owns(self, machine: Machine) -> bool:
         return self._inner.owns(machine)
 
     async def power(self, machine: Machine) -> Power:
         try:
-            power = await self._call(lambda: self._inner.power(machine))
+            power = await self._calls.run(lambda: self._inner.power(machine))
         except NoSuchMachine as error:
             if self._absences.proven(machine.provider_id, self._clock.monotonic()):
                 return Power(PowerState.GONE, error.told, self._clock.now())
@@ -105,56 +160,23 @@ class Threaded:
         return power
 
     async def off(self, machine: Machine, request: str) -> None:
-        await self._call(lambda: self._inner.off(machine, request))
+        await self._calls.run(lambda: self._inner.off(machine, request))
 
     async def on(self, machine: Machine, request: str) -> None:
-        await self._call(lambda: self._inner.on(machine, request))
+        await self._calls.run(lambda: self._inner.on(machine, request))
 
     async def reset(self, machine: Machine, request: str) -> None:
-        await self._call(lambda: self._inner.reset(machine, request))
+        await self._calls.run(lambda: self._inner.reset(machine, request))
 
     async def replace(self, machine: Machine, request: str) -> None:
-        await self._call(lambda: self._inner.replace(machine, request))
+        await self._calls.run(lambda: self._inner.replace(machine, request))
 
     async def approve(self, machine: Machine, event: str) -> None:
-        await self._call(lambda: self._inner.approve(machine, event))
+        await self._calls.run(lambda: self._inner.approve(machine, event))
 
     async def close(self) -> None:
-        """Calls that wait never begin; those under way end within the SDK's time limits."""
-        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+        await self._calls.close()
         await asyncio.to_thread(self._inner.close)
-
-    async def _call(self, work: Callable[[], T]) -> T:
-        if not self._room.acquire(blocking=False):
-            told = f"{MOST_UNDER_WAY} requests of ours are under way already"
-            raise Throttled(self.name, told, COME_AGAIN)
-        given_up = threading.Event()
-        try:
-            future = self._pool.submit(self._told, work, given_up)
-        except RuntimeError as error:
-            self._room.release()
-            raise Unreachable(self.name, "this process is ending") from error
-        future.add_done_callback(lambda _: self._room.release())
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self._within.total_seconds())
-        except TimeoutError as error:
-            told = f"no answer within {self._within.total_seconds():g} s"
-            raise Unreachable(self.name, told) from error
-        finally:
-            given_up.set()
-
-    def _told(self, work: Callable[[], T], given_up: threading.Event) -> T:
-        _calling.given_up = given_up
-        try:
-            return work()
-        except ProviderError:
-            raise
-        except Exception as error:  # SDKs raise what they like: none of it travels inwards
-            known = self._inner.explain(error)
-            if known is None:
-                log.exception("unknown error of a provider's SDK", extra={"provider": self.name})
-                known = Unreachable(self.name, type(error).__name__)
-            raise known from error
 
 
 class Once(Generic[T]):

@@ -43,6 +43,7 @@ PHASES = {
     "Executed": P.COMPLETED,
     "Avoided": P.CANCELLED,
     "Canceled": P.CANCELLED,
+    "Rejected": P.CANCELLED,
     "Failed": P.COMPLETED,
 }
 """A failed one has had its try: nothing more comes of it."""

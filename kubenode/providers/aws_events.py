@@ -1,0 +1,177 @@
+"""Events of EC2: DescribeInstanceStatus, and a queue that EventBridge and Auto Scaling fill.
+
+The SDK turns the pages, waits when it is throttled (its mode `adaptive`) and renews credentials. A
+message is deleted only by its receipt, after it was stored; one that is not comes again after its
+visibility timeout, and goes to the queue's dead-letter queue in the end.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.config import Config
+
+from kubenode.providers.aws import boto_session
+from kubenode.providers.aws_errors import NAME, explain
+from kubenode.providers.errors import ProviderError, Unreachable
+from kubenode.providers.events import MOST_PAGES, Listing, Message, Sources
+from kubenode.providers.settings import AwsSettings
+from kubenode.providers.threaded import Once
+from kubenode.providers.threaded_events import ThreadedList, ThreadedQueue
+from kubenode.runtime.clock import Clock
+
+if TYPE_CHECKING:  # stubs, of the development environment only
+    from mypy_boto3_ec2 import EC2Client
+    from mypy_boto3_sqs import SQSClient
+
+STATUS, QUEUE = "aws_instance_status", "aws_sqs"
+PAGE = 1000
+MESSAGES = 10
+LONG_POLL = 20
+"""Seconds: the longest that SQS waits for a message."""
+HIDDEN = 120
+"""Seconds until a message that was not deleted comes again."""
+
+
+class InstanceStatuses:
+    """What EC2 has scheduled for the instances of a region, and its checks of their hosts."""
+
+    name = NAME
+
+    def __init__(self, settings: AwsSettings) -> None:
+        assert settings.events is not None
+        self.every = settings.events.every
+        self.where = f"DescribeInstanceStatus of {settings.region}"
+        self._scope = scope(settings)
+        self._client: Once[EC2Client] = Once(lambda: _ec2(settings))
+
+    def look(self) -> Sequence[Listing]:
+        """Only instances with something to tell are kept: the others are most of them."""
+        found = [
+            {
+                "InstanceId": one["InstanceId"],
+                "Events": one.get("Events", []),
+                "SystemStatus": one.get("SystemStatus", {}),
+            }
+            for number, page in enumerate(self._pages(PAGE))
+            for one in _bounded(number, page)["InstanceStatuses"]
+            if one.get("Events") or one.get("SystemStatus", {}).get("Status") == "impaired"
+        ]
+        return [Listing(STATUS, self._scope, {"InstanceStatuses": found})]
+
+    def check(self) -> str:
+        next(iter(self._pages(5)), None)
+        return ""
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        if (client := self._client.made) is not None:
+            client.close()
+
+    def _pages(self, size: int) -> Any:
+        """Of stopped instances too: an event is not over because its instance is being stopped."""
+        paginator = self._client.get().get_paginator("describe_instance_status")
+        return paginator.paginate(IncludeAllInstances=True, PaginationConfig={"PageSize": size})
+
+
+class Queue:
+    """The SQS queue of a region."""
+
+    name = f"{NAME}-queue"
+
+    def __init__(self, settings: AwsSettings) -> None:
+        assert settings.events is not None
+        self.where = self._url = settings.events.queue_url
+        self._client: Once[SQSClient] = Once(lambda: _sqs(settings))
+
+    def receive(self) -> Sequence[Message]:
+        answer = self._client.get().receive_message(
+            QueueUrl=self._url,
+            MaxNumberOfMessages=MESSAGES,
+            WaitTimeSeconds=LONG_POLL,
+            VisibilityTimeout=HIDDEN,
+        )
+        return [
+            Message(one["MessageId"], one["ReceiptHandle"], QUEUE, one.get("Body", ""))
+            for one in answer.get("Messages", ())
+        ]
+
+    def delete(self, messages: Sequence[Message]) -> None:
+        """Raises Unreachable if one was kept: it comes again, which does no harm."""
+        if not messages:
+            return
+        answer = self._client.get().delete_message_batch(
+            QueueUrl=self._url,
+            Entries=[
+                {"Id": str(number), "ReceiptHandle": message.receipt}
+                for number, message in enumerate(messages)
+            ],
+        )
+        if failed := answer.get("Failed"):
+            told = (
+                f"{len(failed)} of {len(messages)} messages were not deleted: {failed[0]['Code']}"
+            )
+            raise Unreachable(self.name, told)
+
+    def check(self) -> str:
+        """Reads no message, so that none is hidden from the operator."""
+        answer = self._client.get().get_queue_attributes(
+            QueueUrl=self._url, AttributeNames=["RedrivePolicy"]
+        )
+        if "RedrivePolicy" in answer.get("Attributes", {}):
+            return ""
+        return "has no dead-letter queue: messages that cannot be read come again for days"
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        if (client := self._client.made) is not None:
+            client.close()
+
+
+def scope(settings: AwsSettings) -> str:
+    """One list for each region and each identity that looks at it."""
+    return "/".join(filter(None, (NAME, settings.region, settings.role_arn or settings.profile)))
+
+
+def _bounded(number: int, page: Any) -> Any:
+    if number >= MOST_PAGES:
+        raise Unreachable(NAME, f"the list has more than {MOST_PAGES} pages: it was given up")
+    return page
+
+
+def _config(settings: AwsSettings, patience: float = 0.0) -> Config:
+    connect, read = settings.seconds
+    return Config(
+        connect_timeout=connect,
+        read_timeout=read + patience,
+        retries={"total_max_attempts": 5, "mode": "adaptive"},
+        user_agent_extra="kubenode",
+    )
+
+
+def _ec2(settings: AwsSettings) -> "EC2Client":
+    return boto_session(settings).client(
+        "ec2",
+        config=_config(settings),
+        endpoint_url=settings.endpoint or None,
+        verify=settings.ca_file or None,
+    )
+
+
+def _sqs(settings: AwsSettings) -> "SQSClient":
+    assert settings.events is not None
+    return boto_session(settings).client(
+        "sqs",
+        config=_config(settings, LONG_POLL),
+        endpoint_url=settings.events.queue_endpoint or None,
+        verify=settings.ca_file or None,
+    )
+
+
+def sources(settings: AwsSettings, clock: Clock) -> Sources:
+    assert settings.events is not None
+    queues = [ThreadedQueue(Queue(settings))] if settings.events.queue_url else []
+    return Sources([ThreadedList(InstanceStatuses(settings))], queues)

@@ -1,0 +1,85 @@
+"""What Azure Resource Health says of the virtual machines of a subscription.
+
+Scheduled Events are no part of it: Azure tells those inside of the machine only. The SDK turns the
+pages and waits as Azure says when it is throttled.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from azure.core.credentials import TokenCredential
+from azure.identity import DefaultAzureCredential
+from azure.mgmt.resourcehealth import ResourceHealthMgmtClient
+
+from kubenode.providers.azure import CLOUDS
+from kubenode.providers.azure_errors import NAME, explain
+from kubenode.providers.errors import ProviderError, Unreachable
+from kubenode.providers.events import MOST_PAGES, Listing, Sources
+from kubenode.providers.settings import AzureSettings
+from kubenode.providers.threaded import Once
+from kubenode.providers.threaded_events import ThreadedList
+from kubenode.runtime.clock import Clock
+
+TRANSPORT = "azure_resource_health"
+MACHINES = "/virtualmachines/"
+RETRIES = 4
+
+
+class ResourceHealth:
+    name = NAME
+
+    def __init__(self, settings: AzureSettings, credential: TokenCredential | None = None) -> None:
+        assert settings.events is not None
+        self.every = settings.events.every
+        self.where = f"Resource Health of subscription {settings.subscription}"
+        self._scope = f"{NAME}/{settings.subscription.lower()}"
+        self._client = Once(lambda: _client(settings, credential))
+
+    def look(self) -> Sequence[Listing]:
+        """Only machines with something to tell are kept: all others are available."""
+        found = [
+            status
+            for page in self._pages()
+            for status in page
+            if MACHINES in str(status.get("id", "")).lower()
+            and (status.get("properties") or {}).get("availabilityState") != "Available"
+        ]
+        return [Listing(TRANSPORT, self._scope, {"value": found})]
+
+    def check(self) -> str:
+        next(self._pages(), None)
+        return ""
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        if (client := self._client.made) is not None:
+            client.close()
+
+    def _pages(self) -> Iterator[list[dict[str, Any]]]:
+        statuses = self._client.get().availability_statuses.list_by_subscription_id()
+        for number, page in enumerate(statuses.by_page()):
+            if number >= MOST_PAGES:
+                raise Unreachable(NAME, f"the list has more than {MOST_PAGES} pages")
+            yield [status.as_dict() for status in page]
+
+
+def _client(settings: AzureSettings, given: TokenCredential | None) -> ResourceHealthMgmtClient:
+    cloud, authority = CLOUDS[settings.cloud]
+    connect, read = settings.seconds
+    return ResourceHealthMgmtClient(
+        given or DefaultAzureCredential(authority=authority, process_timeout=int(read)),
+        settings.subscription,
+        base_url=settings.endpoint or None,
+        cloud_setting=cloud,
+        retry_total=RETRIES,
+        connection_timeout=connect,
+        read_timeout=read,
+        connection_verify=settings.ca_file or True,
+        user_agent="kubenode",
+    )
+
+
+def sources(settings: AzureSettings, clock: Clock) -> Sources:
+    return Sources([ThreadedList(ResourceHealth(settings))])

@@ -1,0 +1,78 @@
+"""Sources of events whose SDK blocks, made into ones that never hold up the loop."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from kubenode.providers.errors import ProviderError
+from kubenode.providers.events import Listing, Message
+from kubenode.providers.threaded import Calls
+
+LOOK_WITHIN = timedelta(minutes=5)
+"""A whole look: all pages, with the waiting that the SDK does when it is throttled."""
+
+
+class BlockingSource(Protocol):
+    """`explain` tells what an exception of the SDK means; None if it is not known."""
+
+    name: str
+    where: str
+
+    def check(self) -> str: ...
+
+    def explain(self, error: Exception) -> ProviderError | None: ...
+
+    def close(self) -> None: ...
+
+
+class BlockingList(BlockingSource, Protocol):
+    every: timedelta
+
+    def look(self) -> Sequence[Listing]: ...
+
+
+class BlockingQueue(BlockingSource, Protocol):
+    def receive(self) -> Sequence[Message]: ...
+
+    def delete(self, messages: Sequence[Message]) -> None: ...
+
+
+class _Source:
+    def __init__(self, inner: BlockingSource) -> None:
+        self.name, self.where = inner.name, inner.where
+        self._inner = inner
+        self._calls = Calls(inner.name, inner.explain, LOOK_WITHIN, threads=1)
+
+    async def check(self) -> str:
+        return await self._calls.run(self._inner.check)
+
+    async def close(self) -> None:
+        await self._calls.close()
+        await asyncio.to_thread(self._inner.close)
+
+
+class ThreadedList(_Source):
+    """An EventList."""
+
+    def __init__(self, inner: BlockingList) -> None:
+        super().__init__(inner)
+        self.every = inner.every
+        self._list = inner
+
+    async def look(self) -> Sequence[Listing]:
+        return await self._calls.run(self._list.look)
+
+
+class ThreadedQueue(_Source):
+    """An EventQueue."""
+
+    def __init__(self, inner: BlockingQueue) -> None:
+        super().__init__(inner)
+        self._queue = inner
+
+    async def receive(self) -> Sequence[Message]:
+        return await self._calls.run(self._queue.receive)
+
+    async def delete(self, messages: Sequence[Message]) -> None:
+        await self._calls.run(lambda: self._queue.delete(messages))
