@@ -9,9 +9,13 @@ from pathlib import Path
 
 from agent import logs, settings
 from agent.agent import Agent
+from agent.detectors.building import detectors as watch
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
+from agent.duration import seconds
 from agent.host.systemd import SystemdHost
+from agent.identity.keeper import IdentityKeeper, Wanted
+from agent.identity.store import Store, StoreError
 from agent.journal import FileJournal, JournalError
 from agent.local.limit import Limit
 from agent.notify import Alive, Notifier
@@ -19,14 +23,14 @@ from agent.outbox import Outbox
 from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes
 from agent.publishing.events import SELF
-from agent.settings import Settings
+from agent.settings import IDENTITY, Settings
 from agent.upgrade import Upgrade
 from agent.version import version
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.kube.transport import CredentialsError
-from kubenode.runtime.process import CannotStart, causes, run_until_signal
+from kubenode.runtime.process import CannotStart, Part, causes, run_until_signal
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +45,12 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   node, server       required
   agent              name in the client certificate, default: node
   ca_file, cert_file, key_file, token_file
+  bootstrap_token_file  for the first certificate, where the agent keeps its own
+  certificate_life      of those that it asks for, default 720h
   state_dir          default /var/lib/kubenode-agent
   log_level          debug, info, warning, error
   checks             what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
+  detectors          what is watched, and its limits; in the file alone: [detectors.NAME]
   local              what is repaired without asking; in the file alone: [local.units."NAME"]
 """
 
@@ -83,19 +90,26 @@ async def run(loaded: Settings) -> None:
     try:
         journal = FileJournal(state / JOURNAL)
         limit = Limit(state, loaded.local.units)
+        identity = Store(state / IDENTITY) if loaded.managed else None
+        kept = str(identity.current) if identity is not None else ""
         transport = PlainTransport(
             loaded.server,
             loaded.ca_file or None,
-            loaded.cert_file or None,
-            loaded.key_file or None,
+            kept or loaded.cert_file or None,
+            kept or loaded.key_file or None,
             loaded.token_file or None,
             user_agent=f"kubenode-agent/{version()}",
         )
-    except (JournalError, OSError, ValueError) as error:
+    except (JournalError, StoreError, OSError, ValueError) as error:
         raise CannotStart(str(error)) from error
     kube = Kube(transport, clock=clock)
     try:
-        await _greet(transport, loaded)
+        if identity is None:
+            await _greet(transport)
+        log.info(
+            "agent starts",
+            extra={"node": loaded.node, "agent": loaded.agent_name, "server": loaded.server},
+        )
         collector = Collector(Bundles(Path(loaded.state_dir) / DIAGNOSTICS), clock)
         diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
         probes = HostProbes(host, loaded.state_dir, diagnostics=diagnostics)
@@ -107,6 +121,7 @@ async def run(loaded: Settings) -> None:
             journal,
             clock,
             probes,
+            detectors=watch(loaded.detectors, host, clock),
             checks=loaded.checks,
             collector=collector,
             outbox=Outbox(state / OUTBOX),
@@ -116,12 +131,25 @@ async def run(loaded: Settings) -> None:
         alive = Alive(Notifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
         if agent.publisher and (report := upgrade.rejected(clock.now(), SELF)):
             agent.publisher.report(report)
-        await run_until_signal([agent, alive])
+        await run_until_signal([agent, alive, *_keeper(loaded, identity, kube)])
     finally:
         await kube.close()
 
 
-async def _greet(transport: PlainTransport, loaded: Settings) -> None:
+def _keeper(loaded: Settings, identity: Store | None, kube: Kube) -> list[Part]:
+    if identity is None:
+        return []
+    wanted = Wanted(
+        loaded.agent_name,
+        loaded.server,
+        loaded.ca_file,
+        loaded.bootstrap_token_file,
+        int(seconds(loaded.certificate_life)),
+    )
+    return [IdentityKeeper(wanted, identity, kube, kube.clock)]
+
+
+async def _greet(transport: PlainTransport) -> None:
     """Read the credentials once, so that a broken certificate is told at the start.
 
     A server that does not answer is no reason to end: nodes boot before their control plane.
@@ -131,7 +159,3 @@ async def _greet(transport: PlainTransport, loaded: Settings) -> None:
     except CredentialsError as error:
         raise CannotStart(str(error)) from error
     await connection.close()
-    log.info(
-        "agent starts",
-        extra={"node": loaded.node, "agent": loaded.agent_name, "server": loaded.server},
-    )

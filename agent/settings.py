@@ -26,7 +26,9 @@ import msgspec
 
 from agent.actions.checks import Check
 from agent.detectors.settings import Detectors
+from agent.duration import seconds
 from agent.host import BOOT_ID_FILE
+from agent.identity.store import CURRENT
 from agent.local.rule import Local
 from kubenode.runtime.process import CannotStart
 
@@ -35,6 +37,9 @@ PREFIX = "KUBENODE_AGENT_"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 FILE_ALONE = frozenset({"checks", "detectors", "local"})
 """Tables, which have no variable."""
+IDENTITY = "identity"
+"""Folder of state_dir for the key and certificate that the agent keeps itself."""
+SHORTEST_LIFE, LONGEST_LIFE = 600, 30 * 24 * 3600
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -49,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agent         name in the client certificate (CN kubenode:agent:NAME); "" is the node's
     server        https://HOST:PORT of the API server
     token_file    bearer token, where there is no client certificate
+    bootstrap_token_file  holds a token for the agent's first certificate, which it keeps itself
+    certificate_life      of the certificates that it asks for then, such as 720h
     state_dir     where the journal lives; must survive reboots
     boot_id_file  where the kernel tells the boot ID
     checks        what RunCheck may run, by name; in the file alone
@@ -63,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cert_file: str = ""
     key_file: str = ""
     token_file: str = ""
+    bootstrap_token_file: str = ""
+    certificate_life: str = "720h"
     state_dir: str = "/var/lib/kubenode-agent"
     boot_id_file: str = BOOT_ID_FILE
     log_level: str = "info"
@@ -73,6 +82,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def agent_name(self) -> str:
         return self.agent or self.node
+
+    @property
+    def managed(self) -> bool:
+        """Whether the agent gets and renews its certificate itself."""
+        given = self.cert_file or self.token_file
+        return self.server.startswith("https://") and not given
 
 
 def load(environ: Mapping[str, str], config: str | None = None) -> Settings:
@@ -119,8 +134,7 @@ def _complaints(settings: Settings) -> list[str]:
         found.append(f"server {settings.server!r}: give it as https://HOST:PORT")
     if bool(settings.cert_file) != bool(settings.key_file):
         found.append("cert_file and key_file go together: set both or neither")
-    if settings.server.startswith("https://") and not (settings.cert_file or settings.token_file):
-        found.append("no identity: set cert_file and key_file, or token_file")
+    found += _identity(settings)
     if settings.log_level not in LEVELS:
         found.append(f"log_level {settings.log_level!r}: one of {', '.join(LEVELS)}")
     for name, check in settings.checks.items():
@@ -133,6 +147,27 @@ def _complaints(settings: Settings) -> list[str]:
         path = getattr(settings, name)
         if path and (why := _unreadable(path)):
             found.append(f"{name} {path}: {why}; put it there or set {_var(name)}")
+    return found
+
+
+def _identity(settings: Settings) -> list[str]:
+    found = []
+    known = Path(settings.state_dir) / IDENTITY / CURRENT
+    if settings.managed and not settings.bootstrap_token_file and not known.exists():
+        found.append(
+            "no identity: set cert_file and key_file, or token_file, or bootstrap_token_file"
+        )
+    if settings.bootstrap_token_file and (settings.cert_file or settings.token_file):
+        found.append(
+            "bootstrap_token_file is for agents that keep their certificate themselves: set it or"
+            " cert_file and key_file, or token_file, not both"
+        )
+    try:
+        fits = SHORTEST_LIFE <= seconds(settings.certificate_life) <= LONGEST_LIFE
+    except ValueError:
+        fits = False
+    if not fits:
+        found.append(f"certificate_life {settings.certificate_life!r}: give 10m to 720h, 30 days")
     return found
 
 

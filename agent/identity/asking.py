@@ -1,0 +1,127 @@
+"""Asks the API server for a certificate and waits for it; may be told no, with a reason."""
+
+import hashlib
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+
+from agent.identity.pem import USAGES
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound
+from kubenode.runtime.kube.paths import resource
+
+BASE, PLURAL = "/apis/certificates.k8s.io/v1", "certificatesigningrequests"
+SIGNER = "kubernetes.io/kube-apiserver-client"
+WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+FIRST_LOOK, LONGEST_LOOK = 0.3, 5.0
+"""Seconds between two looks, growing."""
+PATIENCE = 600.0
+"""Seconds for one answer; then it is asked anew, which finds the same request."""
+LONGEST_NAME = 200
+
+
+class Denied(Exception):
+    """Somebody said no, and why."""
+
+
+class Unanswered(Exception):
+    """Nobody approved or signed the request in time."""
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+    certificate: bytes | None = None
+
+
+class _Request(msgspec.Struct):
+    status: _Status | None = None
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+
+
+class _ReviewStatus(msgspec.Struct, rename="camel"):
+    user_info: _User = msgspec.field(default_factory=_User)
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+_decode_review = msgspec.json.Decoder(_Review).decode
+
+
+def request_name(agent: str, fingerprint: str, asker: str) -> str:
+    """The same for the same key and the same kind of asker, so that a restart finds its request."""
+    cut = agent[:LONGEST_NAME].rstrip(".-")
+    return f"kubenode-agent-{cut}-{asker}-{fingerprint}"
+
+
+async def certificate(
+    kube: Kube, clock: Clock, name: str, request: bytes, seconds: int, patience: float = PATIENCE
+) -> bytes:
+    """The signed certificate, PEM.
+
+    Raises Denied, Unanswered, KubeError.
+    """
+    deadline, wait = clock.monotonic() + patience, FIRST_LOOK
+    await _ask(kube, name, request, seconds)
+    while clock.monotonic() < deadline:
+        try:
+            found = await kube.get(resource(BASE, PLURAL, name=name), _decode)
+        except NotFound:
+            await _ask(kube, name, request, seconds)
+        else:
+            if got := _answer(found):
+                return got
+        await clock.sleep(wait)
+        wait = min(LONGEST_LOOK, wait * 1.5)
+    raise Unanswered(f"certificate request {name} was not approved and signed in {patience:.0f} s")
+
+
+async def works_as(kube: Kube) -> str:
+    """The user that the API server takes us for. Raises KubeError."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    return (await kube.create(WHO_AM_I, body, _decode_review)).status.user_info.username
+
+
+def token_mark(token: bytes) -> str:
+    """Stands for a token in the name of a request, and gives nothing of it away."""
+    return f"t{hashlib.sha256(token).hexdigest()[:8]}"
+
+
+async def _ask(kube: Kube, name: str, request: bytes, seconds: int) -> None:
+    body: dict[str, Any] = {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": name},
+        "spec": {
+            "request": b64encode(request).decode(),
+            "signerName": SIGNER,
+            "usages": list(USAGES),
+            "expirationSeconds": seconds,
+        },
+    }
+    try:
+        await kube.create(resource(BASE, PLURAL), body)
+    except AlreadyExists:
+        return  # asked before a restart, or the answer was lost
+
+
+def _answer(found: _Request) -> bytes:
+    """b"" while there is none. Raises Denied."""
+    status = found.status or _Status()
+    for condition in status.conditions or ():
+        if condition.type in ("Denied", "Failed"):
+            raise Denied(f"{condition.reason or condition.type}: {condition.message or ''}")
+    return status.certificate or b""

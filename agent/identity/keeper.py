@@ -1,0 +1,294 @@
+"""Keeps the agent's certificate live: gets the first one, renews it, and says what is wrong."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.identity import pem
+from agent.identity.asking import (
+    Denied,
+    Unanswered,
+    certificate,
+    request_name,
+    token_mark,
+    works_as,
+)
+from agent.identity.pem import AGENT_USER, BadPem, Validity
+from agent.identity.store import Store, StoreError
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError, Unauthorized
+from kubenode.runtime.kube.plain import PlainTransport
+from kubenode.runtime.kube.transport import CredentialsError, Transport
+from kubenode.runtime.rate import Backoff, Spread
+
+log = logging.getLogger(__name__)
+
+RETRY_LOW, RETRY_HIGH = 5.0, 300.0
+LOOK_SECONDS = 3600.0
+"""The wall clock may be set at any time: it is read again this often."""
+OWN = "c"
+"""In the name of a request: asked for with the certificate that it follows."""
+UNREADABLE = "Credentials"
+"""Reason of an Unauthorized that came of our files, not of the server."""
+LEAST_APART = 60.0
+"""Seconds between two renewals at least, whatever the wall clock says."""
+
+
+class NoIdentity(Exception):
+    """Neither a certificate that works nor a token that does: says what a person can do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """agent       name in the certificate
+    server      https://HOST:PORT of the API server
+    ca_file     PEM of its authority, "" for the system's
+    token_file  holds a bootstrap token, "" for none; read anew each time it is needed
+    seconds     how long a certificate shall live
+    """
+
+    agent: str
+    server: str
+    ca_file: str = ""
+    token_file: str = ""
+    seconds: int = 30 * 24 * 3600
+
+
+class IdentityKeeper:
+    """A Part. `there` is set once there is a certificate, be it expired.
+
+    kube  the agent's own, which shows `store.current`
+    """
+
+    name = "identity"
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        store: Store,
+        kube: Kube,
+        clock: Clock,
+        *,
+        spread: Spread = random.random,
+        look: float = LOOK_SECONDS,
+    ) -> None:
+        self.there = asyncio.Event()
+        self.renewed = 0
+        self._wanted, self._store, self._kube, self._clock = wanted, store, kube, clock
+        self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
+        self._look = look
+        self._trouble = ""
+        if store.read_current():
+            self.there.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(await self.look())
+
+    async def look(self) -> float:
+        """Get or renew the certificate if it is time; seconds until the next look."""
+        try:
+            known = self._known()
+            if known is not None and self._clock.now() < known.due_at(self._spread()):
+                self._well()
+                return self._until(known)
+            await self._obtain(known)
+        except (NoIdentity, Denied, Unanswered, BadPem, StoreError, KubeError) as error:
+            self._tell(error)
+            return self._backoff.next()
+        self._backoff.reset()
+        self._well()
+        self.renewed += 1
+        return LEAST_APART
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    def _known(self) -> Validity | None:
+        """Of the current certificate; None: there is none that could be ours."""
+        pair = self._store.read_current()
+        if not pair:
+            return None
+        try:
+            return pem.validity(pair, self._wanted.agent)
+        except BadPem as error:
+            log.warning("the agent's certificate is of no use", extra={"why": str(error)})
+            return None
+
+    def _spread(self) -> float:
+        return pem.spread_of(self._store.read_current())
+
+    def _until(self, known: Validity) -> float:
+        left = (known.due_at(self._spread()) - self._clock.now()).total_seconds()
+        return min(self._look, max(1.0, left))
+
+    # -- getting one ------------------------------------------------------------------------------
+
+    async def _obtain(self, known: Validity | None) -> None:
+        if await self._resumed():
+            return
+        if known is not None:
+            try:
+                await self._asked(self._kube, OWN)
+                return
+            except Unauthorized as error:
+                if not self._token():
+                    raise NoIdentity(self._lost(known)) from error
+            except Denied:
+                if not self._token():
+                    raise
+        token = self._token()
+        if not token:
+            raise NoIdentity(self._no_token())
+        try:
+            async with self._bootstrapping() as kube:
+                await self._asked(kube, token_mark(token))
+        except Unauthorized as error:
+            raise NoIdentity(self._token_refused()) from error
+
+    async def _resumed(self) -> bool:
+        """Whether a pair that was written before a restart works."""
+        pair = self._store.read_next()
+        if not pair:
+            return False
+        try:
+            pem.validity(pair, self._wanted.agent)
+            await self._adopt()
+        except BadPem:
+            self._store.drop()
+            return False
+        return True
+
+    async def _asked(self, kube: Kube, asker: str) -> None:
+        agent = self._wanted.agent
+        key = self._key()
+        name = request_name(agent, pem.fingerprint(key), asker)
+        try:
+            got = await certificate(
+                kube, self._clock, name, pem.new_request(key, agent), self._wanted.seconds
+            )
+        except Denied:
+            self._store.drop()  # the next request is another one, by another key
+            raise
+        pair = key + got
+        try:
+            pem.validity(pair, agent)
+        except BadPem:
+            self._store.drop()  # somebody else's request of our name
+            raise
+        self._store.keep_next(pair)
+        await self._adopt()
+
+    def _key(self) -> bytes:
+        """The key to ask for: kept before it is used, and never that of the current certificate."""
+        key, current = self._store.read_key(), self._store.read_current()
+        if key and key not in current:
+            try:
+                pem.fingerprint(key)
+                return key
+            except BadPem:
+                pass
+        key = pem.new_key()
+        self._store.keep_key(key)
+        return key
+
+    async def _adopt(self) -> None:
+        """Use the next pair, once the API server has taken it for ours."""
+        path, agent = str(self._store.next), self._wanted.agent
+        async with self._under(cert_file=path, key_file=path) as kube:
+            try:
+                user = await works_as(kube)
+            except Unauthorized as error:
+                if error.reason == UNREADABLE:
+                    raise
+                raise BadPem(f"the API server refuses the new certificate: {error}") from error
+        if user != f"{AGENT_USER}{agent}":
+            raise BadPem(f"the API server takes the new certificate for {user or 'nobody'}")
+        transport = self._kube.transport
+        self._store.adopt()
+        self.there.set()
+        await _reload(transport)
+        log.info("the agent has a new certificate", extra={"agent": agent})
+
+    # -- ways to the server -----------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _bootstrapping(self) -> AsyncIterator[Kube]:
+        async with self._under(token_file=self._wanted.token_file) as kube:
+            yield kube
+
+    @asynccontextmanager
+    async def _under(
+        self, cert_file: str = "", key_file: str = "", token_file: str = ""
+    ) -> AsyncIterator[Kube]:
+        """A client of its own, closed afterwards: its credentials are nobody else's."""
+        transport = PlainTransport(
+            self._wanted.server,
+            self._wanted.ca_file or None,
+            cert_file or None,
+            key_file or None,
+            token_file or None,
+            user_agent="kubenode-agent",
+        )
+        kube = Kube(transport, clock=self._clock)
+        try:
+            yield kube
+        finally:
+            await kube.close()
+
+    def _token(self) -> bytes:
+        if not self._wanted.token_file:
+            return b""
+        try:
+            return Path(self._wanted.token_file).read_bytes().strip()
+        except OSError:
+            return b""
+
+    # -- what a person is told --------------------------------------------------------------------
+
+    def _way_back(self) -> str:
+        agent, file = self._wanted.agent, self._wanted.token_file or "bootstrap_token_file"
+        return (
+            f"say `kubenode machine reissue {agent}` and write what"
+            f" `kubenode machine token {agent}` prints into {file}"
+        )
+
+    def _lost(self, known: Validity) -> str:
+        return (
+            f"the API server does not take the certificate, which ends at {pem.utc(known.ends)},"
+            f" and there is no bootstrap token: {self._way_back()}"
+        )
+
+    def _no_token(self) -> str:
+        agent, file = self._wanted.agent, self._wanted.token_file
+        where = f"{file} is missing or empty" if file else "bootstrap_token_file is not set"
+        return (
+            f"there is no certificate and {where}: write what `kubenode machine token {agent}`"
+            " prints into it"
+        )
+
+    def _token_refused(self) -> str:
+        return (
+            f"the API server refuses the token in {self._wanted.token_file}: it was revoked or has"
+            f" expired; {self._way_back()}"
+        )
+
+    def _tell(self, error: Exception) -> None:
+        """Once per change of text."""
+        if (text := f"{error}") != self._trouble:
+            self._trouble = text
+            log.error("the agent gets no certificate", extra={"why": text})
+
+    def _well(self) -> None:
+        self._trouble = ""
+
+
+async def _reload(transport: Transport) -> None:
+    try:
+        await transport.reload(transport.generation)
+    except CredentialsError as error:
+        log.warning("the new certificate is not used yet", extra={"why": str(error)})

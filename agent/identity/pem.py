@@ -1,0 +1,125 @@
+"""Keys, requests and certificates as PEM.
+
+`cryptography` costs memory, so it is loaded by the functions that need it and by nothing else.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+KEY_BLOCK = re.compile(rb"-----BEGIN PRIVATE KEY-----.*?-----END PRIVATE KEY-----\n?", re.S)
+AGENT_USER, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
+USAGES = ("client auth", "digital signature")
+
+
+class BadPem(ValueError):
+    """Not the key or certificate that it should be; the text never holds any of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    begins: datetime
+    ends: datetime
+
+    def due_at(self, spread: float) -> datetime:
+        """When to renew: at two thirds of its life, a twentieth earlier or later.
+
+        spread  from 0 to 1; thousands of hosts that were joined together must not renew together
+        """
+        return self.begins + (self.ends - self.begins) * (2 / 3 + (spread - 0.5) / 10)
+
+    @property
+    def life(self) -> timedelta:
+        return self.ends - self.begins
+
+
+def new_key() -> bytes:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def new_request(key: bytes, agent: str) -> bytes:
+    """A certificate request of this agent's name, signed by `key`. Raises BadPem."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    names = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENT_GROUP),
+        # The limit of 64 characters is X.520's; the API server knows none.
+        x509.NameAttribute(NameOID.COMMON_NAME, f"{AGENT_USER}{agent}", _validate=False),
+    ]
+    loaded = _load_key(key)
+    assert isinstance(loaded, ec.EllipticCurvePrivateKey)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
+    return builder.sign(loaded, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def fingerprint(key: bytes) -> str:
+    """Twenty hex digits that stand for the public half of `key`. Raises BadPem."""
+    return hashlib.sha256(_public(_load_key(key))).hexdigest()[:20]
+
+
+def validity(pair: bytes, agent: str) -> Validity:
+    """Of the certificate in `pair`, which holds its key too and is this agent's.
+
+    Raises BadPem for anything else.
+    """
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    try:
+        found = x509.load_pem_x509_certificate(pair)
+    except ValueError as error:
+        raise BadPem("no PEM certificate") from error
+    if _public(_load_key(key_of(pair))) != _public(found):
+        raise BadPem("the certificate is not for the key beside it")
+    names = [part.value for part in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if names != [f"{AGENT_USER}{agent}"]:
+        raise BadPem(f"the certificate is for {names}, not for {AGENT_USER}{agent}")
+    return Validity(found.not_valid_before_utc, found.not_valid_after_utc)
+
+
+def key_of(pair: bytes) -> bytes:
+    """Raises BadPem."""
+    found = KEY_BLOCK.search(pair)
+    if found is None:
+        raise BadPem("no PEM private key")
+    return found.group()
+
+
+def spread_of(pair: bytes) -> float:
+    """A number from 0 to 1 that is always the same for one certificate."""
+    return int.from_bytes(hashlib.sha256(pair).digest()[:4]) / 2**32
+
+
+def utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _load_key(key: bytes) -> object:
+    from cryptography.hazmat.primitives import serialization
+
+    try:
+        return serialization.load_pem_private_key(key, None)
+    except (ValueError, TypeError) as error:
+        raise BadPem("no PEM private key") from error
+
+
+def _public(of: object) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    public = of.public_key()  # type: ignore[attr-defined]
+    return bytes(
+        public.public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    )

@@ -1,0 +1,103 @@
+"""The agent's key and certificate on disk, readable by root alone.
+
+    current.pem  key and certificate in use, one file, so that they change together
+    next.pem     a new pair that the API server has not taken yet
+    next.key     the key that a certificate is being asked for
+
+Each is written whole beside its place, flushed, and renamed.
+"""
+
+import os
+from pathlib import Path
+
+CURRENT, NEXT, NEXT_KEY = "current.pem", "next.pem", "next.key"
+MODE = 0o600
+
+
+class StoreError(Exception):
+    """Names the file and what the system said."""
+
+
+class Store:
+    """Raises StoreError when the folder cannot be used. Reads give b"" for what is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.chmod(0o700)
+        except OSError as error:
+            raise StoreError(
+                f"identity folder {folder}: {error.strerror}; set state_dir to a folder on disk"
+                " that the agent may write"
+            ) from error
+
+    @property
+    def current(self) -> Path:
+        return self._folder / CURRENT
+
+    @property
+    def next(self) -> Path:
+        return self._folder / NEXT
+
+    def read_current(self) -> bytes:
+        return self._read(CURRENT)
+
+    def read_next(self) -> bytes:
+        return self._read(NEXT)
+
+    def read_key(self) -> bytes:
+        return self._read(NEXT_KEY)
+
+    def keep_key(self, key: bytes) -> None:
+        self._write(NEXT_KEY, key)
+
+    def keep_next(self, pair: bytes) -> None:
+        self._write(NEXT, pair)
+
+    def adopt(self) -> None:
+        """The next pair is the current one from now on."""
+        try:
+            os.replace(self.next, self.current)
+            self._flush()
+        except OSError as error:
+            raise StoreError(f"{self.current}: {error.strerror}") from error
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget what is being asked for."""
+        try:
+            for name in (NEXT, NEXT_KEY):
+                (self._folder / name).unlink(missing_ok=True)
+            self._flush()
+        except OSError as error:
+            raise StoreError(f"{self._folder}: {error.strerror}") from error
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise StoreError(f"{self._folder / name}: {error.strerror}") from error
+
+    def _write(self, name: str, content: bytes) -> None:
+        path, unfinished = self._folder / name, self._folder / f".{name}.new"
+        try:
+            unfinished.unlink(missing_ok=True)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
+            with open(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+            self._flush()
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from error
+
+    def _flush(self) -> None:
+        handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
