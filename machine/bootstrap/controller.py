@@ -1,0 +1,186 @@
+"""Gives each Machine whose host has to join a bootstrap token, and says how its agent is."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubenode.api.meta import Condition
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machine import MachineOrigin
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.recorder import EventRecorder
+from machine.access import MachineAccess, regarding
+from machine.bootstrap.agentready import Agent, Lifesign, Said, agent_ready
+from machine.bootstrap.lifesigns import Lifesigns
+from machine.bootstrap.step import Act, Lives, Need, Seen, step
+from machine.bootstrap.tokens import Kept, Tokens, new_id
+from machine.certificates.checks import look, machine_of
+from machine.certificates.controller import reissue_wanted
+from machine.certificates.wire import APPROVED, DENIED, SigningRequest
+
+OF_MACHINE = "machine"
+"""Index of requests by the Machine whose agent they name."""
+SOON = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapper:
+    machines: Informer[Machine]
+    requests: Informer[SigningRequest]
+    access: MachineAccess
+    tokens: Tokens
+    lifesigns: Lifesigns
+    clock: Clock
+    fence: Fence
+    recorder: EventRecorder
+    lives: Lives = field(default_factory=Lives)
+
+    async def reconcile(self, name: str) -> Result:
+        machine = self.machines.get(name)
+        if machine is None:
+            return DONE
+        agent = self._agent(machine)
+        need = need_of(machine, joined=_joins(machine, agent))
+        token_id = "" if machine.status.bootstrap is None else machine.status.bootstrap.token_id
+        kept = await self.tokens.read(token_id) if token_id else None
+        seen = Seen(
+            need,
+            token_id,
+            None if kept is None else kept.token,
+            kept is not None and _bound(kept, machine),
+            self.clock.now(),
+        )
+        act, again = step(seen, self.lives)
+        change = self._status(act, seen)
+        said = agent_ready(agent)
+        if said is not None and (conditions := conditions_with(machine, said, seen.now)):
+            change["conditions"] = conditions
+        if change:
+            self.fence.check()
+            await self.access.write(machine, change)
+        if act in (Act.MAKE, Act.RENEW, Act.SHORTEN, Act.REVOKE):
+            self.fence.check()
+            await self._do(act, machine, seen, kept)
+        return self._again(machine, again, seen.now)
+
+    def noticed(
+        self, key: str, old: SigningRequest | None, new: SigningRequest | None
+    ) -> tuple[str, ...]:
+        """The Machine that a request is about, once the request is decided or gone."""
+        request = new or old
+        if request is None or not (request.decided or new is None):
+            return ()
+        name = machine_of(look(request))
+        return (name,) if name else ()
+
+    def _agent(self, machine: Machine) -> Agent:
+        bootstrap, name = machine.status.bootstrap, machine.metadata.name
+        return Agent(
+            machine=name,
+            lifesign=self.lifesigns.of(name),
+            expires_at=None if bootstrap is None else bootstrap.certificate_expires_at,
+            denied=denied(self.requests.by(OF_MACHINE, name)),
+            reissue=reissue_wanted(machine),
+            now=self.clock.now(),
+        )
+
+    def _status(self, act: Act, seen: Seen) -> dict[str, Any]:
+        match act:
+            case Act.NAME:
+                return {"bootstrap": {"tokenID": new_id()}}
+            case Act.FORGET:
+                return {"bootstrap": {"tokenID": ""}}
+            case _:
+                return {}
+
+    async def _do(self, act: Act, machine: Machine, seen: Seen, kept: Kept | None) -> None:
+        if act is Act.MAKE:
+            if await self.tokens.make(seen.token_id, machine, seen.now + self.lives.life):
+                what = f"bootstrap token {seen.token_id} is made: `kubenode machine token"
+                await self._tell(machine, "BootstrapTokenMade", f"{what} {machine.metadata.name}`")
+            return
+        assert kept is not None
+        if act is Act.RENEW:
+            await self.tokens.extend(kept, seen.now + self.lives.life)
+        elif act is Act.SHORTEN:
+            await self.tokens.extend(kept, seen.now + self.lives.fetch)
+        else:
+            await self.tokens.revoke(kept)
+            what = f"bootstrap token {seen.token_id} is revoked"
+            await self._tell(machine, "BootstrapTokenRevoked", what)
+
+    async def _tell(self, machine: Machine, reason: str, message: str) -> None:
+        await self.recorder.emit(regarding(machine), "Normal", reason, message)
+
+    def _again(self, machine: Machine, token: datetime | None, now: datetime) -> Result:
+        """The earliest of: the token's turn, the Lease's end, the certificate's end."""
+        bootstrap = machine.status.bootstrap
+        expires = None if bootstrap is None else bootstrap.certificate_expires_at
+        waits = [at - now for at in (token, expires) if at is not None and at >= now]
+        if (left := self.lifesigns.turns_in(machine.metadata.name)) is not None:
+            waits.append(timedelta(seconds=left))
+        return Result(max(SOON, min(waits))) if waits else DONE
+
+
+def need_of(machine: Machine, *, joined: bool) -> Need:
+    """Whether the Machine's host needs a token now. `joined`: its agent has just begun to live."""
+    spec, bootstrap = machine.spec, machine.status.bootstrap
+    if machine.metadata.deletion_timestamp is not None:
+        return Need.NONE
+    if spec.origin is MachineOrigin.PROVISION and not spec.provider_id:
+        return Need.NONE
+    if reissue_wanted(machine):
+        return Need.WANTED
+    if bootstrap is None or bootstrap.certificate_expires_at is None:
+        return Need.WANTED
+    return Need.NONE if joined else Need.FETCH
+
+
+def _joins(machine: Machine, agent: Agent) -> bool:
+    """Its agent lives, and did not before: it has fetched what it was granted."""
+    known = machine.status.condition(MachineConditionType.AGENT_READY)
+    lived = known is not None and known.status == "True"
+    return agent.lifesign is Lifesign.FRESH and not lived
+
+
+def _bound(kept: Kept, machine: Machine) -> bool:
+    meta = machine.metadata
+    return (kept.token.machine, kept.token.machine_uid) == (meta.name, meta.uid)
+
+
+def denied(requests: list[SigningRequest]) -> str:
+    """Why the newest request that was decided was denied; "" if it was approved."""
+    decided = [r for r in requests if r.condition(DENIED) or r.condition(APPROVED)]
+    if not decided:
+        return ""
+    newest = max(decided, key=lambda r: int(r.metadata.resource_version or 0))
+    no = newest.condition(DENIED)
+    return f"{newest.metadata.name}: {no.reason}: {no.message}"[:1024] if no is not None else ""
+
+
+def conditions_with(machine: Machine, said: Said, now: datetime) -> list[dict[str, Any]] | None:
+    """The Machine's conditions with this one; None: it says so already."""
+    type_ = MachineConditionType.AGENT_READY
+    known = machine.status.condition(type_)
+    if known is not None and (known.status, known.reason, known.message) == (
+        said.status,
+        said.reason,
+        said.message,
+    ):
+        return None
+    same = known is not None and known.status == said.status
+    since = known.last_transition_time if same and known is not None else now
+    new = Condition(
+        type=type_,
+        status=said.status,
+        reason=said.reason,
+        message=said.message,
+        observed_generation=machine.metadata.generation,
+        last_transition_time=since,
+    )
+    others = [c for c in machine.status.conditions if c.type != type_]
+    return [c.to_dict() for c in (*others, new)]

@@ -1,0 +1,164 @@
+"""Bootstrap tokens at the API server: Secrets of kube-system, each bound to one Machine by UID.
+
+The Secret is owned by its Machine, so that the garbage collector revokes it with the Machine even
+if nobody of us lives. The form is the one that kube-apiserver authenticates by.
+Source: kubernetes.io, Authenticating with Bootstrap Tokens.
+"""
+
+import base64
+import secrets
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound
+from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.paths import resource
+from machine.certificates.checks import Token
+from machine.names import (
+    MACHINE,
+    MACHINE_UID,
+    TOKEN_GROUP,
+    TOKEN_NAMESPACE,
+    TOKEN_TYPE,
+    secret_name,
+)
+
+ALPHABET = string.ascii_lowercase + string.digits
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+ID_LENGTH, SECRET_LENGTH = 6, 16
+
+
+class _Secret(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+    data: dict[str, bytes] = {}
+
+
+_decode = structs(_Secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A token as it is stored. `text` is what an agent shows: never logged, never in a status."""
+
+    token: Token
+    uid: str
+    resource_version: str
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return f"Kept({self.token.id})"
+
+
+def new_id() -> str:
+    return _random(ID_LENGTH)
+
+
+class Tokens:
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def read(self, token_id: str) -> Kept | None:
+        """None: there is no Secret of that name."""
+        try:
+            found = await self._kube.get(_path(token_id), _decode)
+        except NotFound:
+            return None
+        annotations, data = found.metadata.annotations, found.data
+        token = Token(
+            token_id,
+            annotations.get(MACHINE, ""),
+            annotations.get(MACHINE_UID, ""),
+            _time(data.get("expiration", b"")),
+        )
+        text = f"{token_id}.{data.get('token-secret', b'').decode(errors='replace')}"
+        return Kept(token, found.metadata.uid, found.metadata.resource_version, text)
+
+    async def make(self, token_id: str, machine: Machine, until: datetime) -> bool:
+        """False: the name is taken, by us a moment ago or by somebody else."""
+        try:
+            await self._kube.create(_collection(), secret(token_id, machine, until))
+        except AlreadyExists:
+            return False
+        return True
+
+    async def extend(self, kept: Kept, until: datetime) -> None:
+        """Let it live until then, longer or shorter. Raises Conflict if it was changed."""
+        body = {
+            "metadata": {"uid": kept.uid, "resourceVersion": kept.resource_version},
+            "data": {"expiration": _coded(_stamp(until))},
+        }
+        await self._kube.patch(_path(kept.token.id), body)
+
+    async def revoke(self, kept: Kept) -> None:
+        try:
+            await self._kube.delete(_path(kept.token.id), uid=kept.uid)
+        except NotFound:
+            return
+
+
+def secret(token_id: str, machine: Machine, until: datetime) -> Mapping[str, Any]:
+    """A new Secret, with a new secret half."""
+    meta = machine.metadata
+    data = {
+        "token-id": token_id,
+        "token-secret": _random(SECRET_LENGTH),
+        "expiration": _stamp(until),
+        "usage-bootstrap-authentication": "true",
+        "auth-extra-groups": TOKEN_GROUP,
+        "description": f"first certificate of the agent of Machine {meta.name}",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": TOKEN_TYPE,
+        "metadata": {
+            "name": secret_name(token_id),
+            "namespace": TOKEN_NAMESPACE,
+            "annotations": {MACHINE: meta.name, MACHINE_UID: meta.uid},
+            "ownerReferences": [
+                {
+                    "apiVersion": machine.api_version,
+                    "kind": machine.kind,
+                    "name": meta.name,
+                    "uid": meta.uid,
+                }
+            ],
+        },
+        "data": {name: _coded(value) for name, value in data.items()},
+    }
+
+
+def _collection() -> str:
+    return resource("/api/v1", "secrets", namespace=TOKEN_NAMESPACE)
+
+
+def _path(token_id: str) -> str:
+    return resource("/api/v1", "secrets", namespace=TOKEN_NAMESPACE, name=secret_name(token_id))
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _coded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _time(raw: bytes) -> datetime:
+    """What cannot be read is over."""
+    try:
+        found = datetime.fromisoformat(raw.decode())
+    except ValueError:
+        return LONG_AGO
+    return found if found.tzinfo is not None else LONG_AGO

@@ -1,0 +1,105 @@
+"""What a certificate request asks for, read from its PEM. No I/O."""
+
+import re
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import NameOID
+
+from machine.names import AGENT_GROUP, AGENT_USER
+
+BLOCK = re.compile(
+    rb"\s*-----BEGIN CERTIFICATE REQUEST-----\r?\n[A-Za-z0-9+/=\r\n]+"
+    rb"-----END CERTIFICATE REQUEST-----\s*"
+)
+LARGEST = 16 * 1024
+"""Bytes of PEM; an honest request has under 2,000."""
+SMALLEST_RSA = 2048
+
+
+class NoRequest(ValueError):
+    """Not one PEM certificate request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """signed        whether its signature proves that who asks has the key
+    key           "" for a key that we take, else what it is
+    common_names  of the subject
+    organizations of the subject
+    more_names    whether the subject has other parts
+    san           whether it asks for further names, or for what we do not know of
+    """
+
+    signed: bool
+    key: str
+    common_names: tuple[str, ...]
+    organizations: tuple[str, ...]
+    more_names: bool
+    san: bool
+
+
+def read(pem: bytes) -> Asked:
+    """Raises NoRequest."""
+    if len(pem) > LARGEST or not BLOCK.fullmatch(pem):
+        raise NoRequest("not exactly one PEM block CERTIFICATE REQUEST")
+    try:
+        found = x509.load_pem_x509_csr(pem)
+        subject = list(found.subject)
+        return Asked(
+            signed=found.is_signature_valid,
+            key=_key(found),
+            common_names=_texts(subject, NameOID.COMMON_NAME),
+            organizations=_texts(subject, NameOID.ORGANIZATION_NAME),
+            more_names=any(
+                part.oid not in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME) for part in subject
+            ),
+            san=_asks_for_names(found),
+        )
+    except (ValueError, UnsupportedAlgorithm, TypeError) as error:
+        raise NoRequest(f"not a certificate request: {error}") from error
+
+
+def claims_an_agent(pem: bytes) -> bool:
+    """Whether the subject is an agent's, whoever asks for it."""
+    try:
+        asked = read(pem)
+    except NoRequest:
+        return False
+    return AGENT_GROUP in asked.organizations or any(
+        name.startswith(AGENT_USER) for name in asked.common_names
+    )
+
+
+def _texts(
+    subject: list[x509.NameAttribute[str | bytes]], oid: x509.ObjectIdentifier
+) -> tuple[str, ...]:
+    return tuple(
+        part.value if isinstance(part.value, str) else part.value.hex()
+        for part in subject
+        if part.oid == oid
+    )
+
+
+def _key(found: x509.CertificateSigningRequest) -> str:
+    match found.public_key():
+        case ec.EllipticCurvePublicKey(curve=ec.SECP256R1()) | ed25519.Ed25519PublicKey():
+            return ""
+        case rsa.RSAPublicKey(key_size=size):
+            return "" if size >= SMALLEST_RSA else f"RSA of {size} bits"
+        case ec.EllipticCurvePublicKey(curve=curve):
+            return f"EC of curve {curve.name}"
+        case other:
+            return type(other).__name__.removeprefix("_").removesuffix("PublicKey")
+
+
+def _asks_for_names(found: x509.CertificateSigningRequest) -> bool:
+    try:
+        found.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return False
+    except ValueError:  # extensions that cannot be read, or a name twice
+        return True
+    return True

@@ -1,0 +1,62 @@
+"""A CertificateSigningRequest as we read it.
+
+Source: the OpenAPI v3 document of Kubernetes 1.36, certificates.k8s.io/v1.
+"""
+
+import msgspec
+
+from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.paths import resource
+
+BASE, PLURAL = "/apis/certificates.k8s.io/v1", "certificatesigningrequests"
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+
+
+class Condition(msgspec.Struct, rename="camel", gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class RequestSpec(msgspec.Struct, rename="camel", gc=False):
+    """`request` is PEM; user name and groups are set by the API server, from whoever asked."""
+
+    request: bytes = b""
+    signer_name: str = ""
+    username: str = ""
+    groups: list[str] = []
+    usages: list[str] = []
+    expiration_seconds: int | None = None
+
+
+class RequestStatus(msgspec.Struct, rename="camel", gc=False):
+    """`certificate` is PEM, empty until the signer has signed."""
+
+    conditions: list[Condition] = []
+    certificate: bytes = b""
+
+
+class SigningRequest(msgspec.Struct, rename="camel", gc=False):
+    metadata: ObjectMeta
+    spec: RequestSpec = msgspec.field(default_factory=RequestSpec)
+    status: RequestStatus = msgspec.field(default_factory=RequestStatus)
+
+    def condition(self, type_: str) -> Condition | None:
+        return next((c for c in self.status.conditions if c.type == type_), None)
+
+    @property
+    def decided(self) -> bool:
+        """Whether somebody approved, denied or failed it: never to be decided again."""
+        return any(c.type in (APPROVED, DENIED, FAILED) for c in self.status.conditions)
+
+
+decode_request = structs(SigningRequest)
+
+
+def requests() -> str:
+    return resource(BASE, PLURAL)
+
+
+def request(name: str, subresource: str | None = None) -> str:
+    return resource(BASE, PLURAL, name=name, subresource=subresource)

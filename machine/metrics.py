@@ -1,0 +1,78 @@
+"""The metrics of Machines' identities."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.runtime.clock import Clock
+from machine.certificates.checks import LONGEST, Reason
+
+
+class CertificateState(StrEnum):
+    NONE = "none"
+    LIVE = "live"
+    ENDING = "ending"
+    EXPIRED = "expired"
+
+
+ENDING = LONGEST / 6
+"""Before its end; an agent renews at a third of its life before, so by then something is wrong."""
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._approved = Counter(
+            "kubenode_machine_certificates_approved",
+            "Certificate requests of agents that were approved.",
+            registry=registry,
+        )
+        self._denied = Counter(
+            "kubenode_machine_certificates_denied",
+            "Certificate requests of agents that were denied, by why.",
+            ["reason"],
+            registry=registry,
+        )
+        for reason in Reason:
+            self._denied.labels(reason)
+
+    def approved(self) -> None:
+        self._approved.inc()
+
+    def denied(self, reason: Reason) -> None:
+        self._denied.labels(reason).inc()
+
+
+class MachineCollector(Collector):
+    """How many Machines' agents have a certificate, read when the page is asked for."""
+
+    def __init__(self, machines: Callable[[], Iterable[Machine]], clock: Clock) -> None:
+        self._machines, self._clock = machines, clock
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        counts = dict.fromkeys(CertificateState, 0)
+        now = self._clock.now()
+        for machine in self._machines():
+            counts[state_of(machine, now)] += 1
+        found = GaugeMetricFamily(
+            "kubenode_machine_certificates",
+            "Machines by the state of their agents' certificates.",
+            labels=["state"],
+        )
+        for state, count in counts.items():
+            found.add_metric([state], count)
+        yield found
+
+
+def state_of(machine: Machine, now: datetime) -> CertificateState:
+    bootstrap = machine.status.bootstrap
+    ends = None if bootstrap is None else bootstrap.certificate_expires_at
+    if ends is None:
+        return CertificateState.NONE
+    if ends <= now:
+        return CertificateState.EXPIRED
+    return CertificateState.ENDING if ends <= now + ENDING else CertificateState.LIVE
