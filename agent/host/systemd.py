@@ -7,7 +7,7 @@ systemd of 100 KB. Source: org.freedesktop.systemd1(5).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -62,39 +62,40 @@ class SystemdHost:
         return read_boot_id(self._boot_id_file)
 
     async def unit(self, name: str) -> Unit:
-        async with self._connect() as bus:
+        async with self.connect() as bus:
             return await bus.unit(name)
 
     async def reset_failed(self, name: str) -> None:
-        async with self._connect() as bus:
+        async with self.connect() as bus:
             try:
                 await bus.manager("ResetFailedUnit", "s", name)
             except NoSuchUnit:
                 return  # not loaded, so it holds no failure against us
 
     async def unit_job(self, verb: UnitVerb, name: str, timeout: float) -> None:  # noqa: ASYNC109
-        async with self._connect() as bus:
+        async with self.connect() as bus:
             await bus.run_job(verb, name, timeout)
 
     async def reboot(self) -> None:
-        async with self._connect() as bus:
+        async with self.connect() as bus:
             await bus.reboot()
 
     @asynccontextmanager
-    async def _connect(self) -> AsyncIterator["_Bus"]:
-        bus = MessageBus(self._bus_address, bus_type=BusType.SYSTEM)
+    async def connect(self) -> AsyncIterator["Bus"]:
+        """A connection for one act. Raises HostUnreachable."""
+        bus = MessageBus(self._bus_address, bus_type=BusType.SYSTEM, negotiate_unix_fd=True)
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
                 await bus.connect()
         except (OSError, EOFError, AuthError, InvalidAddressError) as error:
             raise HostUnreachable(f"connect to the system bus: {error!r}") from error
         try:
-            yield _Bus(bus)
+            yield Bus(bus)
         finally:
             bus.disconnect()
 
 
-class _Bus:
+class Bus:
     """One connection, with what we say over it."""
 
     def __init__(self, bus: MessageBus) -> None:
@@ -103,7 +104,13 @@ class _Bus:
         self._news = asyncio.Event()
 
     async def call(
-        self, path: str, interface: str, member: str, signature: str, *args: Any
+        self,
+        path: str,
+        interface: str,
+        member: str,
+        signature: str,
+        *args: Any,
+        files: Sequence[int] = (),
     ) -> list[Any]:
         to = _BY_PATH.get(path, SYSTEMD)
         message = Message(
@@ -113,6 +120,7 @@ class _Bus:
             member=member,
             signature=signature,
             body=list(args),
+            unix_fds=list(files),
         )
         tried = f"{member} {args[0] if args else ''}".strip()
         try:
@@ -127,17 +135,19 @@ class _Bus:
             raise _ERRORS.get(reply.error_name or "", HostError)(text)
         return reply.body
 
-    async def manager(self, member: str, signature: str, *args: Any) -> list[Any]:
-        return await self.call(ROOT, MANAGER, member, signature, *args)
+    async def manager(
+        self, member: str, signature: str, *args: Any, files: Sequence[int] = ()
+    ) -> list[Any]:
+        return await self.call(ROOT, MANAGER, member, signature, *args, files=files)
 
     async def unit(self, name: str) -> Unit:
         (path,) = await self.manager("LoadUnit", "s", name)
-        read = await self._properties(path, f"{SYSTEMD}.Unit")
+        read = await self.properties(path, f"{SYSTEMD}.Unit")
         if read.get("LoadState") in ("not-found", "masked"):
             raise NoSuchUnit(f"unit {name} is {read['LoadState']} on this host")
         own: dict[str, Any] = {}
         if name.endswith(".service"):
-            own = await self._properties(path, f"{SYSTEMD}.Service")
+            own = await self.properties(path, f"{SYSTEMD}.Service")
         return Unit(
             name=name,
             active=read.get("ActiveState", ""),
@@ -148,30 +158,37 @@ class _Bus:
             oneshot=own.get("Type") == "oneshot",
         )
 
-    async def _properties(self, path: str, interface: str) -> dict[str, Any]:
+    async def properties(self, path: str, interface: str) -> dict[str, Any]:
         (found,) = await self.call(
             path, "org.freedesktop.DBus.Properties", "GetAll", "s", interface
         )
         return {key: variant.value for key, variant in found.items()}
 
     async def run_job(self, verb: UnitVerb, name: str, limit: float) -> None:
-        """Listen first, then ask: a quick job may end before the call returns."""
+        await self.listen()
+        (job,) = await self.manager(verb.value, "ss", name, "replace")
+        result = await self.end_of(job, limit, f"{verb} {name}")
+        if result not in ("done", "skipped"):
+            raise HostError(f"{verb} {name}: systemd's job ended with {result!r}")
+
+    async def listen(self) -> None:
+        """Before a job is asked for: a quick one may end before the call returns."""
         self._bus.add_message_handler(self._heard)
         await self.manager("Subscribe", "")
         rule = f"type='signal',sender='{SYSTEMD}',interface='{MANAGER}',member='JobRemoved'"
         daemon = "org.freedesktop.DBus"
         await self.call("/org/freedesktop/DBus", daemon, "AddMatch", "s", rule)
-        (job,) = await self.manager(verb.value, "ss", name, "replace")
+
+    async def end_of(self, job: str, limit: float, tried: str) -> str:
+        """How a job of systemd ended. Raises HostError when it was withdrawn after `limit` s."""
         try:
             async with asyncio.timeout(limit):
-                result = await self._ended(job)
+                return await self._ended(job)
         except TimeoutError as error:
             await self._withdraw(job)
             raise HostError(
-                f"{verb} {name}: not done within {limit:g} s; systemd's job was withdrawn"
+                f"{tried}: not done within {limit:g} s; systemd's job was withdrawn"
             ) from error
-        if result not in ("done", "skipped"):
-            raise HostError(f"{verb} {name}: systemd's job ended with {result!r}")
 
     async def reboot(self) -> None:
         """As `systemctl reboot` does: logind tells who delays shutdowns, such as the kubelet; where
