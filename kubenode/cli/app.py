@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.defender_app import TokenFile, Url, defender_app
+from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.options import Context, Kubeconfig
 from kubenode.cli.providers_app import providers_app
@@ -172,6 +172,42 @@ def resume(
     with explained():
         which = None if everything else scope_from(scope)
     raise typer.Exit(run(resume_command(kubeconfig, context, which, policy)))
+
+
+@app.command()
+def diagnose(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Whose host is looked at.")],
+    part: Annotated[
+        list[str] | None,
+        typer.Option("--part", help="Of the bundle, like dmesg or units; repeat it. Default: all."),
+    ] = None,
+    wait: Annotated[
+        str, typer.Option("--wait", metavar="DURATION", help="For the agent's answer.")
+    ] = "3m",
+    operator: Annotated[
+        str | None,
+        typer.Option("--operator", metavar="URL", help="Fetch the bundle from the operator."),
+    ] = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where the bundle is written.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Collect what a person looks at on a host, now and beside any job; say where it is kept."""
+    from kubenode.api.duration import parse_duration
+    from kubenode.cli.diagnosing import Wish
+    from kubenode.cli.diagnosing import diagnose as work
+    from kubenode.cli.exits import run
+
+    try:
+        longest = parse_duration(wait)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--wait") from error
+    wish = Wish(node, tuple(part or ()), longest, operator, token_file, ca_file, out)
+    raise typer.Exit(run(work(kubeconfig, context, wish)))
 
 
 @explain_app.command("node")
