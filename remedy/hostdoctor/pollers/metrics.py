@@ -1,0 +1,59 @@
+"""The metrics of sources that are asked. Labels come from fixed lists."""
+
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from kubenode.providers.metered import RESULTS
+
+OK, UNREADABLE, NOT_STORED = "ok", "unreadable", "not_stored"
+LOOKS = (OK, UNREADABLE, NOT_STORED, *RESULTS.values())
+
+
+class Fate(StrEnum):
+    """What became of a message of a queue."""
+
+    STORED = "stored"
+    IGNORED = "ignored"
+    UNREADABLE = "unreadable"
+    """Left to the queue's dead-letter queue."""
+    NOT_STORED = "not_stored"
+    """Left in the queue, and to be read again."""
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.looks = Counter(
+            "kubenode_hostdoctor_looks",
+            "Looks at sources of events, by how they ended.",
+            ["source", "result"],
+            registry=registry,
+        )
+        self.looked = Gauge(
+            "kubenode_hostdoctor_last_look_timestamp_seconds",
+            "When a source of events was last read to the end and stored; 0 is never.",
+            ["source"],
+            registry=registry,
+        )
+        self.messages = Counter(
+            "kubenode_hostdoctor_messages",
+            "Messages of queues, by what became of them.",
+            ["source", "fate"],
+            registry=registry,
+        )
+        self.foreign = Counter(
+            "kubenode_hostdoctor_foreign",
+            "Events of machines that are no nodes of this cluster.",
+            ["source"],
+            registry=registry,
+        )
+
+    def announce(self, source: str, *, queue: bool) -> None:
+        """Let every series of the source begin at zero."""
+        for result in LOOKS:
+            self.looks.labels(source, result)
+        self.looked.labels(source)
+        self.foreign.labels(source)
+        if queue:
+            for fate in Fate:
+                self.messages.labels(source, fate)

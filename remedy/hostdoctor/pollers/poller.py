@@ -1,0 +1,161 @@
+"""Asks one source, and says when to come again.
+
+Whatever goes wrong is counted, told once, and followed by a longer wait; nothing of it reaches the
+other sources.
+"""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import Protocol
+
+from kubenode.providers.errors import ProviderError
+from kubenode.providers.events import EventList, EventQueue, Listing, Message
+from kubenode.providers.metered import RESULTS
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.errors import KubeError
+from remedy.hostdoctor.desk import NotReady
+from remedy.hostdoctor.parsers import PARSERS
+from remedy.hostdoctor.pollers.concern import Ours, concerning
+from remedy.hostdoctor.pollers.metrics import NOT_STORED, OK, UNREADABLE, Fate, Metrics
+from remedy.hostdoctor.pollers.pace import after_failure, reason
+from remedy.hostdoctor.reported import ParseError, Told
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = timedelta(0)
+SOON = timedelta(seconds=1)
+EXPECTED = (ProviderError, ParseError, NotReady, KubeError)
+
+
+class Desk(Protocol):
+    """Stores what was told: raises NotReady or KubeError where it could not."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    async def take(self, told: Told) -> object: ...
+
+
+class Poller:
+    """`ours` says whether an event is about a machine of this cluster."""
+
+    def __init__(
+        self, name: str, where: str, desk: Desk, ours: Ours, clock: Clock, metrics: Metrics
+    ) -> None:
+        self.name, self.where = name, where
+        self._desk, self._ours, self._clock, self._metrics = desk, ours, clock, metrics
+        self._failures = 0
+
+    async def once(self) -> timedelta:
+        """How long to wait until the next time. What it raises is a mistake of ours."""
+        if not self._desk.ready:
+            return SOON  # what is about our nodes cannot be told yet
+        try:
+            wait = await self._ask()
+        except EXPECTED as error:
+            return self._failed(error)
+        if self._failures:
+            log.info("a source of events answers again", extra={"source": self.where})
+        self._failures = 0
+        self._metrics.looks.labels(self.name, OK).inc()
+        self._metrics.looked.labels(self.name).set(self._clock.now().timestamp())
+        return wait
+
+    async def _ask(self) -> timedelta:
+        raise NotImplementedError
+
+    @property
+    def _every(self) -> timedelta:
+        raise NotImplementedError
+
+    def _about_us(self, told: Told) -> Told:
+        found = concerning(told, self._ours)
+        self._metrics.foreign.labels(self.name).inc(found.foreign)
+        return found.told
+
+    def _failed(self, error: Exception) -> timedelta:
+        self._failures += 1
+        self._metrics.looks.labels(self.name, result_of(error)).inc()
+        extra = {"source": self.where, "error": f"{type(error).__name__}: {reason(error)}"}
+        if self._failures == 1:
+            log.warning("a source of events cannot be read", extra=extra)
+        return after_failure(self._failures, self._every, error)
+
+
+class ListPoller(Poller):
+    def __init__(
+        self, source: EventList, desk: Desk, ours: Ours, clock: Clock, metrics: Metrics
+    ) -> None:
+        super().__init__(source.name, source.where, desk, ours, clock, metrics)
+        self._source = source
+        metrics.announce(source.name, queue=False)
+
+    @property
+    def _every(self) -> timedelta:
+        return self._source.every
+
+    async def _ask(self) -> timedelta:
+        for listing in await self._source.look():
+            told = self._read(listing)
+            await self._desk.take(self._about_us(told))
+        return self._every
+
+    def _read(self, listing: Listing) -> Told:
+        """Under the scope of the source's own list. Raises ParseError."""
+        told = PARSERS[listing.transport](listing.payload, self._clock.now())
+        return replace(told, scope=listing.scope, complete=told.complete and listing.whole)
+
+
+class QueuePoller(Poller):
+    """A message is deleted when all of it is stored, or when it asks for nothing. One that cannot
+    be read stays: the queue hands it to its dead-letter queue, where people find it.
+    """
+
+    def __init__(
+        self, source: EventQueue, desk: Desk, ours: Ours, clock: Clock, metrics: Metrics
+    ) -> None:
+        super().__init__(source.name, source.where, desk, ours, clock, metrics)
+        self._source = source
+        metrics.announce(source.name, queue=True)
+
+    @property
+    def _every(self) -> timedelta:
+        return SOON
+
+    async def _ask(self) -> timedelta:
+        messages = await self._source.receive()
+        done, failed = [], None
+        for message in messages:
+            try:
+                fate = await self._handle(message)
+            except (NotReady, KubeError) as error:
+                fate, failed = Fate.NOT_STORED, error
+            self._metrics.messages.labels(self.name, fate).inc()
+            if fate in (Fate.STORED, Fate.IGNORED):
+                done.append(message)
+        await self._source.delete(done)
+        if failed is not None:
+            raise failed
+        return AT_ONCE
+
+    async def _handle(self, message: Message) -> Fate:
+        try:
+            told = PARSERS[message.transport](message.body, self._clock.now())
+        except ParseError as error:
+            extra = {"source": self.where, "message_id": message.id, "error": str(error)}
+            log.warning("a message of a queue cannot be read", extra=extra)
+            return Fate.UNREADABLE
+        told = self._about_us(told)
+        await self._desk.take(told)
+        return Fate.STORED if told.events else Fate.IGNORED
+
+
+def result_of(error: Exception) -> str:
+    match error:
+        case ProviderError():
+            return RESULTS[type(error)]
+        case ParseError():
+            return UNREADABLE
+        case _:
+            return NOT_STORED
