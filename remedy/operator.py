@@ -28,6 +28,9 @@ from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from remedy import noticing
 from remedy.handover.access import Handovers
+from remedy.hostdoctor.desk import Desk as EventDesk
+from remedy.hostdoctor.metrics import Metrics as HostDoctorMetrics
+from remedy.hostdoctor.sweep import OpenEvents, Sweep
 from remedy.hostprobes.asking import unanswered
 from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.desk import WITNESS_INDEX, Desk
@@ -182,6 +185,10 @@ class RemedyOperator:
         self.decider.wake_job = lambda name: self.job.queue.add(name)
         self.questions = self._controller("host-probe", self.asker.reconcile, 8)
         self.questions.watch(self.probes, self.asker.noticed)
+        self.host_doctor_metrics = HostDoctorMetrics(registry)
+        self.desk = EventDesk(kube, self.nodes, self.host_events, clock, self.host_doctor_metrics)
+        self.host_events.add_handler(OpenEvents(self.host_doctor_metrics).changed)
+        self.sweep = self._sweep()
         self.keeper = self._keeper()
         self._woken: set[str] = set()
         self.job = self._jobs(permits, JobMetrics(registry))
@@ -227,6 +234,7 @@ class RemedyOperator:
             self.job,
             self.reporter,
             self.questions,
+            self.sweep,
             self.keeper,
             self.wakes,
             self.teller,
@@ -351,6 +359,13 @@ class RemedyOperator:
         controller.watch(self.jobs, teller.noticed)
         teller.attach(controller.queue)
         self.telling.notifier.on_end.append(lambda notice, end: self._told(notice.job))
+        return controller
+
+    def _sweep(self) -> Controller:
+        sweep = Sweep(self.desk, self._clock, self._fence)
+        controller = self._controller("host-events", sweep.reconcile, 8)
+        controller.watch(self.host_events)
+        sweep.attach(controller.queue)
         return controller
 
     def _told(self, job: str) -> None:

@@ -73,6 +73,42 @@ ReceiversFile = Annotated[
                  help="Whom jobs may tell, and what they may hand over to."),
 ]  # fmt: skip
 
+HostDoctorPort = Annotated[
+    int | None,
+    typer.Option("--host-doctor-port", min=0, max=65535,
+                 help="Take alerts and events about hosts, on this port; not given: none."),
+]  # fmt: skip
+HostDoctorAddress = Annotated[str | None, typer.Option("--host-doctor-address", metavar="ADDRESS")]
+HostDoctorTokenFiles = Annotated[
+    str | None,
+    typer.Option("--host-doctor-token-files", metavar="FILE,...",
+                 help="Bearer tokens, a line each, of those that may tell it something."),
+]  # fmt: skip
+HostDoctorClientCaFile = Annotated[
+    str | None,
+    typer.Option("--host-doctor-client-ca-file", metavar="FILE",
+                 help="Who signs the certificates of agents and other clients."),
+]  # fmt: skip
+HostDoctorClients = Annotated[
+    str | None,
+    typer.Option("--host-doctor-clients", metavar="NAME,...",
+                 help="Common names of clients beside agents."),
+]  # fmt: skip
+HostDoctorCertFile = Annotated[str | None, typer.Option("--host-doctor-cert-file", metavar="FILE")]
+HostDoctorKeyFile = Annotated[str | None, typer.Option("--host-doctor-key-file", metavar="FILE")]
+HostDoctorService = Annotated[
+    str | None, typer.Option("--host-doctor-service", help="Service that leads to it.")
+]
+HostDoctorHost = Annotated[
+    str | None,
+    typer.Option("--host-doctor-host", help="Further name or address in its certificate."),
+]
+HostDoctorPlainHttp = Annotated[
+    bool | None,
+    typer.Option("--host-doctor-plain-http/--no-host-doctor-plain-http",
+                 help="Without TLS, where a mesh encrypts."),
+]  # fmt: skip
+
 # -- those that run Kube Defender
 
 ListenAddress = Annotated[
@@ -201,6 +237,16 @@ def run_all(
     providers_file: ProvidersFile = None,
     receivers_file: ReceiversFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,
+    host_doctor_port: HostDoctorPort = None,
+    host_doctor_address: HostDoctorAddress = None,
+    host_doctor_token_files: HostDoctorTokenFiles = None,
+    host_doctor_client_ca_file: HostDoctorClientCaFile = None,
+    host_doctor_clients: HostDoctorClients = None,
+    host_doctor_cert_file: HostDoctorCertFile = None,
+    host_doctor_key_file: HostDoctorKeyFile = None,
+    host_doctor_service: HostDoctorService = None,
+    host_doctor_host: HostDoctorHost = None,
+    host_doctor_plain_http: HostDoctorPlainHttp = None,
     listen_address: ListenAddress = None,
     listen_port: ListenPort = None,
     token_file: TokenFile = None,
@@ -272,6 +318,16 @@ def run_remedy(
     providers_file: ProvidersFile = None,
     receivers_file: ReceiversFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,
+    host_doctor_port: HostDoctorPort = None,
+    host_doctor_address: HostDoctorAddress = None,
+    host_doctor_token_files: HostDoctorTokenFiles = None,
+    host_doctor_client_ca_file: HostDoctorClientCaFile = None,
+    host_doctor_clients: HostDoctorClients = None,
+    host_doctor_cert_file: HostDoctorCertFile = None,
+    host_doctor_key_file: HostDoctorKeyFile = None,
+    host_doctor_service: HostDoctorService = None,
+    host_doctor_host: HostDoctorHost = None,
+    host_doctor_plain_http: HostDoctorPlainHttp = None,
 ) -> None:
     """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
     from kubenode.cli.running import remedy

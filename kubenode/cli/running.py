@@ -20,6 +20,7 @@ from kubenode.cli.cluster import hello, require_crds, require_engine, require_na
 from kubenode.cli.defending import Doors, checked, checked_client, doors
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
+from kubenode.cli.hostdoctoring import checked_host_doctor, host_doctor_parts
 from kubenode.cli.providing import check_file, provided
 from kubenode.cli.receiving import received
 from kubenode.cli.settings import (
@@ -93,6 +94,7 @@ def everything(flags: Flags) -> None:
     with explained():
         settings = load(EverythingFlags, flags)
         checked(settings)
+        checked_host_doctor(settings)
         check_file(settings.providers_file)
     run(_everything(settings))
 
@@ -101,6 +103,7 @@ def remedy(flags: Flags) -> None:
     with explained():
         settings = load(RemedyFlags, flags)
         checked_client(settings)
+        checked_host_doctor(settings)
         check_file(settings.providers_file)
     run(_remedy(settings))
 
@@ -252,9 +255,10 @@ async def _operate(
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
             parts = [*more, *operator.parts, _revisions(operator, ground)]
+            doctor = host_doctor_parts(operator, ground.kube, ground.clock, settings, ground.audit)
             try:
                 with _admission(operator, ground, settings.webhook) as admission:
-                    await ground.serve(parts, [*below, *operator.ground, *admission])
+                    await ground.serve(parts, [*below, *operator.ground, *admission, *doctor])
             finally:
                 operator.close()
 

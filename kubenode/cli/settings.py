@@ -30,7 +30,53 @@ class Central(Settings):
     )
 
 
-class WebhookFlags(Central):
+class HostDoctorFlags(Central):
+    """Where others tell what they know of hosts, of the programs that run the remedy operator."""
+
+    host_doctor_port: int | None = Field(
+        None, ge=0, le=65535, description="where Host Doctor listens; 0: free; not given: nowhere"
+    )
+    host_doctor_address: str = Field("127.0.0.1", description="where Host Doctor listens")
+    host_doctor_token_files: str = Field(
+        "", description="files of bearer tokens, a line each, of those that may tell it something"
+    )
+    host_doctor_client_ca_file: str | None = Field(
+        None, description="who signs the certificates of agents and of other clients"
+    )
+    host_doctor_clients: str = Field(
+        "", description="common names of clients beside agents, commas between"
+    )
+    host_doctor_cert_file: str | None = Field(
+        None, description="its certificate; else one of our own authority"
+    )
+    host_doctor_key_file: str | None = Field(None, description="the key of its certificate")
+    host_doctor_service: str = Field(
+        "kubenode-host-doctor", description="Service in our namespace that leads to it"
+    )
+    host_doctor_host: str | None = Field(
+        None, description="further name or address in its certificate"
+    )
+    host_doctor_plain_http: bool = Field(
+        False, description="without TLS, where a mesh encrypts or nobody else reaches it"
+    )
+
+    @property
+    def host_doctor_tokens(self) -> tuple[Path, ...]:
+        return tuple(Path(file) for file in _users(self.host_doctor_token_files))
+
+    @property
+    def host_doctor_allowed(self) -> frozenset[str]:
+        return frozenset(_users(self.host_doctor_clients))
+
+    @property
+    def host_doctor_names(self) -> tuple[str, ...]:
+        """What its certificate is for."""
+        name = f"{self.host_doctor_service}.{self.namespace}"
+        more = [self.host_doctor_host] if self.host_doctor_host else []
+        return (f"{name}.svc", name, f"{name}.svc.cluster.local", *more)
+
+
+class WebhookFlags(HostDoctorFlags):
     """The admission webhook for rules, of the programs that run the remedy operator."""
 
     webhook_port: int | None = Field(

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,6 +19,9 @@ LEAVE_SECONDS = 5
 IDLE_SECONDS = 75
 """How long a caller's connection may rest. Longer than API servers pause between two questions:
 a server that closes first may close on a question that is on its way."""
+HEAD_SECONDS = 15
+"""From the first byte of a request until its head is whole: who sends slower holds a connection
+and nothing else, so it is closed."""
 
 
 class _Server(uvicorn.Server):
@@ -46,6 +50,26 @@ class _Protocol(H11Protocol):
         super().connection_made(transport)
         if (peer := _peer(transport)) is not None:
             self.app = _WithPeer(self.app, peer)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._watch_head(begun=True)  # a connection that says nothing is as slow
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head(begun=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._watch_head(begun=False)
+
+    def _watch_head(self, *, begun: bool) -> None:
+        """`begun` and not whole: the time runs, and no further byte winds it up again."""
+        if begun and self.conn.their_state is h11.IDLE:
+            if self._head_timer is None:
+                late = self.transport.close
+                self._head_timer = self.loop.call_later(HEAD_SECONDS, late)
+        elif self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 def _peer(transport: asyncio.Transport) -> Peer | None:
@@ -66,11 +90,13 @@ async def serve(
     *,
     tls: Callable[[], ssl.SSLContext] | None = None,
     leaving: Callable[[], None] = lambda: None,
+    connections: int | None = None,
 ) -> None:
     """Until cancelled; answers under way are finished first.
 
     tls      gives the context to serve with
     leaving  called when it is told to stop, to end answers that would not end by themselves
+    connections  so many at a time are served; further ones are answered 503
 
     Whoever calls has bound the socket, so callers may connect before this runs.
     """
@@ -83,6 +109,7 @@ async def serve(
             lifespan="off",
             http=_Protocol,
             ws="none",
+            limit_concurrency=connections,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=LEAVE_SECONDS,
             ssl_context_factory=(lambda config, default: tls()) if tls is not None else None,

@@ -1,0 +1,215 @@
+"""Host Doctor's endpoints.
+
+    POST /v1/alertmanager          Alertmanager's webhook
+    POST /v1/grafana               Grafana's
+    POST /v1/cloudevents           CloudEvents, structured, binary or a batch
+    POST /v1/hosts/AGENT/events    {"transport": ..., "payload": ...} from the agent of that name
+    GET  /healthz
+
+200 means that everything is in HostEvents. Alertmanager sends again what 5xx answered, at once and
+for as long as its group waits, and drops what 4xx answered, 429 too. So 4xx is for what would be
+refused again, and every "not now" is 503; agents are told 429, which they know how to take.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.rate import TokenBucket
+from kubenode.runtime.tls.peer import SCOPE_KEY
+from remedy.hostdoctor.arriving import cloud_events, json_of
+from remedy.hostdoctor.desk import Busy, Desk, NotReady, Taken
+from remedy.hostdoctor.gate import Caller, Gate, Unreadable
+from remedy.hostdoctor.limits import Full, Rates, Room, TooLong, TooSlow
+from remedy.hostdoctor.metrics import Metrics, Refusal
+from remedy.hostdoctor.own import of_agent
+from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS
+from remedy.hostdoctor.parsers.fields import fields, required
+from remedy.hostdoctor.reported import ParseError, Told
+
+log = logging.getLogger(__name__)
+
+LONGEST_BODY = 8 * 2**20
+"""Bytes: about 8,000 alerts. Alertmanager's `max_alerts` keeps a group below."""
+LONGEST_OF_AGENT = 256 * 2**10
+AGAIN_SECONDS = 2
+SHOWN = 20
+"""Sentences in an answer."""
+HOW_TO_SHOW = "show who you are: Authorization: Bearer TOKEN, or a client certificate"
+
+Read = Callable[[Request, bytes, Caller], Told]
+
+
+class Refused(Exception):
+    def __init__(self, code: int, why: Refusal, message: str) -> None:
+        super().__init__(message)
+        self.code, self.why = code, why
+
+
+class Endpoints:
+    def __init__(
+        self, desk: Desk, gate: Gate, clock: Clock, metrics: Metrics, audit: Audit
+    ) -> None:
+        self._desk, self._gate, self._clock, self._metrics = desk, gate, clock, metrics
+        self._audit = audit
+        self._rates, self._room = Rates(clock), Room()
+        self._refused_lines = TokenBucket(1.0, 20.0, clock)
+
+    def app(self) -> Starlette:
+        async def healthz(request: Request) -> Response:
+            return PlainTextResponse("ok\n")
+
+        return Starlette(
+            routes=[
+                self._route("/v1/alertmanager", "alertmanager", self._parsed("alertmanager")),
+                self._route("/v1/grafana", "grafana", self._parsed("grafana")),
+                self._route("/v1/cloudevents", "cloudevents", self._cloud_events),
+                self._route("/v1/hosts/{agent}/events", "hosts", self._of_agent),
+                Route("/healthz", healthz, methods=["GET"]),
+            ]
+        )
+
+    def _route(self, path: str, endpoint: str, read: Read) -> Route:
+        return Route(path, self._endpoint(endpoint, read), methods=["POST"])
+
+    def _endpoint(self, endpoint: str, read: Read) -> Callable[[Request], Awaitable[Response]]:
+        of_agents = endpoint == "hosts"
+        longest = LONGEST_OF_AGENT if of_agents else LONGEST_BODY
+
+        async def take(request: Request) -> Response:
+            who = "nobody"
+            try:
+                caller = self._admitted(request, of_agents=of_agents)
+                who = caller.name
+                with self._room.body() as body:
+                    announced = request.headers.get("content-length", "")
+                    raw = await body.read(request.stream(), announced, longest)
+                    began = self._clock.monotonic()
+                    taken, told = await self._stored(read, request, raw, caller)
+            except Refused as error:
+                return self._refusal(endpoint, who, error)
+            except Exception as error:  # noqa: BLE001  every failure has its answer
+                return self._refusal(endpoint, who, _refused(error))
+            self._metrics.seconds.observe(self._clock.monotonic() - began)
+            self._metrics.deliveries.labels(endpoint).inc()
+            self._note(endpoint, who, taken)
+            return JSONResponse(_answer(taken, told))
+
+        return take
+
+    def _admitted(self, request: Request, *, of_agents: bool) -> Caller:
+        """Raises Refused."""
+        try:
+            caller = self._gate.identify(_token(request), request.scope.get(SCOPE_KEY))
+        except Unreadable as error:
+            raise Refused(503, Refusal.NOT_READY, str(error)) from None
+        if caller is None:
+            raise Refused(401, Refusal.UNAUTHORIZED, HOW_TO_SHOW)
+        if of_agents:
+            if caller.agent != request.path_params["agent"]:
+                text = f"{caller.name} may not speak for agent {request.path_params['agent'][:80]}"
+                raise Refused(403, Refusal.FORBIDDEN, text)
+        elif caller.agent:
+            raise Refused(403, Refusal.FORBIDDEN, "agents tell of their own machines alone")
+        if not self._rates.allow(caller):
+            code = 429 if of_agents else 503
+            raise Refused(code, Refusal.TOO_MANY, f"{caller.name} sends too often")
+        return caller
+
+    async def _stored(
+        self, read: Read, request: Request, raw: bytes, caller: Caller
+    ) -> tuple[Taken, Told]:
+        if not self._desk.ready:
+            raise NotReady("the caches of nodes and events are being filled")
+        told = read(request, raw, caller)
+        return await self._desk.take(told), told
+
+    def _parsed(self, transport: str) -> Read:
+        parse = PARSERS[transport]
+        return lambda request, raw, caller: parse(json_of(raw), self._clock.now())
+
+    def _cloud_events(self, request: Request, raw: bytes, caller: Caller) -> Told:
+        return PARSERS["cloudevents"](cloud_events(request.headers, raw), self._clock.now())
+
+    def _of_agent(self, request: Request, raw: bytes, caller: Caller) -> Told:
+        body = fields(json_of(raw), "")
+        transport = required(body, "transport")
+        if transport not in FROM_AGENTS:
+            known = ", ".join(sorted(FROM_AGENTS))
+            raise ParseError(f"transport: is {transport[:60]!r}; it must be one of {known}")
+        if "payload" not in body:
+            raise ParseError("payload: is missing; it must be what the metadata service answered")
+        node = self._desk.index.of_agent(caller.agent)
+        if not node.resolved:
+            # The Node may appear in a moment: the agent is told to come again.
+            raise NotReady(node.text)
+        told = PARSERS[transport](body["payload"], self._clock.now())
+        return of_agent(told, caller.agent, transport, node, self._desk.index)
+
+    def _refusal(self, endpoint: str, who: str, error: Refused) -> Response:
+        self._metrics.refusals.labels(endpoint, error.why).inc()
+        if self._refused_lines.allow():
+            extra = {"endpoint": endpoint, "who": who, "why": str(error)}
+            log.warning("a delivery was not taken", extra=extra)
+            self._write(who, f"Deliver {endpoint}", "Refused", f"{error.why}: {error}")
+        headers = {"Connection": "close"} if error.code in (401, 403, 408, 413) else {}
+        if error.code in (429, 503):
+            headers["Retry-After"] = str(AGAIN_SECONDS)
+        if error.code == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return JSONResponse({"message": str(error)[:2000]}, error.code, headers)
+
+    def _note(self, endpoint: str, who: str, taken: Taken) -> None:
+        """Repetitions are no news."""
+        if taken.changed or taken.refused:
+            text = f"{taken.changed} changed, {taken.known} known, {taken.unresolved} unresolved"
+            self._write(who, f"Deliver {endpoint}", "Done", text)
+
+    def _write(self, who: str, what: str, outcome: str, why: str) -> None:
+        self._audit.write(Line(self._clock.now(), "hostdoctor", who, what, outcome, why))
+
+
+def _refused(error: Exception) -> Refused:
+    match error:
+        case TooLong():
+            text = f"{error}; cut groups by Alertmanager's max_alerts"
+            return Refused(413, Refusal.TOO_LARGE, text)
+        case TooSlow():
+            return Refused(408, Refusal.TOO_SLOW, str(error))
+        case ClientDisconnect():
+            return Refused(400, Refusal.TOO_SLOW, "the connection ended before the body did")
+        case ParseError():
+            return Refused(400, Refusal.MALFORMED, str(error))
+        case Full() | Busy():
+            return Refused(503, Refusal.BUSY, str(error))
+        case NotReady():
+            return Refused(503, Refusal.NOT_READY, str(error))
+        case KubeError():
+            return Refused(503, Refusal.NOT_STORED, f"not all of it could be stored: {error}")
+        case _:
+            log.error("a delivery could not be taken", exc_info=error)
+            text = f"Host Doctor failed over this: {type(error).__name__}; see its log"
+            return Refused(500, Refusal.BROKEN, text)
+
+
+def _token(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _answer(taken: Taken, told: Told) -> dict[str, Any]:
+    return {
+        "changed": taken.changed,
+        "known": taken.known,
+        "unresolved": taken.unresolved,
+        "refused": list(taken.refused[:SHOWN]),
+        "ignored": list(told.ignored[:SHOWN]),
+    }

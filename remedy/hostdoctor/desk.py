@@ -1,0 +1,194 @@
+"""Where everything that is told arrives: what came over a webhook, and what pollers saw.
+
+    Told ──► node looked up ──► step (pure) ──► HostEvent at the API server
+
+Works on every replica. `take` returns when all of it is stored, so whoever answers after that has
+lost nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEvent
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Invalid, KubeError
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor.lifecycle import AGENT_SCOPE
+from remedy.hostdoctor.metrics import Metrics, Outcome
+from remedy.hostdoctor.nodes import NodeIndex, Token, tokens_of
+from remedy.hostdoctor.record import fitted, name_of, note_of
+from remedy.hostdoctor.reported import Reported, Told
+from remedy.hostdoctor.step import lacking, step
+from remedy.hostdoctor.writing import Writer
+
+log = logging.getLogger(__name__)
+
+SCOPE_INDEX, HINT_INDEX = "scope", "hint"
+MOST_WAITING = 20_000
+"""Events of all deliveries together that are not stored yet; more are not taken."""
+WORKERS = 16
+"""Of one delivery: a large one must not keep all others waiting."""
+
+
+class NotReady(Exception):
+    """Nothing can be taken now, and the same may be told again soon."""
+
+
+class Busy(NotReady):
+    """As many events as we hold are waiting to be stored."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """changed     HostEvents that were written
+    known       events that said nothing new
+    unresolved  of all these, those whose machine is no Node
+    refused     events that the API server takes in no form, a sentence each
+    """
+
+    changed: int = 0
+    known: int = 0
+    unresolved: int = 0
+    refused: tuple[str, ...] = ()
+
+
+class Desk:
+    """`nodes` and `events` are followed by whoever made them."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        nodes: Informer[Node],
+        events: Informer[HostEvent],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self.index = NodeIndex()
+        self.writer = Writer(kube, events)
+        self.events = events
+        self._nodes, self._clock, self._metrics = nodes, clock, metrics
+        self._waiting = 0
+        nodes.add_handler(lambda name, old, new: self._node_changed(old, new))
+        events.add_index(SCOPE_INDEX, _scopes)
+        events.add_index(HINT_INDEX, _hints)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the caches hold what has to be known to place an event."""
+        return self._nodes.synced.is_set() and self.events.synced.is_set()
+
+    async def take(self, told: Told) -> Taken:
+        """Store all of it. Raises NotReady, KubeError: then it has to be told again."""
+        if not self.ready:
+            raise NotReady("the caches of nodes and events are being filled")
+        if self._waiting and self._waiting + len(told.events) > MOST_WAITING:
+            raise Busy(f"{self._waiting} events wait to be stored")
+        self._waiting += len(told.events)
+        self._metrics.waiting.set(self._waiting)
+        try:
+            return await self._store(told)
+        finally:
+            self._waiting -= len(told.events)
+            self._metrics.waiting.set(self._waiting)
+
+    async def _store(self, told: Told) -> Taken:
+        self._metrics.ignored.inc(len(told.ignored))
+        taken, names, failed = Taken(), set[str](), list[KubeError]()
+        now = self._clock.now()
+
+        async def work(todo: Iterator[Reported]) -> None:
+            for each in todo:
+                event = fitted(each)
+                name = name_of(event)
+                names.add(name)
+                try:
+                    await self._one(name, event, told, now, taken)
+                except Invalid as error:
+                    self._refuse(name, event, error, taken)
+                except KubeError as error:
+                    failed.append(error)
+
+        todo = iter(told.events)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(WORKERS, len(told.events))):
+                tasks.create_task(work(todo))
+        if told.complete and told.scope and not failed:
+            await self._end(told.scope, names, now, taken)
+        if failed:
+            raise failed[0]
+        return taken
+
+    async def _one(
+        self, name: str, event: Reported, told: Told, now: datetime, taken: Taken
+    ) -> None:
+        node = self.index.resolve(event.host)
+        before = self.writer.known(name)
+        after = await self.writer.change(
+            name,
+            lambda have: step(have, event, node, now, scope=told.scope, complete=told.complete),
+        )
+        changed = after is not before
+        taken.changed += changed
+        taken.known += not changed
+        taken.unresolved += not node.resolved
+        outcome = Outcome.CHANGED if changed else Outcome.KNOWN
+        self._metrics.events.labels(event.source, outcome).inc()
+        if changed and before is None and not node.resolved and event.host is not None:
+            extra = {"event": name, "why": node.text}
+            log.info("a told event is about no node that we know", extra=extra)
+
+    async def _end(self, scope: str, names: set[str], now: datetime, taken: Taken) -> None:
+        """What a complete list lacks is over. Raises KubeError."""
+        for event in self.events.by(SCOPE_INDEX, scope):
+            if event.metadata.name in names:
+                continue
+            before = self.writer.known(event.metadata.name)
+            after = await self.writer.change(
+                event.metadata.name, lambda have: None if have is None else lacking(have, now)
+            )
+            taken.changed += after is not before
+
+    def _refuse(self, name: str, event: Reported, error: Invalid, taken: Taken) -> None:
+        """Told again it would be refused again: the others must not wait for it."""
+        self._metrics.events.labels(event.source, Outcome.REFUSED).inc()
+        taken.refused += (f"{name}: {error.message[:200]}",)
+        log.error("the API server refuses an event", extra={"event": name, "why": str(error)})
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        for token in self.index.changed(old, new):
+            self.on_token(token)
+
+    def on_token(self, token: Token) -> None:
+        """For the sweep to replace: a name means another Node from now on."""
+
+    def hinted(self, token: Token) -> Sequence[str]:
+        """Names of open events that may be about whoever goes by this."""
+        return [event.metadata.name for event in self.events.by(HINT_INDEX, _hint(token))]
+
+
+def _scopes(event: HostEvent) -> tuple[str, ...]:
+    """Only where a list can end it."""
+    note, phase = note_of(event), event.status.phase
+    return (note.scope,) if note.silent and note.scope and phase and phase.open else ()
+
+
+def _hints(event: HostEvent) -> tuple[str, ...]:
+    """Only where a Node that comes or goes changes something."""
+    phase = event.status.phase
+    if phase is not None and not phase.open:
+        return ()
+    note = note_of(event)
+    of_agent = note.silent and note.scope.startswith(AGENT_SCOPE)
+    host = note.host
+    if host is None or (event.spec.node.name and not of_agent):
+        return ()
+    return tuple(_hint(token) for token in tokens_of(host))
+
+
+def _hint(token: Token) -> str:
+    return f"{token.kind}:{token.value}"

@@ -1,0 +1,109 @@
+"""Who may tell Host Doctor something: bearers of a token from a file, and client certificates.
+
+    token          every line of each file is one, so an old and a new one are good side by side;
+                   files are read again, so nothing has to be restarted
+    certificate    of an agent (`kubenode:agent:NAME`, group `kubenode:agents`): for its own machine
+                   alone; of a common name that is listed: for everything but agents' words
+
+The authority that signs for agents signs for many others too, so a certificate alone is nobody.
+"""
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.tls.peer import Peer
+
+AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
+READ_EVERY = 2.0
+"""Seconds; how late a changed token file is noticed."""
+SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
+
+
+class Unreadable(Exception):
+    """A token file cannot be read: nobody is let in by it, and the same caller may try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """name   for audit lines and rates: `token alertmanager-token`, `kubenode:agent:n00042`
+    agent  the agent that it is; "" for others
+    """
+
+    name: str
+    agent: str = ""
+
+
+LOOPBACK = Caller("loopback")
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """clients  common names whose certificates may deliver
+    anyone   who shows nothing may deliver too: for loopback alone
+    """
+
+    token_files: tuple[Path, ...] = ()
+    clients: frozenset[str] = frozenset()
+    anyone: bool = False
+
+
+class Gate:
+    def __init__(self, clock: Clock, settings: GateSettings) -> None:
+        self._clock, self._settings = clock, settings
+        self._tokens: Sequence[tuple[str, bytes]] = ()
+        self._read_at = float("-inf")
+
+    def identify(self, token: str, peer: Peer | None) -> Caller | None:
+        """Who shows this; None: nobody. A shown token counts, whatever the certificate says.
+
+        Raises Unreadable.
+        """
+        if token:
+            return self._bearer(token)
+        if peer is not None:
+            return self._certified(peer)
+        return LOOPBACK if self._settings.anyone else None
+
+    def _bearer(self, token: str) -> Caller | None:
+        if len(token) > LONGEST_TOKEN:
+            return None
+        shown = token.encode(errors="replace")
+        found = None
+        for name, wanted in self._all():
+            if hmac.compare_digest(shown, wanted):
+                found = found or Caller(f"token {name}")
+        return found
+
+    def _all(self) -> Sequence[tuple[str, bytes]]:
+        now = self._clock.monotonic()
+        if now - self._read_at >= READ_EVERY:
+            self._tokens = read_tokens(self._settings.token_files)
+            self._read_at = now
+        return self._tokens
+
+    def _certified(self, peer: Peer) -> Caller | None:
+        if peer.ends <= self._clock.now():
+            return None  # it was valid when the connection began
+        if peer.name.startswith(AGENT_PREFIX):
+            agent = peer.name.removeprefix(AGENT_PREFIX)
+            ours = agent and AGENT_GROUP in peer.organizations
+            return Caller(peer.name, agent) if ours else None
+        return Caller(peer.name) if peer.name in self._settings.clients else None
+
+
+def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
+    """Name of the file and token, of every line. Raises Unreadable."""
+    found = []
+    for path in files:
+        try:
+            lines = path.read_text().splitlines()
+        except (OSError, ValueError) as error:
+            raise Unreadable(f"token file {path} cannot be read: {error}") from None
+        for line in lines:
+            # A short one could be guessed, and an empty one is shown by whoever shows nothing.
+            if len(token := line.strip()) >= SHORTEST_TOKEN:
+                found.append((path.name, token.encode()))
+    return found

@@ -1,0 +1,85 @@
+"""The metrics of Host Doctor. Labels come from fixed lists, never from what was received."""
+
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from kubenode.api.v1alpha1.hostevent import HostEventSource
+
+
+class Refusal(StrEnum):
+    """Why a delivery was not taken."""
+
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
+    MALFORMED = "malformed"
+    TOO_MANY = "too_many"
+    BUSY = "busy"
+    NOT_READY = "not_ready"
+    NOT_STORED = "not_stored"
+    BROKEN = "broken"
+
+
+class Outcome(StrEnum):
+    """What became of one event of a delivery."""
+
+    CHANGED = "changed"
+    KNOWN = "known"
+    REFUSED = "refused"
+
+
+class Metrics:
+    """`deliveries` by endpoint, those that were taken; `refusals` by endpoint and why."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.deliveries = Counter(
+            "kubenode_hostdoctor_deliveries",
+            "Deliveries that were stored, by endpoint.",
+            ["endpoint"],
+            registry=registry,
+        )
+        self.refusals = Counter(
+            "kubenode_hostdoctor_refusals",
+            "Deliveries that were not taken, by endpoint and why.",
+            ["endpoint", "why"],
+            registry=registry,
+        )
+        self.events = Counter(
+            "kubenode_hostdoctor_events",
+            "Events told, by source and whether that changed a HostEvent.",
+            ["source", "outcome"],
+            registry=registry,
+        )
+        self.ignored = Counter(
+            "kubenode_hostdoctor_ignored",
+            "Parts of deliveries that were understood and of no concern, or made no sense.",
+            registry=registry,
+        )
+        self.unresolved = Gauge(
+            "kubenode_hostdoctor_unresolved",
+            "Open HostEvents whose machine is no Node, by why.",
+            ["why"],
+            registry=registry,
+        )
+        self.open = Gauge(
+            "kubenode_hostdoctor_open",
+            "Open HostEvents, by source.",
+            ["source"],
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "kubenode_hostdoctor_waiting",
+            "Events that were received and are not stored yet.",
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "kubenode_hostdoctor_seconds",
+            "From a delivery's last byte until it is stored.",
+            buckets=(0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0),
+            registry=registry,
+        )
+        for source in HostEventSource:
+            for outcome in Outcome:
+                self.events.labels(source, outcome)

@@ -1,0 +1,120 @@
+"""Host Doctor of a running remedy operator: caches in, a desk, a sweep and a listener out.
+
+Every replica listens and stores what it is told; the sweep is the leader's.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from starlette.types import ASGIApp
+
+from kubenode.runtime.audit import SILENT, Audit
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.listening import listen
+from kubenode.runtime.process import Part
+from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.keeper import CertificateKeeper
+from kubenode.runtime.webserver import serve
+from remedy.hostdoctor.app import Endpoints
+from remedy.hostdoctor.desk import Desk
+from remedy.hostdoctor.gate import Gate, GateSettings
+from remedy.hostdoctor.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+SECRET = "kubenode-host-doctor"
+"""Name of the chart: where all replicas keep the certificate."""
+MOST_CONNECTIONS = 4096
+FLAG = "--host-doctor-port"
+FILES = "--host-doctor-cert-file, --host-doctor-key-file and --host-doctor-client-ca-file"
+
+
+@dataclass(frozen=True, slots=True)
+class HostDoctorSettings:
+    """port   0 takes a free one
+    tls    HTTPS, by `files` or, where they name no certificate, by one of our own authority
+    names  what our certificate is for
+    """
+
+    port: int
+    address: str = "127.0.0.1"
+    namespace: str = "kubenode-system"
+    names: tuple[str, ...] = ()
+    tls: bool = True
+    files: Files = field(default_factory=Files)
+    gate: GateSettings = field(default_factory=GateSettings)
+
+
+class HostDoctorServer:
+    """A Part. `port` 0 takes a free one, which `port` then gives.
+
+    context  None: plain HTTP
+    """
+
+    name = "host doctor server"
+
+    def __init__(self, app: ASGIApp, address: str, port: int, context: LiveContext | None) -> None:
+        self.address, self.port = address, port
+        self.listening = asyncio.Event()
+        self._app, self._context = app, context
+
+    async def run(self) -> None:
+        """Serve until cancelled, once there is a certificate. Raises CannotStart."""
+        context = self._context
+        with listen(self.address, self.port, FLAG) as listener:
+            self.port = listener.getsockname()[1]
+            if context is not None:
+                await context.loaded.wait()
+            self.listening.set()
+            where = {"address": self.address, "port": self.port, "tls": context is not None}
+            log.info("host doctor listens", extra=where)
+            tls = None if context is None else lambda: context.context
+            await serve(self._app, listener, tls=tls, connections=MOST_CONNECTIONS)
+
+
+class HostDoctor:
+    """The listener, with its certificate. `parts` run on every replica."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        kube: Kube,
+        clock: Clock,
+        metrics: Metrics,
+        settings: HostDoctorSettings,
+        audit: Audit = SILENT,
+    ) -> None:
+        """Raises CannotStart for files that cannot be used."""
+        self.endpoints = Endpoints(desk, Gate(clock, settings.gate), clock, metrics, audit)
+        context = LiveContext() if settings.tls else None
+        self.server = HostDoctorServer(
+            self.endpoints.app(), settings.address, settings.port, context
+        )
+        self.parts: list[Part] = [self.server]
+        if context is None:
+            return
+        if settings.files != Files():
+            files = FileKeeper(clock, context, settings.files)
+            files.start(FILES)
+            self.parts.append(files)
+        if settings.files.certificate is None:
+            self.parts.append(_keeper(kube, clock, context, settings))
+
+
+def _keeper(
+    kube: Kube, clock: Clock, context: LiveContext, settings: HostDoctorSettings
+) -> CertificateKeeper:
+    return CertificateKeeper(
+        kube,
+        clock,
+        context,
+        namespace=settings.namespace,
+        secret=SECRET,
+        hook="",
+        names=settings.names,
+        chart="",
+        kinds=(),
+    )

@@ -1,0 +1,90 @@
+"""What becomes of HostEvents with time, and when Nodes come and go: the leader's part."""
+
+from datetime import timedelta
+
+from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventSource
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from remedy.hostdoctor.desk import Desk
+from remedy.hostdoctor.lifecycle import alive, deletable, next_at, settled
+from remedy.hostdoctor.metrics import Metrics
+from remedy.hostdoctor.nodes import NO_HOST, Token, Why
+from remedy.hostdoctor.record import note_of
+
+WATCHDOG_INDEX = "watchdog"
+SOONEST = timedelta(seconds=1)
+
+
+class Sweep:
+    def __init__(self, desk: Desk, clock: Clock, fence: Fence) -> None:
+        self._desk, self._clock, self._fence = desk, clock, fence
+        desk.events.add_index(WATCHDOG_INDEX, watchdogs)
+
+    def attach(self, queue: WorkQueue[str]) -> None:
+        """Events are looked at again when what they may be about comes or goes."""
+
+        def look(token: Token) -> None:
+            for name in self._desk.hinted(token):
+                queue.add(name)
+
+        self._desk.on_token = look  # type: ignore[method-assign]
+
+    async def reconcile(self, name: str) -> Result:
+        event = self._desk.writer.known(name)
+        if event is None:
+            return DONE
+        now = self._clock.now()
+        if deletable(event, now):
+            self._fence.check()
+            await self._desk.writer.delete(event)
+            return DONE
+        index = self._desk.index
+        lives = alive(self._desk.events.by(WATCHDOG_INDEX, WATCHDOG_INDEX), now)
+
+        def change(have: HostEvent | None) -> HostEvent | None:
+            if have is None:
+                return None
+            host = note_of(have).host
+            node = index.resolve(host) if host is not None else NO_HOST
+            return settled(have, node, index, now, alerts_alive=lives)
+
+        if change(event) is not event:
+            self._fence.check()
+            event = await self._desk.writer.change(name, change)
+        at = next_at(event, now) if event is not None else None
+        return DONE if at is None else Result(max(at - now, SOONEST))
+
+
+def watchdogs(event: HostEvent) -> tuple[str, ...]:
+    return (WATCHDOG_INDEX,) if event.spec.attributes.get("alertname") == "Watchdog" else ()
+
+
+class OpenEvents:
+    """How many are open and how many unresolved, kept change by change."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._as: dict[str, tuple[str, str]] = {}
+        for source in HostEventSource:
+            metrics.open.labels(source)
+        for why in Why:
+            if why is not Why.RESOLVED:
+                metrics.unresolved.labels(why)
+
+    def changed(self, name: str, old: HostEvent | None, new: HostEvent | None) -> None:
+        if (before := self._as.pop(name, None)) is not None:
+            self._count(before, -1)
+        if new is None or new.status.phase is None or not new.status.phase.open:
+            return
+        resolved = next((c for c in new.status.conditions if c.type == "Resolved"), None)
+        known = resolved is not None and not new.spec.node.name and resolved.reason in set(Why)
+        now = (str(new.spec.source), resolved.reason if known and resolved else "")
+        self._as[name] = now
+        self._count(now, 1)
+
+    def _count(self, of: tuple[str, str], by: int) -> None:
+        self._metrics.open.labels(of[0]).inc(by)
+        if of[1]:
+            self._metrics.unresolved.labels(of[1]).inc(by)

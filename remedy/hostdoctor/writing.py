@@ -1,0 +1,154 @@
+"""HostEvents at the API server: one at a time each, many at once, and by any replica.
+
+Nobody has to lead: what is written is decided from the object that is there (by resourceVersion),
+and `change` gives the same for the same. Of two that write at once the later one is refused, reads
+what the other wrote and decides anew. An object is made in two requests, its status comes second;
+who dies between them has answered nobody, so it is told again, and the sweep heals it meanwhile.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from kubenode.api.v1alpha1.hostevent import HostEvent
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Conflict, NotFound
+from kubenode.runtime.kube.informer import Informer
+
+PLURAL = HostEvent.resource.plural
+AT_ONCE = 48
+"""Requests under way, of all deliveries together."""
+TRIES = 6
+MOST_REMEMBERED = 4096
+"""Own writes that the informer has not shown yet."""
+
+Change = Callable[[HostEvent | None], HostEvent | None]
+"""From the object as it is, None for none, to what it should be. The same one: leave it."""
+
+
+class Writer:
+    def __init__(self, kube: Kube, events: Informer[HostEvent]) -> None:
+        self._kube, self._events = kube, events
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._written: OrderedDict[str, HostEvent] = OrderedDict()
+        events.add_handler(self._shown)
+
+    def known(self, name: str) -> HostEvent | None:
+        """The newest that we know of."""
+        return self._written.get(name) or self._events.get(name)
+
+    async def change(self, name: str, change: Change) -> HostEvent | None:
+        """Have the object as `change` says. Raises KubeError, and what `change` raises."""
+        have = self.known(name)
+        if (wanted := change(have)) is have:
+            return have
+        async with self._alone(name), self._slots:
+            have = self.known(name)
+            for _ in range(TRIES):
+                if (wanted := change(have)) is have or wanted is None:
+                    return have
+                try:
+                    return await self._write(have, wanted)
+                except (Conflict, NotFound):
+                    have = await self._read(name)
+            raise Conflict(409, "Conflict", f"HostEvent {name} changed {TRIES} times meanwhile")
+
+    async def delete(self, event: HostEvent) -> None:
+        """Unless it has changed since. Raises KubeError."""
+        meta = event.metadata
+        path = paths.custom(PLURAL, meta.name)
+        with suppress(NotFound):
+            await self._kube.delete(path, uid=meta.uid, resource_version=meta.resource_version)
+        self._written.pop(meta.name, None)
+
+    async def _write(self, have: HostEvent | None, wanted: HostEvent) -> HostEvent:
+        after = await self._create(wanted) if have is None else await self._patch(have, wanted)
+        told, status = after.to_dict()["status"], wanted.to_dict()["status"]
+        status["observedGeneration"] = after.metadata.generation
+        if patch := difference(told, status):
+            body = {
+                "metadata": {"resourceVersion": after.metadata.resource_version},
+                "status": patch,
+            }
+            path = paths.custom(PLURAL, after.metadata.name, "status")
+            after = await self._kube.patch(path, body, decode=HostEvent.from_server)
+        self._remember(after)
+        return after
+
+    async def _create(self, wanted: HostEvent) -> HostEvent:
+        body = wanted.to_dict()
+        del body["status"]
+        return await self._kube.create(paths.custom(PLURAL), body, HostEvent.from_server)
+
+    async def _patch(self, have: HostEvent, wanted: HostEvent) -> HostEvent:
+        before, after = have.to_dict(), wanted.to_dict()
+        spec = difference(before["spec"], after["spec"])
+        notes = difference(
+            before["metadata"].get("annotations", {}), after["metadata"].get("annotations", {})
+        )
+        if not spec and not notes:
+            return have
+        meta: dict[str, Any] = {"resourceVersion": have.metadata.resource_version}
+        body: dict[str, Any] = {"metadata": {**meta, "annotations": notes} if notes else meta}
+        if spec:
+            body["spec"] = spec
+        path = paths.custom(PLURAL, have.metadata.name)
+        return await self._kube.patch(path, body, decode=HostEvent.from_server)
+
+    async def _read(self, name: str) -> HostEvent | None:
+        self._written.pop(name, None)
+        try:
+            found = await self._kube.get(paths.custom(PLURAL, name), HostEvent.from_server)
+        except NotFound:
+            return None
+        self._remember(found)
+        return found
+
+    def _remember(self, event: HostEvent) -> None:
+        have = self._events.get(event.metadata.name)
+        if have is not None and _version(have) >= _version(event):
+            return
+        self._written[event.metadata.name] = event
+        self._written.move_to_end(event.metadata.name)
+        if len(self._written) > MOST_REMEMBERED:
+            self._written.popitem(last=False)
+
+    def _shown(self, name: str, old: HostEvent | None, new: HostEvent | None) -> None:
+        ours = self._written.get(name)
+        if ours is not None and (new is None or _version(new) >= _version(ours)):
+            del self._written[name]
+
+    @asynccontextmanager
+    async def _alone(self, name: str) -> AsyncIterator[None]:
+        lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = (lock, waiting + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._locks[name]
+            if waiting == 1:
+                del self._locks[name]
+            else:
+                self._locks[name] = (lock, waiting - 1)
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes `after` of `before`."""
+    patch: dict[str, Any] = {key: None for key in before.keys() - after.keys()}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := difference(old, value):
+                patch[key] = inner
+        elif value != old:
+            patch[key] = value
+    return patch
+
+
+def _version(event: HostEvent) -> int:
+    return int(event.metadata.resource_version or 0)
