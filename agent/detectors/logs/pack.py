@@ -56,7 +56,6 @@ class PackRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     count: int = 1
     within: str = ""
     clears: bool = False
-    reverts: str = ""
     unless: str = ""
     matches: list[str] = []
     near_misses: list[str] = []
@@ -120,7 +119,7 @@ def build(name: str, pack: Pack) -> Part:
         where = f"{name}: rule[{number}]"
         if one.condition and one.condition not in known:
             raise ConfigError(f"{where}.condition {one.condition!r}: add a [[condition]] of it")
-        if not (one.reason or one.clears or one.reverts):
+        if not (one.reason or one.clears):
             raise ConfigError(f"{where}.reason '': name the reason in one word")
         if one.severity not in tuple(Severity):
             raise ConfigError(f"{where}.severity {one.severity!r}: give Warning or Normal")
@@ -163,7 +162,6 @@ def _rule(where: str, name: str, one: PackRule) -> Rule:
         count=one.count,
         within=within,
         clears=one.clears,
-        reverts=one.reverts,
         unless=_regexp(f"{where}.unless", one.unless) if one.unless else None,
         keyed=keyed,
         regexp=_regexp(f"{where}.pattern", one.pattern),

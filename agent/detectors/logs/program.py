@@ -55,7 +55,6 @@ class Rule:
 
     count, within  so many matches within so many seconds make the fault; 1, 0.0: each does
     clears         a match ends the condition's fault (of the same key, where the pattern has one)
-    reverts        a match takes one match of the rate of this reason back
     spans          the pattern may reach over several lines
     unless         a line that this matches as well is no match
     keyed          the pattern has a group `key`: which device, task and the like
@@ -70,7 +69,6 @@ class Rule:
     count: int = 1
     within: float = 0.0
     clears: bool = False
-    reverts: str = ""
     spans: bool = False
     unless: Any = field(default=None, compare=False, repr=False)
     keyed: bool = False

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from agent.detectors import ConditionReport, Report, Status
+from agent.detectors import NOT_LOOKED_AT, ConditionReport, Report, Status
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.program import Condition
 
 FAULTS = 64
 """Devices, tasks and the like that one condition tells apart; the oldest is forgotten first."""
-NOT_LOOKED = "NotLookedYet"
+UNREADABLE = "LogCannotBeRead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def tell(condition: Condition, held: Held, at: datetime, why: str = "") -> Condi
         newest = held.faults[-1]
         reason, message = newest.reason, newest.message
     elif held.status is Status.UNKNOWN:
-        reason, message = NOT_LOOKED, why or "its log has not been read yet"
+        reason, message = (UNREADABLE, why) if why else (NOT_LOOKED_AT, "its log is being read")
     else:
         reason, message = condition.reason, condition.message
     return ConditionReport(condition.type, held.status, reason, message, at, condition.detector)

@@ -115,8 +115,6 @@ def _matched(
     message = "\n".join(one.text for one in lines)
     key = _key(rule, lines[-1].text)
     at = lines[0].at
-    if rule.reverts:
-        return _revert(state, rule, key), []
     if rule.clears:
         condition = program.conditions[rule.condition]
         held = state.held[rule.condition]
@@ -150,7 +148,7 @@ def _key(rule: Rule, text: str) -> str:
 
 def _count(state: State, rule: Rule, key: str, at: datetime) -> tuple[State, bool]:
     """One more match of a rate, and whether the rate is reached."""
-    name = (rule.reason + "/" + rule.condition, key)
+    name = (f"{rule.reason}/{rule.condition}", key)
     begun = at - timedelta(seconds=rule.within)
     times = tuple(time for time in state.counts.get(name, ()) if time > begun)
     times = (*times, at)[-rule.count :]
@@ -158,13 +156,6 @@ def _count(state: State, rule: Rule, key: str, at: datetime) -> tuple[State, boo
     while len(counts) >= KEYS:
         del counts[next(iter(counts))]
     return replace(state, counts={**counts, name: times}), len(times) >= rule.count
-
-
-def _revert(state: State, rule: Rule, key: str) -> State:
-    name = (rule.reverts + "/" + rule.condition, key)
-    if times := state.counts.get(name):
-        return replace(state, counts={**state.counts, name: times[:-1]})
-    return state
 
 
 def _event(state: State, rule: Rule, key: str, event: EventReport, now: datetime) -> Outcome:
