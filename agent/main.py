@@ -10,6 +10,7 @@ from pathlib import Path
 from agent import logs, settings
 from agent.agent import Agent
 from agent.detectors.building import detectors as watch
+from agent.detectors.metadata.building import detectors as watch_metadata
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
 from agent.duration import seconds
@@ -52,6 +53,8 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   checks             what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
   detectors          what is watched, and its limits; in the file alone: [detectors.NAME]
   local              what is repaired without asking; in the file alone: [local.units."NAME"]
+  operator           https://HOST:PORT of the remedy operator; operator_ca_file checks it
+  metadata           whose metadata service is watched; in the file alone: [metadata] cloud
 """
 
 
@@ -103,6 +106,7 @@ async def run(loaded: Settings) -> None:
     except (JournalError, StoreError, OSError, ValueError) as error:
         raise CannotStart(str(error)) from error
     kube = Kube(transport, clock=clock)
+    operator = _operator(loaded, kept)
     try:
         if identity is None:
             await _greet(transport)
@@ -121,7 +125,10 @@ async def run(loaded: Settings) -> None:
             journal,
             clock,
             probes,
-            detectors=watch(loaded.detectors, host, clock),
+            detectors=[
+                *watch(loaded.detectors, host, clock),
+                *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),
+            ],
             checks=loaded.checks,
             collector=collector,
             outbox=Outbox(state / OUTBOX),
@@ -134,6 +141,22 @@ async def run(loaded: Settings) -> None:
         await run_until_signal([agent, alive, *_keeper(loaded, identity, kube)])
     finally:
         await kube.close()
+        if operator is not None:
+            await operator.close()
+
+
+def _operator(loaded: Settings, kept: str) -> PlainTransport | None:
+    """The way to the remedy operator, under the same identity as to the API server."""
+    if not loaded.operator:
+        return None
+    return PlainTransport(
+        loaded.operator,
+        loaded.operator_ca_file or loaded.ca_file or None,
+        kept or loaded.cert_file or None,
+        kept or loaded.key_file or None,
+        loaded.token_file or None,
+        user_agent=f"kubenode-agent/{version()}",
+    )
 
 
 def _keeper(loaded: Settings, identity: Store | None, kube: Kube) -> list[Part]:

@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from agent.actions.checks import Check
+from agent.detectors.metadata.settings import Metadata
 from agent.detectors.settings import Detectors
 from agent.duration import seconds
 from agent.host import BOOT_ID_FILE
@@ -35,7 +36,7 @@ from kubenode.runtime.process import CannotStart
 CONFIG_FILE = "/etc/kubenode/agent.toml"
 PREFIX = "KUBENODE_AGENT_"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
-FILE_ALONE = frozenset({"checks", "detectors", "local"})
+FILE_ALONE = frozenset({"checks", "detectors", "local", "metadata"})
 """Tables, which have no variable."""
 IDENTITY = "identity"
 """Folder of state_dir for the key and certificate that the agent keeps itself."""
@@ -61,6 +62,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checks        what RunCheck may run, by name; in the file alone
     detectors     what is watched, see agent.detectors.settings; in the file alone
     local         what is repaired without asking, see agent.local; in the file alone
+    metadata      whose metadata service is watched; in the file alone
+    operator      https://HOST:PORT of the remedy operator, told of what the cloud says; "" is none
+    operator_ca_file  PEM of its authority; "" is that of the API server
     """
 
     node: str
@@ -78,6 +82,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checks: dict[str, Check] = msgspec.field(default_factory=dict)
     detectors: Detectors = Detectors()
     local: Local = Local()
+    metadata: Metadata = Metadata()
+    operator: str = ""
+    operator_ca_file: str = ""
 
     @property
     def agent_name(self) -> str:
@@ -135,6 +142,10 @@ def _complaints(settings: Settings) -> list[str]:
     if bool(settings.cert_file) != bool(settings.key_file):
         found.append("cert_file and key_file go together: set both or neither")
     found += _identity(settings)
+    if settings.operator and not settings.operator.startswith(("https://", "http://")):
+        found.append(f"operator {settings.operator!r}: give it as https://HOST:PORT")
+    if settings.metadata.cloud and not settings.operator:
+        found.append("metadata.cloud is set, and nobody to tell: set operator as well")
     if settings.log_level not in LEVELS:
         found.append(f"log_level {settings.log_level!r}: one of {', '.join(LEVELS)}")
     for name, check in settings.checks.items():
@@ -143,7 +154,7 @@ def _complaints(settings: Settings) -> list[str]:
         if not _DIGEST.fullmatch(check.sha256):
             found.append(f"checks.{name}.sha256 {check.sha256!r}: give the 64 digits of sha256sum")
     found += settings.local.complaints()
-    for name in ("ca_file", "cert_file", "key_file", "token_file"):
+    for name in ("ca_file", "cert_file", "key_file", "token_file", "operator_ca_file"):
         path = getattr(settings, name)
         if path and (why := _unreadable(path)):
             found.append(f"{name} {path}: {why}; put it there or set {_var(name)}")

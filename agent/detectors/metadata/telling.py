@@ -1,0 +1,106 @@
+"""Tells Host Doctor of a document: the newest one of each form, until it was heard.
+
+What is newer takes the place of what was not told yet, so that no more than one document of each
+form waits however long the operator is away.
+"""
+
+import asyncio
+import json
+import logging
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.transport import CredentialsError, Transport
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0
+FIRST, LONGEST = 1.0, 60.0
+"""Seconds to wait after a first failure, and at most."""
+AGAIN = (401, 403, 404, 408, 409, 429)
+"""Answers of 4xx after which the same may be taken: operator or identity is not ready yet."""
+
+
+class NotTaken(Exception):
+    """`final`: the same would be refused again."""
+
+    def __init__(self, why: str, *, final: bool = False) -> None:
+        super().__init__(why)
+        self.final = final
+
+
+class HostDoctor:
+    """`POST /v1/hosts/AGENT/events` at the remedy operator, under the agent's certificate."""
+
+    def __init__(self, operator: Transport, agent: str) -> None:
+        self._operator, self._path = operator, f"/v1/hosts/{agent}/events"
+
+    async def tell(self, transport: str, payload: Any) -> None:
+        """Raises NotTaken."""
+        body = json.dumps({"transport": transport, "payload": payload}).encode()
+        headers = {"Content-Type": "application/json"}
+        limits = aiohttp.ClientTimeout(total=SECONDS)
+        seen = self._operator.generation
+        try:
+            answer = await self._operator.send("POST", self._path, body, headers, limits)
+            async with answer:
+                said = (await answer.text())[:200]
+        except (aiohttp.ClientError, TimeoutError, OSError, CredentialsError) as error:
+            # A certificate that was renewed meanwhile may be all that is wrong.
+            await self._fresh(seen)
+            raise NotTaken(str(error) or type(error).__name__) from error
+        if answer.status == 401:
+            await self._fresh(seen)
+        if answer.status == 200:
+            return
+        final = 400 <= answer.status < 500 and answer.status not in AGAIN
+        raise NotTaken(f"{answer.status} {said}", final=final)
+
+    async def _fresh(self, seen: int) -> None:
+        with suppress(CredentialsError):
+            await self._operator.reload(seen)
+
+
+class Teller:
+    def __init__(self, doctor: HostDoctor, clock: Clock) -> None:
+        self._doctor, self._clock = doctor, clock
+        self._waiting: dict[str, Any] = {}
+        self._news = asyncio.Event()
+        self.untold = 0
+        """Documents that Host Doctor would take in no form."""
+
+    def tell(self, transport: str, payload: Any) -> None:
+        """Never blocks."""
+        self._waiting[transport] = payload
+        self._news.set()
+
+    async def run(self) -> None:
+        wait = FIRST
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if await self._once():
+                wait = FIRST
+                continue
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST)
+            self._news.set()
+
+    async def _once(self) -> bool:
+        """Whether all that waited was told, or can never be."""
+        for transport, payload in list(self._waiting.items()):
+            try:
+                await self._doctor.tell(transport, payload)
+            except NotTaken as error:
+                extra = {"transport": transport, "error": str(error)}
+                if not error.final:
+                    log.warning("host doctor was not told", extra=extra)
+                    return False
+                self.untold += 1
+                log.error("host doctor refuses what this machine was told", extra=extra)
+            if self._waiting.get(transport) is payload:
+                del self._waiting[transport]
+        return True
