@@ -18,6 +18,9 @@ from kubenode.runtime.clock import SystemClock
 CHART = Path(__file__).parents[2] / "charts" / "kubenode" / "agent"
 JOBS = "/apis/kubenode.io/v1alpha1/remedyoperationjobs"
 PROBES = "/apis/kubenode.io/v1alpha1/hostprobes"
+MACHINES = "/apis/kubenode.io/v1alpha1/machines"
+NODES = "/api/v1/nodes"
+EVENTS = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kubenode-agents/leases"
 GROUP = "kubenode:agents"
 POLICY_SECONDS = 30.0
@@ -56,6 +59,33 @@ def a_probe(
         "kind": "HostProbe",
         "metadata": {"name": name},
         "spec": {"agent": agent, "nodeName": agent, "name": about, "expiresAt": stamp(valid)},
+    }
+
+
+def an_event(node: str, **changes: Any) -> dict[str, Any]:
+    """An Event about a node, as its agent writes it."""
+    return {
+        "metadata": {"name": f"{node}.0123", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "apiVersion": "v1", "name": node},
+        "type": "Warning",
+        "reason": "TaskHung",
+        "message": "m",
+        "source": {"component": "kernel-monitor", "host": node},
+        "reportingComponent": "kernel-monitor",
+        "reportingInstance": node,
+        "firstTimestamp": "2026-01-01T12:00:00Z",
+        "lastTimestamp": "2026-01-01T12:00:00Z",
+        "count": 1,
+        **changes,
+    }
+
+
+def a_machine(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "Machine",
+        "metadata": {"name": name},
+        "spec": {"origin": "Import", "addresses": ["10.2.7.113"]},
     }
 
 
@@ -158,6 +188,9 @@ def _wait_enforced(cp: ControlPlane) -> None:
         (JOBS, an_agent_job("probe", "probe", "a.service")),
         (PROBES, a_probe("probe", "probe", "host")),
         (LEASES, lease),
+        (NODES, {"metadata": {"name": "other"}}),
+        (EVENTS, an_event("other")),
+        (MACHINES, a_machine("other")),
     )
     for path, body in tried:
         while both.ask("POST", f"{path}?dryRun=All", body)[0] < 400:
@@ -171,6 +204,7 @@ class Caller:
 
     def __init__(self, cp: ControlPlane, name: str, groups: Sequence[str]) -> None:
         self._server = cp.server
+        self._headers: dict[str, str] = {}
         identity = cp.issue_client_cert(name, groups)
         self._tls = ssl.create_default_context(cafile=str(cp.ca_file))
         self._tls.load_cert_chain(identity.cert_file, identity.key_file)
@@ -182,7 +216,9 @@ class Caller:
         if method == "PATCH" and kind == "application/json":
             kind = "application/merge-patch+json"
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._server + path, data, {"Content-Type": kind})
+        request = urllib.request.Request(
+            self._server + path, data, {"Content-Type": kind, **self._headers}
+        )
         request.method = method
         try:
             with urllib.request.urlopen(request, context=self._tls, timeout=20) as answer:
@@ -193,3 +229,31 @@ class Caller:
 
     def patch_status(self, job: str, status: Any, **more: Any) -> tuple[int, str]:
         return self.ask("PATCH", f"{JOBS}/{job}/status", {"status": status, **more})
+
+
+class Bearer(Caller):
+    """Who has this token."""
+
+    def __init__(self, cp: ControlPlane, token: str) -> None:
+        self._server = cp.server
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._tls = ssl.create_default_context(cafile=str(cp.ca_file))
+
+
+def node_token(cp: ControlPlane, node: str) -> str:
+    """A token as kubelet mounts it into the DaemonSet's Pod on `node`, which is made."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"agent-{node}", "namespace": "kubenode-agents"},
+        "spec": {
+            "nodeName": node,
+            "serviceAccountName": "kubenode-agent",
+            "containers": [{"name": "agent", "image": "kubenode"}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+    cp.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    bound = ["--bound-object-kind=Pod", f"--bound-object-name=agent-{node}"]
+    made = cp.kubectl("create", "token", "-n", "kubenode-agents", "kubenode-agent", *bound)
+    return made.stdout.strip()
