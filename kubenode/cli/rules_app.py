@@ -132,9 +132,6 @@ def cases(
     output: Annotated[
         Plain, typer.Option("--output", "-o", help="json: a prediction a line, report on stderr.")
     ] = Plain.JSON,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Also those that can be played but not yet be judged.")
-    ] = False,
 ) -> None:
     """Run labelled cases through the code that decides, and score the answers."""
     from kubenode.cli.cases.command import command
@@ -142,7 +139,7 @@ def cases(
 
     with explained():
         form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
-        raise typer.Exit(command(files, rules=rules or (), output=form, all_=all_))
+        raise typer.Exit(command(files, rules=rules or (), output=form))
 
 
 @rules_app.command("coverage")

@@ -154,9 +154,11 @@ def class_of(words: Sequence[str], person_next: bool) -> RepairClass:
             return found
     if any(changing(word) for word in words):
         return RepairClass.RESTART_SERVICE
-    return RepairClass.NOTIFY_ONLY
+    return RepairClass.NOTIFY_ONLY if set(words) & TELLING else RepairClass.NONE_OBSERVE
 
 
+TELLING = PASSIVE - {"none", "suppress"}
+"""Words by which people learn of a fault, or can see what it was."""
 _DECISIVE = {
     "out_of_service_taint": RepairClass.FENCE_OUT_OF_SERVICE,
     "replace_node": RepairClass.CORDON_DRAIN_REPLACE,

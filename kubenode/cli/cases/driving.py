@@ -11,12 +11,14 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import Disruption, JobPhase, NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
 from kubenode.cli.cases.actions import actions_of
-from kubenode.cli.cases.form import Case, Kind, Stage
+from kubenode.cli.cases.form import Case, LogSignal
 from kubenode.cli.cases.limits import policy_of
+from kubenode.cli.cases.outside import announced
 from kubenode.cli.cases.setting import Setting, setting, uid_of
-from kubenode.cli.cases.underway import lead, limited, watch
+from kubenode.cli.cases.underway import answer, lead, limited, watch
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.world import World
+from remedy.hostdoctor.reported import Told
 from remedy.job.model import CloseReason
 from remedy.remedier.decide import Why
 from remedy.remedier.past import Past
@@ -28,21 +30,11 @@ ANSWERS = timedelta(seconds=45)
 """Longer than a probe takes to be answered, or to be known not to be."""
 PERMITS = timedelta(seconds=30)
 """In which Kube Defender has said its word to every job of the moment."""
+HELD = timedelta(hours=1)
+"""A condition that a log line has set holds this long, unless the watcher ends it: longer than any
+rule waits."""
 SECOND = timedelta(seconds=1)
 AN_HOUR = timedelta(hours=1)
-LATER_KINDS = {
-    Kind.LOG: "log lines wait for the agent's log watcher",
-    Kind.ALERT: "alerts wait for Host Doctor's receiver",
-    Kind.HOST_EVENT: "host events wait for Host Doctor's parsers",
-}
-LATER_STAGES = {
-    Stage.PARSE: "parsers wait for the agent's log watcher and Host Doctor",
-}
-
-
-def later(case: Case) -> str:
-    """Why the case is not judged yet, "" if it is."""
-    return LATER_KINDS.get(case.kind) or LATER_STAGES.get(case.stage) or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +48,8 @@ class Outcome:
     asked    probes that were asked of the node, in order
     granted  jobs of any node that were given a permit
     ran      of a case whose job runs already: what that job began, in order; else None
+    heard    what Host Doctor was told, before it was asked whose node it is about
+    refused  what was delivered could not be read
     """
 
     job: JobRecord | None
@@ -64,10 +58,16 @@ class Outcome:
     storm: bool
     asked: tuple[str, ...]
     granted: int
-    ran: tuple[str, ...] | None = None
+    ran: tuple[str, ...] | None
+    heard: tuple[Told, ...]
+    refused: bool
 
 
 def drive(case: Case, rules: Sequence[NodeRemedier]) -> Outcome:
+    if before := announced(case):
+        outcome = _drive(case, rules, setting(case, before), ())
+        if outcome.ran is not None:
+            return outcome
     made = setting(case)
     outcome = _drive(case, rules, made, ())
     if not case.facts.recent_actions or outcome.job is None:
@@ -142,23 +142,53 @@ def _drive(
 ) -> Outcome:
     policy = policy_of(case)
     world = _AtNow(limited(case, rules), policies=[policy] if policy else (), start=made.start)
-    world.judged, world.remembered = case.now - lead(case), (case.node, past)
+    world.judged = min([case.now - lead(case), *(told.at for told in made.before)])
+    world.remembered = (case.node, past)
     for name, look in made.looks.items():
         world.add_node(name, look)
     for node, at in _repaired(case, made):
         world.repaired(node, at)
+    for told in made.before:
+        world.known(told.at, told.node, told.transport, told.told)
     world.feed(*made.entries)
     world.judge()
-    matches = world.matches(case.node)
-    say = {m.rule_id for m in matches if m.evidence is Truth.TRUE or m.probes}
-    job = _first_job(world, case, say)
-    if job is not None:
-        world.run_until(world.now + PERMITS)
+    ran, job, say = None, None, set[str]()
+    if made.before:
+        ran, job = _earlier(world, case)
+    if job is None:
+        say = _have_a_say(world, case)
+        job = _first_job(world, case, say)
+        if job is not None:
+            world.run_until(world.now + PERMITS)
+            ran = watch(world, case, job)
     granted = [r for r in world.jobs if r.permit_at is not None]
     winner, held, storm = _winner(world, case, job, say)
-    ran = watch(world, case, job) if job is not None else None
-    asked = tuple(world.asked(case.node))
-    return Outcome(job, winner, held, storm, asked, len(granted), ran)
+    return Outcome(
+        job,
+        winner,
+        held,
+        storm,
+        asked=tuple(world.asked(case.node)),
+        granted=len(granted),
+        ran=ran,
+        heard=tuple(world.deliveries.told),
+        refused=bool(world.deliveries.refused),
+    )
+
+
+def _earlier(world: World, case: Case) -> tuple[tuple[str, ...] | None, JobRecord | None]:
+    """The job that was made for what was announced, if it is open, and what it does at `now`."""
+    world.run_before(case.now)
+    job = next((job for job in world.jobs_of(case.node) if job.open), None)
+    return (answer(world, case, job), job) if job is not None else (None, None)
+
+
+def _have_a_say(world: World, case: Case) -> set[str]:
+    """Rules that match now; those that read log lines may have to see a condition hold first."""
+    matches = world.matches(case.node)
+    if any(isinstance(signal, LogSignal) for signal in case.signals):
+        return {m.rule_id for m in matches}
+    return {m.rule_id for m in matches if m.evidence is Truth.TRUE or m.probes}
 
 
 def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
@@ -178,7 +208,8 @@ def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
     if not rules:
         return None
     wait = max((rule.spec.group_wait for rule in rules), default=timedelta(0))
-    end = world.now + wait + ANSWERS
+    lines = any(isinstance(signal, LogSignal) for signal in case.signals)
+    end = world.now + wait + ANSWERS + (HELD if lines else timedelta(0))
     while not world.jobs_of(case.node) and world.now < end:
         world.run_until(world.now + SECOND)
     jobs = world.jobs_of(case.node)

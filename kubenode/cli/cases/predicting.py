@@ -1,13 +1,14 @@
 """What came of a case, in the words of the cases. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kubenode.api.v1alpha1 import Mode, Reason
 from kubenode.cli.cases.actions import WAIT_HUMAN, class_of, plan, repair_class
 from kubenode.cli.cases.driving import Outcome, disruptive
-from kubenode.cli.cases.form import Case, RepairClass
+from kubenode.cli.cases.form import Case, HostEventSignal, Parsed, RepairClass
 from kubenode.cli.cases.scoring import Prediction
 from kubenode.cli.replay.records import JobRecord
+from remedy.hostdoctor.reported import Told
 
 STORM = frozenset(
     {Reason.MIN_HEALTHY, Reason.BREAKER_OPEN, Reason.COMMON_CAUSE, Reason.DISPLACED_PODS}
@@ -17,7 +18,17 @@ QUEUED = frozenset({Reason.CONCURRENCY_LIMIT})
 """The job has its turn when another is done: it is still what the decision leads to."""
 
 
+PARSE_ERROR = "parse_error"
+
+
 def predict(case: Case, outcome: Outcome) -> Prediction:
+    found = _predict(case, outcome)
+    if not any(isinstance(signal, HostEventSignal) for signal in case.signals):
+        return found
+    return found.model_copy(update={"parsed": _parsed(outcome.heard)})
+
+
+def _predict(case: Case, outcome: Outcome) -> Prediction:
     job = outcome.job
     if job is None:
         return _held(case, outcome)
@@ -51,9 +62,18 @@ def _does(job: JobRecord, outcome: Outcome) -> tuple[list[str], RepairClass]:
     return plan(job.rule, job.start_rung), repair_class(job.rule, job.start_rung)
 
 
+def _parsed(heard: Iterable[Told]) -> Parsed:
+    events = [event for told in heard for event in told.events]
+    finished = sum(event.phase is not None and not event.phase.open for event in events)
+    return Parsed(open=len(events) - finished, finished=finished)
+
+
 def _held(case: Case, outcome: Outcome) -> Prediction:
     """No job: nothing matches, or what matches is held back on purpose."""
     probes = list(_probes(outcome))
+    if outcome.winner is None and outcome.refused:
+        found = _quiet(case, outcome, RepairClass.PARSE_ERROR, probes)
+        return found.model_copy(update={"fault_class": PARSE_ERROR})
     if outcome.winner is None:
         return _quiet(case, outcome, RepairClass.NONE_OBSERVE, probes)
     repair = RepairClass.HOLD_STORM if outcome.storm else RepairClass.NONE_OBSERVE

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from kubenode.cli.cases.command import predictions
-from kubenode.cli.cases.driving import later
 from kubenode.cli.cases.form import Case
 from kubenode.cli.cases.reading import read
 from kubenode.cli.cases.scoring import Score, score
@@ -39,23 +38,16 @@ FRESH = "fresh.jsonl"
 class Part:
     """The figures of one set of cases.
 
-    left_out  by reason how many are not judged yet
-    missed    id of a case that is wrong, what was wanted and what came
+    missed  id of a case that is wrong, what was wanted and what came
     """
 
     table: list[list[str]]
-    left_out: dict[str, int]
     missed: list[tuple[str, str, str]]
 
 
 def measured(cases: Sequence[Case]) -> Part:
-    judged = [case for case in cases if not later(case)]
-    result = score(judged, predictions(judged, library()))
-    left_out: dict[str, int] = {}
-    for case in cases:
-        if why := later(case):
-            left_out[why] = left_out.get(why, 0) + 1
-    return Part([list(row) for row in rows(result)], left_out, _missed(result))
+    result = score(cases, predictions(cases, library()))
+    return Part([list(row) for row in rows(result)], _missed(result))
 
 
 def _missed(result: Score) -> list[tuple[str, str, str]]:
@@ -76,11 +68,6 @@ def page(
         yield ""
         yield from _table(part)
         yield ""
-        if part.left_out:
-            yield "Not judged yet:"
-            yield ""
-            yield from (f"- {count}: {why}." for why, count in part.left_out.items())
-            yield ""
     yield from _misses(parts, answers)
     yield from _negatives(figures.get("negatives", {}))
     yield from _benign(figures.get("benign", {}))

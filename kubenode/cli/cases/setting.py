@@ -11,17 +11,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass
+from kubenode.cli.cases import outside
 from kubenode.cli.cases.answers import answers
-from kubenode.cli.cases.form import Case, ConditionSignal, EventSignal, Facts
+from kubenode.cli.cases.form import Case, ConditionSignal, EventSignal, Facts, LogSignal
 from kubenode.cli.cases.limits import POOL, fleet_size
+from kubenode.cli.cases.outside import Before
 from kubenode.cli.cases.reporters import component
 from kubenode.cli.cases.underway import lead
 from kubenode.cli.replay.signals import NodeLook
 from kubenode.cli.replay.timeline import Entry, entry
 from remedy.job.model import CORDONED_BY
 
-SOURCES = {"aws": "AWS", "azure": "Azure", "gcp": "GCP", "alibaba": "AlibabaCloud"}
-ACTIVE = frozenset({"started", "active", "executing"})
 MOST_GROWTH = 60
 """Updates that an Event of many occurrences is fed with."""
 ZONES = ("z1", "z2", "z3")
@@ -34,13 +34,13 @@ class Setting:
     """start    when the story begins, at most the case's `now`
     looks    each Node as it is at the start
     entries  what happens from then on, up to `now`
-    skipped  parts of the case that cannot be played yet, each named once
+    before   what Host Doctor was told earlier, and the decisions were taken on then
     """
 
     start: datetime
     looks: dict[str, NodeLook] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
-    skipped: tuple[str, ...] = ()
+    before: list[Before] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,16 @@ class _Story:
         return self.case.now + timedelta(seconds=seconds)
 
 
-def setting(case: Case) -> Setting:
+def setting(case: Case, before: Sequence[Before] = ()) -> Setting:
+    """`before`: the story begins with that, and the node is not cordoned yet."""
     start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
-    start = min(start, case.now - lead(case))
+    start = min(start, case.now - lead(case), *(told.at for told in before))
     story = _Story(case, start)
-    made = Setting(start, skipped=_skipped(case))
+    made = Setting(start, before=list(before))
     for index, name in enumerate(_nodes(case)):
         mine = [s for s in case.signals if getattr(s, "node", None) == name]
         _add(made, story, name, mine, case.facts if name == case.node else _other(case, index))
+        made.looks[name] = _from_outside(case, name, made.looks[name], unmarked=bool(before))
     own = [s for s in case.signals if getattr(s, "node", None) == case.node]
     size, sick = fleet_size(case), _others_sick(case)
     taken = len(made.looks)
@@ -71,7 +73,9 @@ def setting(case: Case) -> Setting:
         _add(made, story, name, alike, _other(case, index))
     for name in _cordoned(case, list(made.looks)):
         made.looks[name] = made.looks[name].model_copy(update={"cordoned": True})
-    made.entries += _host_events(case, start)
+    made.entries += outside.entries(case)
+    if not before:
+        made.entries += _host_events(case, start)
     probes = _grouped(answers(case))
     if probes:
         made.entries.insert(0, entry(at=start, node=case.node, probe=probes))
@@ -88,8 +92,9 @@ def _first(signal: Any) -> float:
 
 def _nodes(case: Case) -> list[str]:
     """The case's node, then the others that its signals name."""
-    named = [s.node for s in case.signals if isinstance(s, ConditionSignal | EventSignal)]
-    return list(dict.fromkeys([case.node, *named]))
+    about = ConditionSignal | EventSignal | LogSignal
+    named = [s.node for s in case.signals if isinstance(s, about)]
+    return list(dict.fromkeys([case.node, *named, *case.facts.node_of_instance.values()]))
 
 
 def _others_sick(case: Case) -> int:
@@ -133,6 +138,20 @@ def _add(made: Setting, story: _Story, name: str, signals: Sequence[Any], facts:
     for number, signal in enumerate(signals):
         if isinstance(signal, EventSignal):
             made.entries += _growing(signal, name, number, story)
+        elif isinstance(signal, LogSignal):
+            lines = {"source": signal.source, "text": signal.text}
+            made.entries.append(entry(at=story.at(signal.at_s), node=name, log=lines))
+
+
+def _from_outside(case: Case, name: str, look: NodeLook, *, unmarked: bool) -> NodeLook:
+    """What sources call the machine; `unmarked`: what we did to the node is yet to come."""
+    found: dict[str, Any] = {"addresses": outside.addresses(case, name)}
+    if name == case.node:
+        found["provider_id"] = outside.provider_id(case)
+    if name == case.node and unmarked and case.facts.cordoned_by == "kubenode":
+        notes = {k: v for k, v in look.annotations.items() if k != CORDONED_BY}
+        found |= {"cordoned": False, "annotations": notes}
+    return look.model_copy(update=found)
 
 
 def _condition(signal: ConditionSignal, since: datetime | None, story: _Story) -> dict[str, Any]:
@@ -171,8 +190,9 @@ def _host_events(case: Case, start: datetime) -> Iterator[Entry]:
     """Events that a cloud announced earlier, as far as we have a class of their name."""
     for event in case.facts.open_host_events:
         if event.type in list(HostEventClass):
-            phase = "Active" if event.phase.lower() in ACTIVE else "Scheduled"
-            body = {"class": event.type, "source": SOURCES[event.provider], "phase": phase}
+            phase = "Active" if event.phase.lower() in outside.ACTIVE else "Scheduled"
+            source = outside.SOURCES[event.provider]
+            body = {"class": event.type, "source": source, "phase": phase}
             yield entry(at=start, node=case.node, hostEvent=body)
 
 
@@ -227,12 +247,3 @@ def _grouped(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
         probe, _, field_name = name.partition(".")
         groups.setdefault(probe, {})[field_name] = value
     return groups
-
-
-def _skipped(case: Case) -> tuple[str, ...]:
-    """What the simulation has no place for yet."""
-    kinds = {s.signal for s in case.signals} - {"condition", "event"}
-    found = [f"signal {kind}" for kind in sorted(kinds)]
-    if any(event.type not in list(HostEventClass) for event in case.facts.open_host_events):
-        found.append("fact open_host_events")
-    return tuple(found)

@@ -1,6 +1,7 @@
 """A case whose job runs already: the job is begun as long ago as the case says, and then watched.
 
-What the job does is what the production controller does; nothing is read off its ladder.
+So is one that an event was announced to before: the job that was made for it is there now. What
+the job does is what the production controller does; nothing is read off its ladder.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ BEGUN = timedelta(minutes=10)
 WATCHED = timedelta(hours=2)
 """Longer than any drain may take: what a job has not done then it does not do by itself."""
 STEP = timedelta(seconds=5)
+AFTERWARDS = timedelta(minutes=15)
+"""In which a job has heard of what is told at `now`, and done what follows of it."""
 FORCED = "delete_pod"
 
 
@@ -68,6 +71,16 @@ def watch(world: World, case: Case, job: JobRecord) -> tuple[str, ...] | None:
         return None
     world.run_until(run.began + timedelta(seconds=said.elapsed_s) + WATCHED)
     return tuple(_words(job))
+
+
+def answer(world: World, case: Case, job: JobRecord) -> tuple[str, ...]:
+    """What a job that was made before `now` does from then on."""
+    world.run_until(case.now + AFTERWARDS)
+    begun = (run for run in job.steps if run.began >= case.now)
+    words = [word for run in begun for word in actions_of(_step(job, run))]
+    if job.uncordoned is not None and job.uncordoned >= case.now:
+        words.append("uncordon")
+    return tuple(dict.fromkeys(words))
 
 
 def _run_of(job: JobRecord, action: str) -> StepRun | None:

@@ -8,6 +8,7 @@ full beat.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 
 import msgspec
 
@@ -94,7 +95,10 @@ class Fleet:
         spec = NodeSpec(unschedulable=look.cordoned, taints=taints, provider_id=look.provider_id)
         conditions = [self._condition(None, c, now, created) for c in look.conditions]
         status = objects.NodeStatus(
-            allocatable=_devices(look.gpus), conditions=conditions, node_info=info
+            addresses=[_address(text) for text in look.addresses],
+            allocatable=_devices(look.gpus),
+            conditions=conditions,
+            node_info=info,
         )
         self.reporters[name] = Reporters(now, pods=pods)
         self._put(name, Node(meta, spec, status))
@@ -251,6 +255,14 @@ def _beaten(condition: NodeCondition, at: datetime) -> NodeCondition:
     if heard is None or heard >= at:
         return condition
     return replace(condition, last_heartbeat_time=at)
+
+
+def _address(text: str) -> objects.NodeAddress:
+    try:
+        ip_address(text)
+    except ValueError:
+        return objects.NodeAddress("Hostname", text)
+    return objects.NodeAddress("InternalIP", text)
 
 
 def _devices(gpus: int) -> objects.Devices | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import partial
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import NodeRemedier
@@ -18,9 +19,10 @@ from kubenode.cli.replay.fleet import Fleet
 from kubenode.cli.replay.jobs import Jobs
 from kubenode.cli.replay.leases import Leases
 from kubenode.cli.replay.moments import Moment, instant
-from kubenode.cli.replay.outside import HostDoctor, Hosts
-from kubenode.cli.replay.signals import Condition, Event, NodeLook
+from kubenode.cli.replay.outside import HostDoctor, Hosts, Later
+from kubenode.cli.replay.signals import Condition, Delivery, Event, Log, NodeLook
 from kubenode.cli.replay.timeline import Entry
+from kubenode.cli.replay.watchers import Watchers, Written
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import ObjectMeta
 from remedy.remedier.facts import FactStore
@@ -65,6 +67,7 @@ class EventsRead:
 class Happenings:
     """created  makes a node that is there from now on
     woken    hears which nodes must be looked at again
+    later    does something at a time to come
     """
 
     def __init__(
@@ -79,11 +82,13 @@ class Happenings:
         jobs: Jobs,
         created: Callable[[str, NodeLook | None], None],
         woken: Callable[[Iterable[str]], None],
+        later: Later,
     ) -> None:
         self._read = EventsRead(())
         self._start, self._clock, self._fleet, self._facts = start, clock, fleet, facts
         self._doctor, self._hosts, self._leases, self._jobs = doctor, hosts, leases, jobs
-        self._created, self._woken = created, woken
+        self._created, self._woken, self._later = created, woken, later
+        self._watchers = Watchers()
         self._events = 0
         self.signals = 0
 
@@ -96,6 +101,8 @@ class Happenings:
             self.signals += 1
             if entry.alert_source is not None:
                 self._woken(self._doctor.source_of_alerts(entry.alert_source))
+            elif entry.delivery is not None:
+                self._delivered("", entry.delivery)
             return
         for pattern in entry.nodes:
             for name in self._named(pattern):
@@ -117,6 +124,11 @@ class Happenings:
             elif isinstance(leaf, FactLeaf) and leaf.name == LEASE_AGE:
                 self._leases.booted(node)
                 self._woken((node,))
+
+    def booted(self, node: str) -> None:
+        """Its agent has begun anew."""
+        if node in self._fleet.nodes:
+            self._written(node, self._watchers.booted(node, self._clock.now()))
 
     def _named(self, pattern: str) -> list[str]:
         if "*" not in pattern:
@@ -149,6 +161,7 @@ class Happenings:
         elif entry.lifecycle is not None:
             fleet.delete(name)
             self._hosts.forget(name)
+            self._watchers.forget(name)
             self._jobs.wake_node(name)
         else:
             self._from_outside(name, entry)
@@ -161,6 +174,10 @@ class Happenings:
         elif entry.alert is not None:
             self._woken(self._doctor.alert(name, uid, entry.alert))
             self._jobs.wake_node(name)
+        elif entry.delivery is not None:
+            self._delivered(name, entry.delivery)
+        elif entry.log is not None:
+            self._lines(name, entry.log)
         elif entry.probe is not None:
             self._hosts.answer(name, entry.probe)
         elif entry.lease is not None:
@@ -175,6 +192,27 @@ class Happenings:
             self._jobs.person(name, entry.person)
         else:
             raise AssertionError(f"signal {entry.signal} has no meaning here")
+
+    def _delivered(self, name: str, delivery: Delivery) -> None:
+        for node in self._doctor.deliver(name, delivery):
+            self._woken((node,))
+            self._jobs.wake_node(node)
+
+    def _lines(self, name: str, log: Log) -> None:
+        self._written(name, self._watchers.line(name, log, self._clock.now()))
+
+    def _passed(self, name: str) -> None:
+        self._written(name, self._watchers.passed(name, self._clock.now()))
+
+    def _written(self, name: str, written: Iterable[Written]) -> None:
+        """What the node's agent writes to the API server."""
+        for one in written:
+            if isinstance(one, Event):
+                self._event(name, one)
+            else:
+                self._fleet.condition(name, one, self._clock.now())
+        if (at := self._watchers.due(name)) is not None:
+            self._later(at, partial(self._passed, name))
 
     def _event(self, name: str, signal: Event) -> None:
         self._events += 1
@@ -204,6 +242,7 @@ class Happenings:
             status = ConditionStatus.TRUE if well else ConditionStatus.FALSE
             signal = Condition(type=leaf.type, status=status)
             self._fleet.condition(node, signal, self._clock.now())
+            self._watchers.ended(node, leaf.type, self._clock.now())
 
     def _at(self, moment: Moment | None) -> datetime | None:
         return None if moment is None else instant(moment, self._start)

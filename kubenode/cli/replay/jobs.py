@@ -279,6 +279,7 @@ class Jobs(NobodyOutside, NoPower):
         if node is not None and seen(node).cordoned_by == job.mark:
             self._fleet.annotate(name, {CORDONED_BY: None})
             self._fleet.cordon(name, False)
+            self._kept[job.name].record.uncordoned = self._clock.now()
 
     async def take_over(self, job: Job) -> None:
         name = job.spec.node_name

@@ -4,7 +4,7 @@ Makes the objects that Host Doctor and the agents would write, and hands them to
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,7 +24,10 @@ from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.api.v1alpha1.leaves import AlertLeaf, HostEventLeaf
 from kubenode.cli.replay import signals
 from kubenode.cli.replay.clock import SetClock
+from kubenode.cli.replay.deliveries import Change, Deliveries
 from kubenode.cli.replay.moments import Moment, instant
+from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor.reported import Told
 from remedy.hostprobes.asking import KEPT, body, is_open, plan
 from remedy.job.model import Job
 from remedy.planned.access import event_seen
@@ -48,11 +51,16 @@ class Questions:
 
 
 class HostDoctor:
-    """HostEvents and alerts. `alive` is whether the source of alerts gives signs of life."""
+    """HostEvents and alerts. `alive` is whether the source of alerts gives signs of life;
+    `deliveries` what came in the sources' own forms.
+    """
 
-    def __init__(self, clock: SetClock, facts: FactStore, start: datetime) -> None:
+    def __init__(
+        self, clock: SetClock, facts: FactStore, nodes: Mapping[str, Node], start: datetime
+    ) -> None:
         self._clock, self._facts, self._start = clock, facts, start
         self._events: dict[str, HostEvent] = {}
+        self.deliveries = Deliveries(nodes, self._events)
         self._of_node: dict[str, set[str]] = {}
         self.alive = True
         self._watchdog(start)
@@ -95,6 +103,21 @@ class HostDoctor:
             since=signal.since,
         )
         return self.event(node, uid, made)
+
+    def deliver(self, node: str, signal: signals.Delivery) -> Collection[str]:
+        """The nodes that must look again; `node` is the one whose agent brings it, or ""."""
+        return self._write(self.deliveries.take(node, signal, self._clock.now()))
+
+    def known(self, node: str, transport: str, told: Told) -> Collection[str]:
+        """As if it had been delivered and parsed."""
+        return self._write(self.deliveries.hear(node, transport, told, self._clock.now()))
+
+    def _write(self, changes: Iterable[Change]) -> Collection[str]:
+        woken: set[str] = set()
+        for old, new in changes:
+            woken.update(self._put(new.metadata.name, new))
+            woken.update(e.spec.node.name for e in (old, new) if e is not None and e.spec.node.name)
+        return woken
 
     def source_of_alerts(self, state: str) -> Collection[str]:
         self.live()

@@ -66,6 +66,8 @@ class JobRecord:
     closed: datetime | None = None
     deleted: bool = False
     """Pods were deleted, past every budget."""
+    uncordoned: datetime | None = None
+    """When it took its own cordon off."""
     runs: dict[tuple[int, int, int], StepRun] = field(default_factory=dict)
     """Steps by rung, index and attempt."""
 

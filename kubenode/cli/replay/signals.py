@@ -1,7 +1,7 @@
 """What can happen to a node in a timeline: one model for each signal."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -9,6 +9,7 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StringConstraints,
+    field_validator,
     model_validator,
 )
 
@@ -19,6 +20,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from kubenode.api.v1alpha1.hostprobe import ProbeName
 from kubenode.api.v1alpha1.leaves import Scalar
 from kubenode.cli.replay.moments import At
+from remedy.hostdoctor.parsers import PARSERS
 from rules.probes import PROBES
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=316)]
@@ -132,8 +134,28 @@ class Evictions(Model):
         return f"denied by {self.denied_by}"
 
 
+class Delivery(Model):
+    """What arrives at Host Doctor, as it arrives.
+
+    With a node it is what that node's agent read from its machine's metadata service; without one
+    it comes from the source itself, and whose it is must be in it.
+    """
+
+    transport: str
+    payload: Any = None
+
+    @field_validator("transport")
+    @classmethod
+    def _is_known(cls, transport: str) -> str:
+        if transport not in PARSERS:
+            raise ValueError(f"{transport!r} is none: write {', '.join(sorted(PARSERS))}")
+        return transport
+
+
 class Log(Model):
-    source: Text = ""
+    """Lines of one writer. `source` is `kernel`, `systemd` or the name of a service."""
+
+    source: Name
     text: Text
 
 
@@ -177,6 +199,8 @@ class NodeLook(Model):
     boot_id: str = Field(default="", alias="bootID")
     gpus: StrictInt = Field(default=0, ge=0)
     provider_id: str = Field(default="", alias="providerID")
+    addresses: list[str] = Field(default_factory=list)
+    """IPs and hostnames."""
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "NodeLook":

@@ -18,6 +18,7 @@ from kubenode.cli.replay.signals import (
     Answers,
     Boot,
     Condition,
+    Delivery,
     Event,
     Evictions,
     HostEvent,
@@ -26,6 +27,7 @@ from kubenode.cli.replay.signals import (
     System,
     Taint,
 )
+from remedy.hostdoctor.parsers import FROM_AGENTS
 
 
 class Wrong(Exception):
@@ -35,7 +37,7 @@ class Wrong(Exception):
 class Entry(Model):
     """One thing that happens. `node` is a name, several, or a pattern such as `b*`.
 
-    Signals of the fleet (`alertSource`, `end`) name no node.
+    Signals of the fleet (`alertSource`, `end`, a `delivery` that no agent brings) name no node.
     """
 
     at: At
@@ -68,6 +70,7 @@ class Entry(Model):
     person: Literal["cancel", "approve", "deny"] | None = None
     """A person's word on the open job of the node."""
     log: Log | None = None
+    delivery: Delivery | None = None
     end: Literal[True] | None = None
     """Until here was recorded, although nothing happened."""
 
@@ -84,15 +87,19 @@ class Entry(Model):
         (self._signal,) = given
         if self.look is not None and self.lifecycle != "created":
             raise refusal("goes with `lifecycle: created` only: leave it out", "look")
-        if self.log is not None:
-            raise refusal(
-                "log lines are not read yet: write the condition or event that comes of them", "log"
-            )
-        if (self._signal in self.of_the_fleet) == bool(self.node):
+        if self.delivery is not None:
+            self._is_of_an_agent(self.delivery.transport)
+        elif (self._signal in self.of_the_fleet) == bool(self.node):
             if self.node:
                 raise refusal("this signal is of the whole fleet: leave `node` out", "node")
             raise refusal("required and missing: name the node", "node")
         return self
+
+    def _is_of_an_agent(self, transport: str) -> None:
+        if self.node and transport not in FROM_AGENTS:
+            raise refusal(f"no agent tells of {transport}: leave `node` out", "node")
+        if not self.node and transport in FROM_AGENTS:
+            raise refusal(f"{transport} is told by an agent: name its node", "node")
 
     @property
     def signal(self) -> str:

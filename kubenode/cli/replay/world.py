@@ -25,6 +25,7 @@ from typing import Any, Protocol
 from kubenode.api.v1alpha1 import DefenderPolicy, Mode, NodeRemedier, RemedyOperationJob, Rung
 from kubenode.cli.replay.budget import Budget
 from kubenode.cli.replay.clock import SetClock
+from kubenode.cli.replay.deliveries import Deliveries
 from kubenode.cli.replay.fleet import LONG_AGO, PODS, Fleet, healthy
 from kubenode.cli.replay.happenings import Happenings
 from kubenode.cli.replay.jobs import Jobs
@@ -36,6 +37,7 @@ from kubenode.cli.replay.signals import NodeLook
 from kubenode.cli.replay.spans import Span, Spans
 from kubenode.cli.replay.timeline import Entry
 from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor.reported import Told
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
 from remedy.remedier.decide import Order, Why
@@ -117,7 +119,7 @@ class World:
         )
         self._alone = diagnoser is None
         self._diagnoser: Engine = diagnoser or Diagnoser()
-        self._doctor = HostDoctor(self._clock, self._facts, start)
+        self._doctor = HostDoctor(self._clock, self._facts, self._fleet.nodes, start)
         self._hosts = Hosts(self._clock, self._facts, self._later, self._touch)
         self._judged = Judge(self, self, self._facts, self._clock)
         self._jobs = Jobs(
@@ -143,6 +145,7 @@ class World:
             self._jobs,
             self._come,
             self._wake,
+            self._later,
         )
         self.happen = self._happenings.happen
         """One entry, now; `feed` and `run_until` call it in time."""
@@ -213,6 +216,19 @@ class World:
     def answer(self, node: str, answers: Mapping[str, Mapping[str, Value] | None]) -> None:
         """What is said from now on when somebody asks; None: nothing any more."""
         self._hosts.answer(node, answers)
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """What was delivered to Host Doctor, and became of it."""
+        return self._doctor.deliveries
+
+    def known(self, at: datetime, node: str, transport: str, told: Told) -> None:
+        """What an earlier delivery told, without its form; `node` is whose agent brought it."""
+
+        def happen() -> None:
+            self._wake(self._doctor.known(node, transport, told))
+
+        self._later(at, happen)
 
     def run_until(self, end: datetime) -> None:
         """Let everything happen up to and at `end`."""
@@ -339,10 +355,12 @@ class World:
 
     def _node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
         self._budget.node_changed(name, old, new)
+        self._doctor.deliveries.node_changed(old, new)
         if new is None:
             self._leases.forget(name)
         elif old is not None and old.status.node_info.boot_id != new.status.node_info.boot_id:
             self._leases.booted(name)
+            self._later(self.now, partial(self._happenings.booted, name))
         if not self._facts.node_changed(name, old, new):
             return
         if new is None:

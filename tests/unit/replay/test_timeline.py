@@ -75,7 +75,16 @@ def test_an_instant_needs_its_zone() -> None:
             {"at": "1s", "node": "a", "probe": {"disk": {"full": True}}},
             "disk.full is no field of this probe: write used_pct",
         ),
-        ({"at": "1s", "node": "a", "log": {"text": "oops"}}, "log lines are not read yet"),
+        ({"at": "1s", "node": "a", "log": {"text": "oops"}}, "log.source: required and missing"),
+        ({"at": "1s", "delivery": {"transport": "pigeon"}}, "'pigeon' is none: write alertmanager"),
+        (
+            {"at": "1s", "delivery": {"transport": "azure_imds", "payload": {}}},
+            "node: azure_imds is told by an agent: name its node",
+        ),
+        (
+            {"at": "1s", "node": "a", "delivery": {"transport": "aws_sqs", "payload": {}}},
+            "node: no agent tells of aws_sqs: leave `node` out",
+        ),
         ({"at": "1s", "node": "a", "alertSource": "silent"}, "of the whole fleet: leave `node`"),
         ({"at": "1s", "node": "a", "lifecycle": "born"}, "write created or deleted"),
         ({"at": "1s", "node": "a", "boot": {}, "look": {}}, "look: goes with `lifecycle: created`"),
