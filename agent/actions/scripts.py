@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.actions import Bench
 
 MOST_BYTES = 4 * 1024 * 1024
+POLL_SECONDS = 0.5
 
 
 class RunScript(Repair):
@@ -55,8 +56,12 @@ class RunScript(Repair):
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> Outcome | None:
-        ran = await ports_of(bench).scripts.ended(before["name"])
-        return None if ran is None else _outcome(before["script"], ran, STANDS)
+        end = bench.clock.monotonic() + limit
+        while (ran := await ports_of(bench).scripts.ended(before["name"])) is None:
+            if bench.clock.monotonic() + POLL_SECONDS > end:
+                return None
+            await bench.clock.sleep(POLL_SECONDS)
+        return _outcome(before["script"], ran, STANDS)
 
 
 def misfit(script: Script, params: Mapping[str, str]) -> str:

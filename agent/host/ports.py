@@ -308,7 +308,10 @@ class Scripts(Protocol):
         ...
 
     async def ended(self, name: str) -> Ran | None:
-        """After an interruption: how it ended. None if nobody knows, or it still runs."""
+        """After an interruption: how it ended, once. None: it still runs.
+
+        Raises HostError when nobody knows of it any more.
+        """
         ...
 
 

@@ -297,7 +297,11 @@ class SimulatedScripts:
         return self.known[name]
 
     async def ended(self, name: str) -> Ran | None:
-        return self.known.get(name)
+        if name in self.known:
+            return self.known[name]
+        if any(self.ran) and self.code is None:
+            return None
+        raise HostError(f"no script is known as {name}")
 
 
 @dataclass

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dbus_fast import Variant
@@ -51,14 +51,16 @@ class Command:
     limit         seconds, then it is ended
     capabilities  all that it may have; None: whatever systemd's services have
     name          of its unit, without suffix; "" for one that nobody asks for later
-    after         run at its end, however it ends
+    after         run when it fails or is ended, and when it is forgotten
+    after_limit   seconds for that
     """
 
     argv: Sequence[str]
     limit: float = 30.0
     capabilities: Collection[str] | None = ()
     name: str = ""
-    after: Sequence[str] = field(default=())
+    after: Sequence[str] = ()
+    after_limit: float = 5.0
 
 
 class Commands:
@@ -148,7 +150,7 @@ def _properties(command: Command, *, kept: bool) -> dict[str, Variant]:
         "ExecStart": ("a(sasb)", [_exec(command.argv)]),
         "Environment": ("as", list(ENVIRONMENT)),
         "TimeoutStartUSec": ("t", int(command.limit * 1_000_000)),
-        "TimeoutStopUSec": ("t", 5_000_000),
+        "TimeoutStopUSec": ("t", int(command.after_limit * 1_000_000)),
         "KillMode": ("s", "control-group"),
         "StandardInput": ("s", "null"),
         "StandardError": ("s", "inherit"),

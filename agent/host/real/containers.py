@@ -1,0 +1,154 @@
+"""Images, containers and sandboxes: through crictl, or for images through containerd's own ctr.
+
+What the container runtime interface made is taken away only through it, as the runtime would not
+notice otherwise; images are the exception, which containerd tells its own plugin of.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from agent.host import HostError
+from agent.host.ports import Container, Image, Sandbox
+from agent.host.real.commands import Command, Commands
+
+SECONDS = 30.0
+REMOVE_SECONDS = 60.0
+FOLDERS = ("/var/lib/containerd", "/var/lib/containers", "/var/lib/docker")
+_CTR = ("ctr", "--namespace", "k8s.io")
+_MISSING = 127
+_KEPT = "io.cri-containerd.pinned=pinned"
+_SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
+
+
+class RealContainers:
+    """Implements agent.host.ports.Containers."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+
+    async def folder(self) -> str:
+        for folder in FOLDERS:
+            if (await self._run("test", "-d", folder))[0] == 0:
+                return folder
+        raise HostError(f"no container runtime is known here: looked for {', '.join(FOLDERS)}")
+
+    async def unused_images(self) -> list[Image]:
+        if not await self._has_crictl():
+            return await self._unused_by_ctr()
+        images = (await self._crictl("images"))["images"]
+        used: set[str] = set()
+        for container in (await self._crictl("ps", "--all"))["containers"]:
+            used |= {str(container["imageRef"]), str(container["image"].get("image"))}
+        return unused(images, used)
+
+    async def _unused_by_ctr(self) -> list[Image]:
+        listed = await self._said(*_CTR, "images", "list")
+        containers = await self._said(*_CTR, "containers", "list")
+        return unused_of_ctr(listed, containers)
+
+    async def remove_image(self, image: Image) -> None:
+        if await self._has_crictl():
+            await self._said("crictl", "rmi", image.name, limit=REMOVE_SECONDS)
+        else:
+            await self._said(*_CTR, "images", "rm", "--sync", image.name, limit=REMOVE_SECONDS)
+
+    async def exited(self) -> list[Container]:
+        listed = (await self._crictl("ps", "--all", "--state", "Exited"))["containers"]
+        found = []
+        for one in listed:
+            status = (await self._crictl("inspect", one["id"]))["status"]
+            found.append(Container(one["id"], _when(status["finishedAt"])))
+        return found
+
+    async def remove_container(self, container: Container) -> None:
+        await self._said("crictl", "rm", container.id, limit=REMOVE_SECONDS)
+
+    async def sandboxes(self) -> list[Sandbox]:
+        found = []
+        for one in (await self._crictl("pods"))["items"]:
+            status = (await self._crictl("inspectp", one["id"]))["status"]
+            found.append(sandbox(one, status))
+        return found
+
+    async def remove_sandbox(self, sandbox: str) -> None:
+        # Without --force: the runtime itself refuses one that is ready.
+        await self._said("crictl", "rmp", sandbox, limit=REMOVE_SECONDS)
+
+    async def _has_crictl(self) -> bool:
+        return (await self._run("crictl", "--version"))[0] != _MISSING
+
+    async def _crictl(self, *words: str) -> Any:
+        said = await self._said("crictl", *words, "--output", "json")
+        try:
+            return msgspec.json.decode(said)
+        except msgspec.DecodeError as error:
+            raise HostError(f"crictl {' '.join(words)}: no JSON: {error}") from error
+
+    async def _said(self, *argv: str, limit: float = SECONDS) -> str:
+        code, said = await self._run(*argv, limit=limit)
+        if code == _MISSING:
+            raise HostError(f"{argv[0]} is not installed on this host, and this needs it")
+        if code != 0:
+            raise HostError(f"{' '.join(argv)}: exit status {code}: {said}")
+        return said
+
+    async def _run(self, *argv: str, limit: float = SECONDS) -> tuple[int, str]:
+        try:
+            ran = await self._commands.run(Command(argv, limit, ("CAP_DAC_OVERRIDE",)))
+        except TimeoutError as error:
+            raise HostError(f"{' '.join(argv)}: no answer within {limit:g} s") from error
+        return ran.code, ran.output
+
+
+def unused(images: list[Mapping[str, Any]], used: set[str]) -> list[Image]:
+    """Of crictl's images those that no container was made of, and that are not pinned."""
+    found = []
+    for image in images:
+        tags, digests = image.get("repoTags") or [], image.get("repoDigests") or []
+        names = {image["id"], *tags, *digests}
+        if not names & used and not image.get("pinned"):
+            found.append(Image(image["id"], int(image.get("size") or 0)))
+    return found
+
+
+def unused_of_ctr(images: str, containers: str) -> list[Image]:
+    """Of ctr's listings: images whose content no container uses under any name.
+
+    Raises HostError when a listing is not as it is known: nothing is removed on a guess.
+    """
+    rows = [line.split() for line in images.splitlines()]
+    users = [line.split() for line in containers.splitlines()]
+    if not rows or rows[0][:3] != ["REF", "TYPE", "DIGEST"] or not users or users[0][1] != "IMAGE":
+        raise HostError("ctr lists images or containers in a form that is not known")
+    digests = {row[0]: row[2] for row in rows[1:]}
+    used = {digests.get(row[1], row[1]) for row in users[1:]}
+    pinned = {row[2] for row in rows[1:] if _KEPT in row[-1].split(",")}
+    found = []
+    for row in rows[1:]:
+        size = re.fullmatch(r"([0-9.]+)(B|KiB|MiB|GiB|TiB)", row[3] + row[4])
+        if size is None:
+            raise HostError(f"ctr gives {row[0]} a size that is not known: {row[3]} {row[4]}")
+        if row[2] not in used | pinned and row[0] not in used:
+            found.append(Image(row[0], int(float(size[1]) * _SIZES[size[2]])))
+    return found
+
+
+def sandbox(listed: Mapping[str, Any], status: Mapping[str, Any]) -> Sandbox:
+    about = listed.get("metadata", {})
+    options = status.get("linux", {}).get("namespaces", {}).get("options", {})
+    return Sandbox(
+        id=listed["id"],
+        ready=listed["state"] != "SANDBOX_NOTREADY",
+        host_network=options.get("network") != "POD",
+        pod=f"{about.get('namespace')}/{about.get('name')}",
+        created=datetime.fromtimestamp(int(listed["createdAt"]) / 1e9, UTC),
+    )
+
+
+def _when(text: str) -> datetime:
+    """crictl gives nanoseconds, of which Python reads six digits."""
+    return datetime.fromisoformat(re.sub(r"(\.[0-9]{6})[0-9]*", r"\1", text))

@@ -1,0 +1,227 @@
+"""Free space, and files that may go: from fixed folders, never through a link or into a mount."""
+
+import asyncio
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.host import HostError
+from agent.host.ports import OldFile, Space
+from agent.host.real.commands import Command, Commands
+
+DEEPEST = 6
+MOST_FILES = 20_000
+"""Looked at in one go; a folder with more is cleaned in several."""
+VACUUM_SECONDS = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """folder   where files lie
+    pattern  what the name of one that may go must match as a whole
+    spared   folders below that are not looked into
+    newest   how many of the youngest stay
+    """
+
+    folder: str
+    pattern: str
+    spared: frozenset[str] = frozenset()
+    newest: int = 0
+
+
+_ROTATED = (
+    r".+\.(?:[0-9]{1,3}|old)(?:\.(?:gz|xz|bz2|zst))?"
+    r"|.+[-.][0-9]{8}(?:-?[0-9]{1,10})?(?:\.log)?(?:\.(?:gz|xz|bz2|zst))?"
+    r"|.+\.log\.(?:gz|xz|bz2|zst)"
+)
+PLACES: Mapping[str, Sequence[Place]] = {
+    # Audit logs are kept by law, the journal has a way of its own, pods' logs a target of theirs.
+    "logs": (Place("/var/log", _ROTATED, frozenset({"audit", "journal", "pods", "containers"})),),
+    "containerLogs": (Place("/var/log/pods", r".+\.log\.[0-9]{8}-[0-9]{6}(?:\.gz)?"),),
+    # The newest one may be what somebody looks for.
+    "crashDumps": (
+        Place("/var/crash", r".+", newest=1),
+        Place("/var/lib/systemd/coredump", r"core\..+", newest=1),
+    ),
+}
+
+
+class RealDisks:
+    """Implements agent.host.ports.Disks.
+
+    proc    procfs of the host
+    places  by target of CleanDisk
+    """
+
+    def __init__(
+        self,
+        commands: Commands,
+        proc: str = "/proc",
+        places: Mapping[str, Sequence[Place]] = PLACES,
+    ) -> None:
+        self._commands = commands
+        self._proc = Path(proc)
+        self._places = places
+
+    async def space(self, path: str) -> Space:
+        try:
+            disk = await asyncio.to_thread(os.statvfs, path)
+        except OSError as error:
+            raise HostError(f"{path}: {error.strerror}") from error
+        total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+        return Space(total, free, disk.f_files, disk.f_favail)
+
+    async def removable(self, target: str) -> list[OldFile]:
+        return await asyncio.to_thread(self._removable, target)
+
+    def _removable(self, target: str) -> list[OldFile]:
+        opened = open_files(self._proc)
+        found: list[OldFile] = []
+        for place in self._places[target]:
+            files = [file for file, key in _walk(place) if key not in opened]
+            files.sort(key=lambda file: file.modified)
+            found += files[: len(files) - place.newest] if place.newest else files
+        return sorted(found, key=lambda file: file.modified)
+
+    async def remove(self, file: OldFile) -> bool:
+        return await asyncio.to_thread(self._remove, file)
+
+    def _remove(self, file: OldFile) -> bool:
+        """The way there is walked again, one folder at a time: none of it may be a link by now."""
+        for places in self._places.values():
+            for place in places:
+                if file.path.startswith(f"{place.folder}/"):
+                    below = file.path.removeprefix(f"{place.folder}/").split("/")
+                    return _unlink(place.folder, below, file, self._proc)
+        raise HostError(f"{file.path} is in none of the folders that are cleaned")
+
+    async def vacuum_journal(self, keep: int) -> None:
+        argv = ["journalctl", "--quiet", "--rotate", f"--vacuum-size={keep}"]
+        capabilities = ("CAP_DAC_OVERRIDE",)  # its files belong to a group of their own
+        await self._commands.checked(Command(argv, VACUUM_SECONDS, capabilities))
+
+
+Key = tuple[int, int]
+"""Device and inode."""
+
+
+def open_files(proc: Path) -> frozenset[Key]:
+    """Every file that any process holds open. Raises HostError when one cannot be seen."""
+    found: set[Key] = set()
+    for entry in os.listdir(proc):
+        if not entry.isdecimal():
+            continue
+        folder = proc / entry / "fd"
+        try:
+            names = os.listdir(folder)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        except OSError as error:
+            raise HostError(
+                f"{folder}: {error.strerror}: without it nobody knows which files are open"
+            ) from error
+        for name in names:
+            try:
+                known = os.stat(folder / name)
+            except OSError:
+                continue
+            if stat.S_ISREG(known.st_mode):
+                found.add((known.st_dev, known.st_ino))
+    return frozenset(found)
+
+
+def _walk(place: Place) -> Iterator[tuple[OldFile, Key]]:
+    wanted = re.compile(place.pattern)
+    try:
+        root = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return  # such a folder is not on this host
+    try:
+        mount, left = _mount_of(root), [MOST_FILES]
+        yield from _below(root, place.folder, place, wanted, mount, DEEPEST, left)
+    finally:
+        os.close(root)
+
+
+def _below(
+    handle: int,
+    path: str,
+    place: Place,
+    wanted: re.Pattern[str],
+    mount: str,
+    deep: int,
+    left: list[int],
+) -> Iterator[tuple[OldFile, Key]]:
+    for name in sorted(os.listdir(handle)):
+        left[0] -= 1
+        if left[0] < 0:
+            return
+        try:
+            known = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISREG(known.st_mode) and known.st_nlink == 1 and wanted.fullmatch(name):
+            at = datetime.fromtimestamp(known.st_mtime, UTC)
+            file = OldFile(f"{path}/{name}", known.st_blocks * 512, at, known.st_ino)
+            yield file, (known.st_dev, known.st_ino)
+        elif stat.S_ISDIR(known.st_mode) and deep and name not in place.spared:
+            inner = _enter(handle, name, mount)
+            if inner is not None:
+                try:
+                    yield from _below(inner, f"{path}/{name}", place, wanted, mount, deep - 1, left)
+                finally:
+                    os.close(inner)
+
+
+def _enter(handle: int, name: str, mount: str) -> int | None:
+    """A handle of the folder `name`, None if it is a link, gone, or another mount."""
+    try:
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+    except OSError:
+        return None
+    if _mount_of(inner) == mount:
+        return inner
+    os.close(inner)
+    return None
+
+
+def _mount_of(handle: int) -> str:
+    """The kernel's number of the mount: a bind mount of the same device has another."""
+    with open(f"/proc/self/fdinfo/{handle}", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("mnt_id:"):
+                return line.split()[1]
+    raise HostError("the kernel does not tell which mount a folder belongs to")
+
+
+def _unlink(folder: str, below: Sequence[str], file: OldFile, proc: Path) -> bool:
+    try:
+        handle: int | None = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    assert handle is not None
+    mount = _mount_of(handle)
+    try:
+        for name in below[:-1]:
+            inner = _enter(handle, name, mount)
+            os.close(handle)
+            handle = inner
+            if handle is None:
+                return False
+        known = os.stat(below[-1], dir_fd=handle, follow_symlinks=False)
+        same = stat.S_ISREG(known.st_mode) and known.st_ino == file.inode
+        if not same or (known.st_dev, known.st_ino) in open_files(proc):
+            return False
+        os.unlink(below[-1], dir_fd=handle)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise HostError(f"{file.path}: {error.strerror}") from error
+    finally:
+        if handle is not None:
+            os.close(handle)
+    return True

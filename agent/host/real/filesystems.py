@@ -1,0 +1,120 @@
+"""Mounts of the host, seen and changed in its own mount namespace, which the agent has not."""
+
+import os
+import re
+from pathlib import Path
+
+from agent.host import HostError
+from agent.host.ports import Mount
+from agent.host.real.commands import Command, Commands
+
+READ_SECONDS = 10.0
+MOUNT_SECONDS = 30.0
+_STATE = re.compile(r"^Filesystem state:\s+(.+)$", re.MULTILINE)
+
+
+class RealFilesystems:
+    """Implements agent.host.ports.Filesystems.
+
+    proc, sys  where procfs and sysfs of the host are mounted; its first process tells its mounts
+    """
+
+    def __init__(self, commands: Commands, proc: str = "/proc", sys: str = "/sys") -> None:
+        self._commands = commands
+        self._proc, self._sys = Path(proc), Path(sys)
+
+    async def mount(self, point: str) -> Mount | None:
+        table = self._mounts()
+        fstab = await self._commands.checked(Command(["cat", "/etc/fstab"], READ_SECONDS))
+        return mount_of(point, table, fstab)
+
+    def _mounts(self) -> str:
+        try:
+            return (self._proc / "1" / "mountinfo").read_text(errors="replace")
+        except OSError as error:
+            raise HostError(f"mounts of the host: {error.strerror}") from error
+
+    async def damage(self, mount: Mount) -> str:
+        argv = ["dd", f"if={mount.source}", "of=/dev/null", "bs=4096", "count=1", "iflag=direct"]
+        try:
+            await self._commands.checked(Command(argv, READ_SECONDS))
+        except HostError as error:
+            return f"its device does not answer ({error})"
+        if not mount.type.startswith("ext"):
+            return ""
+        if (seen := self._errors(mount)) != "0":
+            return f"the kernel has counted {seen} errors on it"
+        try:
+            said = await self._commands.checked(
+                Command(["dumpe2fs", "-h", mount.source], READ_SECONDS)
+            )
+        except HostError as error:
+            return f"its state cannot be read ({error})"
+        state = _STATE.search(said)
+        return "" if state and state[1] == "clean" else f"its state is {state and state[1]}"
+
+    def _errors(self, mount: Mount) -> str:
+        number = device_of(mount.point, self._mounts())
+        device = os.path.realpath(self._sys / "dev" / "block" / number)
+        path = self._sys / "fs" / "ext4" / os.path.basename(device) / "errors_count"
+        try:
+            return path.read_text().strip()
+        except OSError as error:
+            return f"an unknown number of ({path}: {error.strerror})"
+
+    async def remount_writable(self, mount: Mount) -> None:
+        await self._remount(mount, "rw")
+
+    async def remount_read_only(self, mount: Mount) -> None:
+        await self._remount(mount, "ro")
+
+    async def _remount(self, mount: Mount, how: str) -> None:
+        argv = ["mount", "-o", f"remount,{how}", mount.point]
+        await self._commands.checked(Command(argv, MOUNT_SECONDS, ("CAP_SYS_ADMIN",)))
+
+    async def try_write(self, mount: Mount) -> None:
+        path = os.path.join(mount.point, f".kubenode-{os.urandom(8).hex()}")
+        write = ["dd", "if=/dev/zero", f"of={path}", "bs=512", "count=1", "conv=excl,fsync"]
+        rights = ("CAP_DAC_OVERRIDE",)
+        try:
+            await self._commands.checked(Command(write, READ_SECONDS, rights))
+        except HostError as error:
+            raise HostError(f"a test write at {mount.point} failed: {error}") from error
+        finally:
+            await self._commands.run(Command(["rm", "-f", path], READ_SECONDS, rights))
+
+
+def mount_of(point: str, mountinfo: str, fstab: str) -> Mount | None:
+    """The topmost mount at exactly `point`, from the kernel's table and the host's."""
+    found = None
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, (kind, source, options) = left.split(), right.split()[:3]
+        if _plain(fields[4]) == point:
+            here = "ro" in fields[5].split(",")
+            read_only = here or "ro" in options.split(",")
+            meant = _meant_read_only(point, fstab)
+            # Where nobody wrote it down: the kernel takes the file system, people the mount.
+            meant_so = here if meant is None else meant
+            found = Mount(point, _plain(source), kind, read_only, read_only and meant_so)
+    return found
+
+
+def device_of(point: str, mountinfo: str) -> str:
+    """MAJOR:MINOR of the topmost mount at `point`, "" if there is none."""
+    fields = [line.split() for line in mountinfo.splitlines()]
+    return next((f[2] for f in reversed(fields) if _plain(f[4]) == point), "")
+
+
+def _meant_read_only(point: str, fstab: str) -> bool | None:
+    """As fstab has it; None: it does not mention the place."""
+    for line in fstab.splitlines():
+        fields = line.split()
+        if len(fields) >= 4 and not line.startswith("#") and _plain(fields[1]) == point:
+            return "ro" in fields[3].split(",")
+    return None
+
+
+def _plain(text: str) -> str:
+    """Both tables write blanks and backslashes as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -1,0 +1,49 @@
+"""The kubelet's client certificate, where the kubelet keeps and renews it."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from agent.host import HostError
+from agent.host.ports import Certificate
+
+CURRENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+"""A link to the newest; the kubelet points it anew when it has renewed."""
+BOOTSTRAP = "/etc/kubernetes/bootstrap-kubelet.conf"
+
+
+class RealKubeletCertificate:
+    """Implements agent.host.ports.KubeletCertificate."""
+
+    def __init__(self, current: str = CURRENT, bootstrap: str = BOOTSTRAP) -> None:
+        self._current, self._bootstrap = Path(current), Path(bootstrap)
+        self._aside = self._current.with_name(f"{self._current.name}.expired")
+
+    async def read(self) -> Certificate | None:
+        from cryptography import x509  # 8 MB, for one action
+
+        try:
+            data = self._current.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise HostError(f"{self._current}: {error.strerror}") from error
+        try:
+            found = x509.load_pem_x509_certificate(data[data.index(b"-----BEGIN CERT") :])
+        except ValueError as error:
+            raise HostError(f"{self._current} holds no certificate: {error}") from error
+        return Certificate(found.not_valid_before_utc, found.not_valid_after_utc)
+
+    async def can_bootstrap(self) -> bool:
+        return self._bootstrap.is_file()
+
+    async def set_aside(self) -> None:
+        try:
+            os.replace(self._current, self._aside)
+        except OSError as error:
+            raise HostError(f"{self._current}: {error.strerror}") from error
+
+    async def put_back(self) -> None:
+        if not self._current.exists():
+            with suppress(FileNotFoundError):
+                os.replace(self._aside, self._current)

@@ -1,0 +1,220 @@
+"""The host's network: what configures it, and its restart with a way back.
+
+The way back is a unit of its own (`restart-network.sh`): it needs neither the agent nor the
+network, and systemd runs its second half also when the first is killed or too late.
+"""
+
+import asyncio
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent.host import HostError, NoSuchUnit
+from agent.host.ports import NetworkResult
+from agent.host.real.commands import Command, Commands
+from agent.host.systemd import SystemdHost
+
+MANAGERS = ("systemd-networkd.service", "NetworkManager.service", "networking.service")
+SCRIPT = Path(__file__).with_name("restart-network.sh")
+READ_SECONDS = 10.0
+UNDO_SECONDS = 60.0
+NEEDED = ("bash", "ip", "timeout", "systemctl")
+_RIGHTS = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_DAC_OVERRIDE")
+_LINES = {
+    "addresses4": ("ip", "-4", "-o", "address", "show", "scope", "global"),
+    "addresses6": ("ip", "-6", "-o", "address", "show", "scope", "global"),
+    "routes4": ("ip", "-4", "-o", "route", "show", "table", "all", "type", "unicast"),
+    "routes6": ("ip", "-6", "-o", "route", "show", "table", "all", "type", "unicast"),
+    "rules4": ("ip", "-4", "rule", "show"),
+    "rules6": ("ip", "-6", "rule", "show"),
+}
+
+
+class RealNetwork:
+    """Implements agent.host.ports.Network.
+
+    server  URL of the API server
+    folder  where a restart keeps what it needs; the host must see it at the same place
+    proc    procfs of the host
+    """
+
+    def __init__(
+        self,
+        host: SystemdHost,
+        commands: Commands,
+        server: str,
+        folder: Path,
+        proc: str = "/proc",
+    ) -> None:
+        self._host, self._commands = host, commands
+        self._server, self._folder, self._proc = server, folder, Path(proc)
+
+    async def manager(self) -> str:
+        for name in MANAGERS:
+            try:
+                if (await self._host.unit(name)).active in ("active", "failed"):
+                    return name
+            except NoSuchUnit:
+                continue
+        return ""
+
+    async def degraded(self) -> str:
+        for bond in sorted((self._proc / "net" / "bonding").glob("*")):
+            if "MII Status: down" in bond.read_text(errors="replace"):
+                return f"{bond.name} has lost a link already: a restart could take the other"
+        for tool in NEEDED:
+            found = await self._commands.run(
+                Command(["/bin/sh", "-c", f"command -v {tool}"], READ_SECONDS)
+            )
+            if found.code != 0:
+                return f"{tool} is not on this host, so no way back could be kept"
+        return ""
+
+    async def begin(self, name: str, manager: str, within: float) -> None:
+        saved = {what: await self._ip(*argv) for what, argv in _LINES.items()}
+        links = json.loads(await self._ip("ip", "-json", "link", "show"))
+        unit = _unit(name)
+        try:
+            script = await asyncio.to_thread(
+                self._write, unit, files_of(links, saved, manager, within, self._server)
+            )
+        except OSError as error:
+            raise HostError(f"{self._folder}: {error.strerror}: no way back is kept") from error
+        folder = str(self._folder / unit)
+        await self._commands.begin_kept(
+            Command(
+                ["/bin/bash", str(script), "act", folder],
+                within * 1.5 + 5,
+                _RIGHTS,
+                unit,
+                after=["/bin/bash", str(script), "undo", folder],
+                after_limit=UNDO_SECONDS,
+            )
+        )
+
+    async def result(self, name: str) -> NetworkResult | None:
+        unit = _unit(name)
+        if await self._commands.ended(unit) is None:
+            return None
+        try:
+            word = (self._folder / unit / "result").read_text().strip()
+        except OSError as error:
+            raise HostError(f"{unit} has ended and left no result: {error.strerror}") from error
+        return NetworkResult("not reached" not in word, word != "reached")
+
+    async def forget(self, name: str) -> None:
+        await self._commands.forget(_unit(name))
+        await asyncio.to_thread(shutil.rmtree, self._folder / _unit(name), ignore_errors=True)
+
+    def _write(self, unit: str, files: dict[str, str]) -> Path:
+        """Earlier ones go: there is one act at a time."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        folder = self._folder / unit
+        folder.mkdir(mode=0o700, parents=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        resolv = Path("/etc/resolv.conf")
+        if resolv.is_file() and not resolv.is_symlink():
+            shutil.copyfile(resolv, folder / "resolv.conf")
+        return Path(shutil.copyfile(SCRIPT, folder / SCRIPT.name))
+
+    async def _ip(self, *argv: str) -> str:
+        return await self._commands.checked(Command(argv, READ_SECONDS))
+
+
+def files_of(
+    links: Sequence[dict[str, Any]],
+    saved: dict[str, str],
+    manager: str,
+    within: float,
+    server: str,
+) -> dict[str, str]:
+    """What `restart-network.sh` reads, by file name: pure."""
+    address = urlsplit(server)
+    addresses = [
+        _address(line) for line in _lines(saved["addresses4"] + "\n" + saved["addresses6"])
+    ]
+    routes = {family: _lines(saved[f"routes{family}"]) for family in "46"}
+    restore = [
+        *(f"link set dev {_name(link['ifname'])} mtu {link['mtu']} up" for link in _up(links)),
+        *(f"address replace {what} dev {device}{more}" for device, what, more in addresses),
+    ]
+    for family in "46":
+        plain = [_route(line) for line in routes[family] if " table local" not in line]
+        # A gateway is reached by a route of its own, which has to be there before.
+        plain.sort(key=lambda line: " via " in line or "nexthop" in line)
+        restore += [f"-{family} route replace {line}" for line in plain if line]
+        restore += [f"-{family} rule add {_rule(line)}" for line in _lines(saved[f"rules{family}"])]
+    main = [_seen(line) for lines in routes.values() for line in lines if " table " not in line]
+    return {
+        "manager": manager,
+        "within": f"{within:.0f}",
+        "host": address.hostname or "",
+        "port": str(address.port or 443),
+        "addresses": "".join(f"{device} {what}\n" for device, what, _ in addresses),
+        "routes": "".join(f"{line}\n" for line in main),
+        "restore": "".join(f"{line}\n" for line in restore),
+    }
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _up(links: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [link for link in links if "UP" in link["flags"]]
+
+
+def _name(text: str) -> str:
+    return text.partition("@")[0]
+
+
+def _address(line: str) -> tuple[str, str, str]:
+    """Device, address with prefix, and its lifetimes, of a line of `ip -o address`."""
+    fields = line.split()
+    device, what = _name(fields[1]), fields[3]
+    more = ""
+    if "brd" in fields:
+        more += f" broadcast {fields[fields.index('brd') + 1]}"
+    if "valid_lft" in fields and fields[fields.index("valid_lft") + 1] != "forever":
+        valid, preferred = (fields[fields.index(f"{w}_lft") + 1] for w in ("valid", "preferred"))
+        more += (
+            f" valid_lft {valid.removesuffix('sec')} preferred_lft {preferred.removesuffix('sec')}"
+        )
+    return device, what, more
+
+
+_STATES = frozenset({"linkdown", "dead", "offload", "trap", "rt_offload", "rt_trap"})
+
+
+def _route(line: str) -> str:
+    """A line of `ip -o route` without what `ip route replace` does not take."""
+    words: list[str] = []
+    skip = False
+    for word in line.replace("\\", " ").split():
+        if skip or word in _STATES:
+            skip = False
+        elif word in ("expires", "pref", "error"):
+            skip = True
+        else:
+            words.append(word)
+    return " ".join(words)
+
+
+def _seen(line: str) -> str:
+    """As the script sees the same route again."""
+    return line.partition(" \\")[0].partition("\\")[0].partition(" expires")[0].rstrip()
+
+
+def _rule(line: str) -> str:
+    """`32766:\tfrom all lookup main` as `ip rule add` takes it."""
+    priority, _, rest = line.partition(":")
+    return f"priority {priority} {' '.join(rest.split())}"
+
+
+def _unit(name: str) -> str:
+    return f"kubenode-network-{hashlib.sha256(name.encode()).hexdigest()[:24]}"

@@ -1,0 +1,56 @@
+"""Scripts: the verified bytes are written where only root writes, and run from there."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.host import HostError
+from agent.host.ports import Ran
+from agent.host.real.commands import Command, Commands
+
+
+class RealScripts:
+    """Implements agent.host.ports.Scripts.
+
+    folder  on a file system that lets programs run; the host must see it at the same place
+    """
+
+    def __init__(self, commands: Commands, folder: Path) -> None:
+        self._commands = commands
+        self._folder = folder
+
+    async def begin(self, name: str, program: bytes, args: Sequence[str], limit: float) -> Ran:
+        unit = _unit(name)
+        path = self._write(unit, program)
+        command = Command([str(path), *args], limit, capabilities=None, name=unit)
+        ran = await self._commands.run_kept(command)
+        await self._forget(unit)
+        return ran
+
+    async def ended(self, name: str) -> Ran | None:
+        unit = _unit(name)
+        ran = await self._commands.ended(unit)
+        if ran is not None:
+            await self._forget(unit)
+        return ran
+
+    async def _forget(self, unit: str) -> None:
+        await self._commands.forget(unit)
+        (self._folder / unit).unlink(missing_ok=True)
+
+    def _write(self, unit: str, program: bytes) -> Path:
+        path = self._folder / unit
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o500)
+            with os.fdopen(handle, "wb") as file:
+                file.write(program)
+        except OSError as error:
+            raise HostError(f"{path}: {error.strerror}") from error
+        return path
+
+
+def _unit(name: str) -> str:
+    return f"kubenode-script-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
