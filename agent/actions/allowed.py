@@ -11,6 +11,9 @@ args = ["--quiet"]
 params = {device = ["eth0", "eth1"]}
 """
 
+import re
+from collections.abc import Iterator, Mapping
+
 import msgspec
 
 MOUNT_POINTS = (
@@ -46,3 +49,22 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     args: list[str] = msgspec.field(default_factory=list)
     params: dict[str, list[str]] = msgspec.field(default_factory=dict)
+
+
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def complaints(repairs: Repairs, scripts: Mapping[str, Script]) -> Iterator[str]:
+    """What is wrong with these settings, each with what to write instead."""
+    for point in repairs.mount_points:
+        if not point.startswith("/") or (point != "/" and point.endswith("/")):
+            yield f"repairs.mount_points {point!r}: give full paths without a slash at the end"
+    for name, script in scripts.items():
+        if not script.path.startswith("/"):
+            yield f"scripts.{name}.path {script.path!r}: give the full path"
+        if not _DIGEST.fullmatch(script.sha256):
+            yield f"scripts.{name}.sha256 {script.sha256!r}: give the 64 digits of sha256sum"
+        for parameter in script.params:
+            if not _NAME.fullmatch(parameter):
+                yield f"scripts.{name}.params {parameter!r}: letters, digits, - and _ only"
