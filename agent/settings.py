@@ -10,6 +10,13 @@
     argv = ["/opt/kubenode/checks/d-state-tasks", "--longer-than", "120"]
     sha256 = "..."
 
+    [repairs]
+    reload_modules = ["mlx5_ib"]
+
+    [scripts.reset-link]
+    path = "/opt/kubenode/scripts/reset-link"
+    sha256 = "..."
+
     [detectors]
     npd_configs = ["/etc/node-problem-detector/*.json"]
 
@@ -24,6 +31,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent.actions.allowed import Repairs, Script
+from agent.actions.allowed import complaints as about_repairs
 from agent.actions.checks import Check
 from agent.detectors.metadata.settings import Metadata
 from agent.detectors.settings import Detectors
@@ -36,7 +45,7 @@ from kubenode.runtime.process import CannotStart
 CONFIG_FILE = "/etc/kubenode/agent.toml"
 PREFIX = "KUBENODE_AGENT_"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
-FILE_ALONE = frozenset({"checks", "detectors", "local", "metadata"})
+FILE_ALONE = frozenset({"checks", "detectors", "local", "metadata", "repairs", "scripts"})
 """Tables, which have no variable."""
 IDENTITY = "identity"
 """Folder of state_dir for the key and certificate that the agent keeps itself."""
@@ -62,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checks        what RunCheck may run, by name; in the file alone
     detectors     what is watched, see agent.detectors.settings; in the file alone
     local         what is repaired without asking, see agent.local; in the file alone
+    repairs       what repairs may touch, see agent.actions.allowed; in the file alone
+    scripts       what RunScript may run, by name; in the file alone
     metadata      whose metadata service is watched; in the file alone
     operator      https://HOST:PORT of the remedy operator, told of what the cloud says; "" is none
     operator_ca_file  PEM of its authority; "" is that of the API server
@@ -81,6 +92,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_level: str = "info"
     checks: dict[str, Check] = msgspec.field(default_factory=dict)
     detectors: Detectors = Detectors()
+    repairs: Repairs = Repairs()
+    scripts: dict[str, Script] = msgspec.field(default_factory=dict)
     local: Local = Local()
     metadata: Metadata = Metadata()
     operator: str = ""
@@ -142,6 +155,7 @@ def _complaints(settings: Settings) -> list[str]:
     if bool(settings.cert_file) != bool(settings.key_file):
         found.append("cert_file and key_file go together: set both or neither")
     found += _identity(settings)
+    found += about_repairs(settings.repairs, settings.scripts)
     if settings.operator and not settings.operator.startswith(("https://", "http://")):
         found.append(f"operator {settings.operator!r}: give it as https://HOST:PORT")
     if settings.metadata.cloud and not settings.operator:
