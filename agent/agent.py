@@ -9,12 +9,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.actions import SETTLE_SECONDS, Bench
+from agent.actions.allowed import Repairs, Script
 from agent.actions.checks import Check
 from agent.core import AgentCore
 from agent.detectors import Detector
 from agent.diagnostics.collecting import Collector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
+from agent.host.ports import Ports
 from agent.journal import Journal
 from agent.kubejobs import PLURAL, KubeJobs
 from agent.local.healer import LocalHealer
@@ -112,6 +114,9 @@ class Agent:
     agent    the agent's name, spec.agent of jobs and the name of its Lease
     probes   who answers questions about the host
     settle   seconds that a unit must stay up to count as started
+    ports    the host besides its units; None: nothing but units is repaired
+    allowed  what the configuration lets repairs touch
+    scripts  what RunScript may run, by name
     checks   what RunCheck may run, by name
     detectors  what watches the host; they are told through `outbox`
     limit    of what is repaired without asking, if anything is
@@ -139,8 +144,20 @@ class Agent:
         watch_seconds: float = WATCH_SECONDS,
         checks: Mapping[str, Check] | None = None,
         collector: Collector | None = None,
+        ports: Ports | None = None,
+        allowed: Repairs | None = None,
+        scripts: Mapping[str, Script] | None = None,
     ) -> None:
-        bench = Bench(host, clock, settle, checks or {}, collector)
+        bench = Bench(
+            host,
+            clock,
+            settle,
+            checks or {},
+            collector,
+            ports,
+            allowed or Repairs(),
+            scripts or {},
+        )
         core = AgentCore(KubeJobs(kube), bench, journal, node=node, agent=agent)
         self.worker = Worker(core, clock)
         self.heartbeat = Heartbeat(kube, host, agent, clock, renewed=renewed)
