@@ -14,6 +14,7 @@ from agent.detectors.metadata.building import detectors as watch_metadata
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
 from agent.duration import seconds
+from agent.host.real.build import real_ports
 from agent.host.systemd import SystemdHost
 from agent.identity.keeper import IdentityKeeper, Wanted
 from agent.identity.store import Store, StoreError
@@ -130,6 +131,9 @@ async def run(loaded: Settings) -> None:
                 *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),
             ],
             checks=loaded.checks,
+            ports=real_ports(host, loaded.server, loaded.state_dir),
+            allowed=loaded.repairs,
+            scripts=loaded.scripts,
             collector=collector,
             outbox=Outbox(state / OUTBOX),
             limit=limit,
