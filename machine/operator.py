@@ -107,7 +107,7 @@ class MachineOperator:
             self.settings.lives,
         )
         self.bootstrap = self._controller("bootstrap", bootstrapper.reconcile)
-        self.bootstrap.watch(self.machines)
+        self.bootstrap.watch(self.machines, bootstrapper.changed)
         self.bootstrap.watch(self.requests, bootstrapper.noticed)
         self.lifesigns.wake = self._woken
         registry.register(MachineCollector(self.machines.cache.values, clock))

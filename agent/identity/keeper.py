@@ -82,7 +82,7 @@ class IdentityKeeper:
         self._wanted, self._store, self._kube, self._clock = wanted, store, kube, clock
         self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
         self._look = look
-        self._trouble = ""
+        self.trouble = ""
         if store.read_current():
             self.there.set()
 
@@ -279,12 +279,12 @@ class IdentityKeeper:
 
     def _tell(self, error: Exception) -> None:
         """Once per change of text."""
-        if (text := f"{error}") != self._trouble:
-            self._trouble = text
+        if (text := f"{error}") != self.trouble:
+            self.trouble = text
             log.error("the agent gets no certificate", extra={"why": text})
 
     def _well(self) -> None:
-        self._trouble = ""
+        self.trouble = ""
 
 
 async def _reload(transport: Transport) -> None:

@@ -38,8 +38,12 @@ class Bootstrapper:
     fence: Fence
     recorder: EventRecorder
     lives: Lives = field(default_factory=Lives)
+    orphans: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """Machine to IDs of tokens and UIDs of Machines that are gone. What a kill loses of it, the
+    garbage collector revokes."""
 
     async def reconcile(self, name: str) -> Result:
+        await self._revoke_orphans(name)
         machine = self.machines.get(name)
         if machine is None:
             return DONE
@@ -66,6 +70,26 @@ class Bootstrapper:
             self.fence.check()
             await self._do(act, machine, seen, kept)
         return self._again(machine, again, seen.now)
+
+    def changed(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
+        """Of the Machines: one that is gone leaves its token behind."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            bootstrap = old.status.bootstrap
+            if bootstrap is not None and bootstrap.token_id:
+                orphan = (bootstrap.token_id, old.metadata.uid)
+                self.orphans.setdefault(key, set()).add(orphan)
+        return (key,)
+
+    async def _revoke_orphans(self, name: str) -> None:
+        for orphan in tuple(self.orphans.get(name, ())):
+            token_id, uid = orphan
+            kept = await self.tokens.read(token_id)
+            if kept is not None and (kept.token.machine, kept.token.machine_uid) == (name, uid):
+                self.fence.check()
+                await self.tokens.revoke(kept)
+            self.orphans[name].discard(orphan)
+        if name in self.orphans and not self.orphans[name]:
+            del self.orphans[name]
 
     def noticed(
         self, key: str, old: SigningRequest | None, new: SigningRequest | None

@@ -1,0 +1,239 @@
+"""Certificate requests of agents on a real API server: what is granted, and every way to a no."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from support.control_plane import ControlPlane
+from support.machine_world import (
+    REQUESTS,
+    MachineWorld,
+    a_request,
+    as_object,
+    install,
+    machine_world,
+    until,
+)
+
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError, Unauthorized
+from kubenode.runtime.tls.certificates import ends_at
+from machine.certificates.checks import Reason
+from machine.names import MACHINE_UID, agent_user, secret_name
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    install(control_plane)
+    yield control_plane
+    control_plane.kubectl("delete", "csr", "--all")
+
+
+@asynccontextmanager
+async def asking(world: MachineWorld, machine: str) -> AsyncIterator[Kube]:
+    """A client with the Machine's bootstrap token."""
+    kube = world.bearer((await world.token(machine)).text)
+    try:
+        yield kube
+    finally:
+        await kube.close()
+
+
+async def test_a_token_gives_one_certificate_and_the_certificate_the_next(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("one")
+        async with asking(world, "one") as host:
+            await host.create(REQUESTS, as_object("one-1", a_request(agent_user("one"))))
+            assert set(await world.decided("one-1")) == {"Approved"}
+            got = await world.certificate("one-1")
+
+            async def remembered() -> bool:
+                bootstrap = (await world.machine("one")).status.bootstrap
+                assert bootstrap is not None
+                return bootstrap.certificate_expires_at == ends_at(got) and not bootstrap.request_id
+
+            await until(remembered, "the end of the certificate is not in the status")
+            await host.create(REQUESTS, as_object("one-2", a_request(agent_user("one"))))
+            no = (await world.decided("one-2"))["Denied"]
+            assert no["reason"] == Reason.LIVE
+            assert "kubenode machine reissue one" in no["message"]
+            assert "CertificateIsLive" in await world.condition("one", "CertificateDenied")
+        agent = world.agent("one")
+        try:
+            await agent.create(REQUESTS, as_object("one-3", a_request(agent_user("one"))))
+            assert set(await world.decided("one-3")) == {"Approved"}
+            later = await world.certificate("one-3")
+        finally:
+            await agent.close()
+        assert ends_at(later) >= ends_at(got)
+
+
+HONEST = agent_user("asked")
+WRONG: dict[str, tuple[Reason, dict[str, Any], dict[str, Any]]] = {
+    "signer of kubelets": (
+        Reason.SIGNER,
+        {"cn": "system:node:asked", "organizations": ["system:nodes"]},
+        {"signerName": "kubernetes.io/kube-apiserver-client-kubelet"},
+    ),
+    "small RSA key": (
+        Reason.KEY,
+        {"key": rsa.generate_private_key(public_exponent=65537, key_size=1024)},
+        {},
+    ),
+    "key of another curve": (Reason.KEY, {"key": ec.generate_private_key(ec.SECP384R1())}, {}),
+    "name of a user": (Reason.COMMON_NAME, {"cn": "admin"}, {}),
+    "no name": (Reason.COMMON_NAME, {"cn": ""}, {}),
+    "more groups": (Reason.ORGANIZATION, {"organizations": ["kubenode:agents", "x"]}, {}),
+    "no group": (Reason.ORGANIZATION, {"organizations": []}, {}),
+    "further names": (Reason.NAMES, {"san": "kubernetes.default"}, {}),
+    "further parts of the subject": (Reason.NAMES, {"unit": "x"}, {}),
+    "too long": (Reason.LIFE, {}, {"expirationSeconds": 30 * 86400 + 1}),
+    "no end": (Reason.LIFE, {}, {"expirationSeconds": None}),
+    "another usage": (Reason.USAGES, {}, {"usages": ["client auth", "signing"]}),
+    "not for clients": (Reason.USAGES, {}, {"usages": ["digital signature"]}),
+    "no such Machine": (Reason.MACHINE, {"cn": agent_user("nobody")}, {}),
+    "another Machine": (Reason.TOKEN, {"cn": agent_user("other")}, {}),
+}
+"""What is wrong: the reason of the no, what the request says instead, and its object."""
+
+
+async def test_every_check_has_a_request_that_it_denies(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """Invariant 4: used, expired and foreign tokens have tests of their own below."""
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("asked")
+        await world.make("other")
+        await world.token("other")
+        said: dict[str, tuple[str, ...]] = {}
+        async with asking(world, "asked") as host:
+            for number, (_, subject, spec) in enumerate(WRONG.values()):
+                pem = a_request(**{"cn": HONEST, **subject})
+                await host.create(REQUESTS, as_object(f"wrong-{number}", pem, **spec))
+            for number, what in enumerate(WRONG):
+                found = await world.decided(f"wrong-{number}")
+                said[what] = (*found, *(c["reason"] for c in found.values()))
+        assert said == {what: ("Denied", str(reason)) for what, (reason, _, _) in WRONG.items()}
+        bootstrap = (await world.machine("asked")).status.bootstrap
+        assert bootstrap is not None and bootstrap.certificate_expires_at is None
+
+
+async def test_who_is_neither_its_token_nor_the_same_agent_is_denied(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("mine")
+        await world.token("mine")
+        other = world.agent("other-agent")
+        try:
+            await other.create(REQUESTS, as_object("stolen-1", a_request(agent_user("mine"))))
+        finally:
+            await other.close()
+        await world.kube.create(REQUESTS, as_object("stolen-2", a_request(agent_user("mine"))))
+        for name in ("stolen-1", "stolen-2"):
+            assert (await world.decided(name))["Denied"]["reason"] == Reason.REQUESTER
+
+
+async def test_requests_of_others_are_left_alone(cluster: ControlPlane, tmp_path: Path) -> None:
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("bystander")
+        await world.kube.create(REQUESTS, as_object("a-person", a_request("ann", ["people"])))
+        await world.kube.create(REQUESTS, as_object("an-agent", a_request(agent_user("bystander"))))
+        await world.decided("an-agent")
+        assert not (await world.kube.get(f"{REQUESTS}/a-person"))["status"]
+
+
+async def test_a_renewal_needs_a_certificate_that_was_granted_to_this_machine(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """A Machine made anew is another one: the certificate of the one before renews nothing."""
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("anew")
+        await world.token("anew")
+        before = world.agent("anew")
+        try:
+            await before.create(REQUESTS, as_object("anew-1", a_request(agent_user("anew"))))
+        finally:
+            await before.close()
+        assert (await world.decided("anew-1"))["Denied"]["reason"] == Reason.UNKNOWN
+
+
+async def test_a_token_of_a_machine_that_is_gone_is_revoked_and_refused(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("gone")
+        token = await world.token("gone")
+        await world.delete("gone")
+        await world.make("gone")
+        await world.no_token(token.token.id)
+        await refused(world, token.text)
+
+
+async def refused(world: MachineWorld, token: str) -> None:
+    """Wait until the API server takes the token for nobody's. It remembers for 10 s who showed a
+    token, so this one must not have been shown."""
+    host = world.bearer(token)
+
+    async def look() -> bool:
+        try:
+            await host.get(f"{REQUESTS}/nothing")
+        except KubeError as error:
+            return isinstance(error, Unauthorized)
+        return False
+
+    try:
+        await until(look, "the token is taken")
+    finally:
+        await host.close()
+
+
+async def test_a_token_of_another_machine_of_the_same_name_gives_nothing(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """The Secret is bound by UID: whoever changes the name in it has changed nothing."""
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("bound")
+        token = await world.token("bound")
+        path = f"/api/v1/namespaces/kube-system/secrets/{secret_name(token.token.id)}"
+        forged = {"metadata": {"annotations": {MACHINE_UID: "another"}}}
+        await world.kube.patch(path, forged)
+        host = world.bearer(token.text)
+        try:
+            await host.create(REQUESTS, as_object("bound-1", a_request(agent_user("bound"))))
+            assert (await world.decided("bound-1"))["Denied"]["reason"] == Reason.TOKEN
+        finally:
+            await host.close()
+
+
+async def test_an_expired_token_is_refused(cluster: ControlPlane, tmp_path: Path) -> None:
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("late")
+        token = await world.token("late")
+        over = {"stringData": {"expiration": "2020-01-01T00:00:00Z"}}
+        path = f"/api/v1/namespaces/kube-system/secrets/{secret_name(token.token.id)}"
+        await world.kube.patch(path, over)
+        await refused(world, token.text)
+
+
+async def test_reissue_lets_one_more_certificate_through(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with machine_world(cluster, tmp_path) as world:
+        await world.make("again")
+        async with asking(world, "again") as host:
+            await host.create(REQUESTS, as_object("again-1", a_request(agent_user("again"))))
+            await world.certificate("again-1")
+        await world.annotate("again", reissue="2026-11-22T12:00:00Z")
+        async with asking(world, "again") as host:
+            await host.create(REQUESTS, as_object("again-2", a_request(agent_user("again"))))
+            assert set(await world.decided("again-2")) == {"Approved"}
+            await host.create(REQUESTS, as_object("again-3", a_request(agent_user("again"))))
+            assert (await world.decided("again-3"))["Denied"]["reason"] == Reason.LIVE

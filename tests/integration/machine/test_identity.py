@@ -1,0 +1,195 @@
+"""An agent's identity on a real API server: from a token to a certificate, and on to the next."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.control_plane import ControlPlane
+from support.machine_world import (
+    REQUESTS,
+    MachineWorld,
+    install,
+    machine_world,
+    until,
+)
+
+from agent.heartbeat import Heartbeat
+from agent.host.systemd import SystemdHost
+from agent.identity import pem
+from agent.identity.keeper import IdentityKeeper, Wanted
+from agent.identity.store import Store
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.kube.plain import PlainTransport
+from machine.bootstrap.lifesigns import AgentLease
+from machine.names import agent_user
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    install(control_plane)
+    yield control_plane
+    control_plane.kubectl("delete", "csr", "--all")
+
+
+class Ahead(SystemClock):
+    """The host's wall clock, which may be wrong."""
+
+    def __init__(self) -> None:
+        self.by = timedelta(0)
+
+    def now(self) -> datetime:
+        return super().now() + self.by
+
+
+class Host:
+    """An agent's identity and its client, as agent.main wires them."""
+
+    def __init__(self, world: MachineWorld, name: str) -> None:
+        self.name, self.clock = name, Ahead()
+        self.folder = world.folder / name
+        self.token_file = world.folder / f"{name}.token"
+        self.store = Store(self.folder)
+        current = str(self.store.current)
+        self._files = (world.cp.server, str(world.cp.ca_file), current, current)
+        self.kube = Kube(PlainTransport(*self._files), clock=self.clock)
+        wanted = Wanted(name, world.cp.server, str(world.cp.ca_file), str(self.token_file), 600)
+        self.keeper = IdentityKeeper(wanted, self.store, self.kube, self.clock, spread=lambda: 0.0)
+
+    @property
+    def validity(self) -> pem.Validity:
+        return pem.validity(self.store.read_current(), self.name)
+
+    async def user(self) -> str:
+        from agent.identity.asking import works_as
+
+        return await works_as(self.kube)
+
+
+@asynccontextmanager
+async def a_host(world: MachineWorld, name: str) -> AsyncIterator[Host]:
+    host = Host(world, name)
+    try:
+        yield host
+    finally:
+        await host.kube.close()
+
+
+async def joined(world: MachineWorld, host: Host) -> str:
+    """The Machine is there and its agent has its first certificate; the ID of the token."""
+    await world.make(host.name)
+    token = await world.token(host.name)
+    host.token_file.write_text(token.text + "\n")
+    await host.keeper.look()
+    assert host.keeper.there.is_set()
+    return token.token.id
+
+
+async def test_a_token_a_certificate_a_lease_and_the_token_is_revoked(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with machine_world(cluster, tmp_path) as world, a_host(world, "joins") as host:
+        token_id = await joined(world, host)
+        assert await host.user() == agent_user("joins")
+        assert host.store.current.stat().st_mode & 0o777 == 0o600
+        assert not host.store.read_key() and not host.store.read_next()
+        beat = Heartbeat(host.kube, SystemdHost(), "joins", host.clock, every=0.2)
+        async with asyncio.TaskGroup() as tasks:
+            beating = tasks.create_task(beat.run())
+            await world.condition("joins", "LeaseFresh")
+            await world.no_token(token_id)
+            beating.cancel()
+
+
+async def test_the_certificate_is_renewed_in_time_and_no_watch_is_dropped(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with machine_world(cluster, tmp_path) as world, a_host(world, "turns") as host:
+        await joined(world, host)
+        first, before = host.validity, host.store.read_current()
+        assert await host.keeper.look() > 1
+        assert host.store.read_current() == before, "renewed too early"
+        jobs: Informer[Any] = Informer(host.kube, custom("remedyoperationjobs"), _decode)
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(jobs.run())
+            await jobs.synced.wait()
+            host.clock.by = first.due_at(1.0) - SystemClock().now() + timedelta(seconds=1)
+            await host.keeper.look()
+            host.clock.by = timedelta(0)
+            assert host.store.read_current() != before
+            assert pem.key_of(host.store.read_current()) != pem.key_of(before)
+            assert host.validity.ends >= first.ends
+            assert await host.user() == agent_user("turns")
+            assert (jobs.stats.errors, jobs.stats.watches) == (0, 1)
+            watching.cancel()
+
+
+def _decode(raw: bytes) -> AgentLease:
+    from machine.bootstrap.lifesigns import decode_lease
+
+    return decode_lease(raw)
+
+
+async def test_f25_expired_while_off_is_shown_with_the_way_back_and_reissue_is_one(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """The certificate of a key that the authority never signed stands for an expired one: the API
+    server answers 401 to both."""
+    async with machine_world(cluster, tmp_path) as world, a_host(world, "slept") as host:
+        await joined(world, host)
+        host.token_file.unlink()
+        _expire(host)
+        over = {"bootstrap": {"certificateExpiresAt": "2026-01-01T00:00:00Z"}}
+        path = custom("machines", "slept", "status")
+        await world.kube.patch(path, {"status": over})
+        shown = await world.condition("slept", "CertificateExpired")
+        assert "kubenode machine reissue slept" in shown
+        assert await host.keeper.look() > 0
+        assert "kubenode machine reissue slept" in host.keeper.trouble
+        await world.annotate("slept", reissue="1")
+        host.token_file.write_text((await world.token("slept")).text)
+        await host.keeper.look()
+        assert host.keeper.trouble == ""
+        assert await host.user() == agent_user("slept")
+
+
+def _expire(host: Host) -> None:
+    """Put in the place of the certificate one that has ended, and that nobody would take."""
+    from support.expired import expired_pair
+
+    pair = expired_pair(host.name, SystemClock().now())
+    host.store.keep_next(pair)
+    host.store.adopt()
+
+
+async def test_two_keys_of_one_host_that_died_on_the_way_end_as_one_certificate(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """Killed after it asked: it finds its request again by its key."""
+    async with machine_world(cluster, tmp_path) as world, a_host(world, "dies") as host:
+        await world.make("dies")
+        host.token_file.write_text((await world.token("dies")).text)
+        async with asyncio.TaskGroup() as tasks:
+            looking = tasks.create_task(host.keeper.look())
+
+            async def asked() -> bool:
+                listed = await world.kube.get(REQUESTS)
+                return any("-dies-" in r["metadata"]["name"] for r in listed["items"])
+
+            await until(asked, "no request")
+            looking.cancel()
+        assert host.store.read_key() or host.store.read_current()
+        async with a_host(world, "dies") as again:
+            await again.keeper.look()
+            assert await again.user() == agent_user("dies")
+        listed = await world.kube.get(REQUESTS)
+        ours = [r for r in listed["items"] if "-dies-" in r["metadata"]["name"]]
+        assert len(ours) == 1

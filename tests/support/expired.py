@@ -1,0 +1,37 @@
+"""A certificate of an agent that has ended, with its key."""
+
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from machine.names import AGENT_GROUP, agent_user
+
+
+def expired_pair(machine: str, now: datetime, ago: timedelta = timedelta(hours=1)) -> bytes:
+    """PEM of key and certificate, as the agent keeps them; it ended `ago`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENT_GROUP),
+            x509.NameAttribute(NameOID.COMMON_NAME, agent_user(machine)),
+        ]
+    )
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - ago - timedelta(days=30))
+        .not_valid_after(now - ago)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return private + made.public_bytes(serialization.Encoding.PEM)
