@@ -13,6 +13,7 @@ from agent.actions.allowed import Repairs, Script
 from agent.actions.checks import Check
 from agent.core import AgentCore
 from agent.detectors import Detector
+from agent.detectors.metadata.settings import Metadata
 from agent.diagnostics.collecting import Collector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
@@ -122,6 +123,7 @@ class Agent:
     limit    of what is repaired without asking, if anything is
     renewed  called once, when the Lease was renewed for the first time
     collector  of diagnostics
+    metadata  the cloud's metadata service, which ApproveEvent speaks to
     """
 
     name = "agent"
@@ -144,6 +146,7 @@ class Agent:
         watch_seconds: float = WATCH_SECONDS,
         checks: Mapping[str, Check] | None = None,
         collector: Collector | None = None,
+        metadata: Metadata | None = None,
         ports: Ports | None = None,
         allowed: Repairs | None = None,
         scripts: Mapping[str, Script] | None = None,
@@ -157,6 +160,7 @@ class Agent:
             ports,
             allowed or Repairs(),
             scripts or {},
+            metadata=metadata or Metadata(),
         )
         core = AgentCore(KubeJobs(kube), bench, journal, node=node, agent=agent)
         self.worker = Worker(core, clock)

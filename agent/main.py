@@ -135,6 +135,7 @@ async def run(loaded: Settings) -> None:
             allowed=loaded.repairs,
             scripts=loaded.scripts,
             collector=collector,
+            metadata=loaded.metadata,
             outbox=Outbox(state / OUTBOX),
             limit=limit,
             renewed=upgrade.proven,

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
-REBOOT, COLLECT = "Reboot", "CollectDiagnostics"
-BEHIND = frozenset({REBOOT, COLLECT})
+REBOOT, COLLECT, APPROVE = "Reboot", "CollectDiagnostics", "ApproveEvent"
+BEHIND = frozenset({REBOOT, COLLECT, APPROVE})
+EVENT = "event"
+"""Key of a step's output: the planned event that ApproveEvent lets go ahead."""
 FIRST_CHECK = 16
 """`index` of the first of `verify.checks` in the record of a step; a rung has at most 16 steps."""
 
@@ -46,21 +48,28 @@ class CollectStep(Wire, frozen=True):
     timeout: str | None = None
 
 
+class ApproveEventStep(Wire, frozen=True):
+    timeout: str | None = None
+
+
 class LadderStep(Wire, frozen=True):
     agent: AgentStep | None = None
     reboot: RebootStep | None = None
     collect: CollectStep | None = None
+    approve_event: ApproveEventStep | None = None
 
     @property
     def action(self) -> AgentStep | None:
-        """What it asks of an agent. Reboot and CollectDiagnostics stand behind their own steps and
-        behind nothing else.
+        """What it asks of an agent. Reboot, CollectDiagnostics and ApproveEvent stand behind their
+        own steps and behind nothing else.
         """
         if self.reboot is not None:
             return AgentStep(REBOOT, timeout=self.reboot.timeout or "10m")
         if self.collect is not None:
             bundle = {"bundle": ",".join(self.collect.bundle or ())}
             return AgentStep(COLLECT, params=bundle, timeout=self.collect.timeout)
+        if self.approve_event is not None:
+            return AgentStep(APPROVE, timeout=self.approve_event.timeout)
         return self.agent if self.agent is None or self.agent.action not in BEHIND else None
 
 
@@ -90,6 +99,7 @@ class StepStatus(Wire, frozen=True):
     state: str | None = None
     expires_at: datetime | None = None
     boot_id: str | None = msgspec.field(default=None, name="bootID")
+    output: dict[str, str] | None = None
 
 
 class Answer(Wire, frozen=True, omit_defaults=True):
@@ -128,7 +138,12 @@ class Job(Wire, frozen=True):
         if place >= FIRST_CHECK:
             place -= FIRST_CHECK
             steps = (rung.verify.checks if rung.verify is not None else None) or []
-        return steps[place].action if 0 <= place < len(steps) else None
+        found = steps[place].action if 0 <= place < len(steps) else None
+        if found is not None and found.action == APPROVE:
+            # Which one the operator found out at work, so its record has it and no ladder can.
+            event = (step.output or {}).get(EVENT, "")
+            return msgspec.structs.replace(found, params={EVENT: event})
+        return found
 
     def answer(self, request_id: str) -> Answer | None:
         """What the API server has of our answer to `request_id`."""

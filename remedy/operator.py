@@ -309,7 +309,7 @@ class RemedyOperator:
         )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
         power = PowerAccess(self._providers, self._clock)
-        events = EventAccess(self.host_events, power, self._clock)
+        events = EventAccess(self.host_events, self.jobs, power, self._clock)
         replacing = Replacing(self._kube, self.nodes, self._providers)
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)

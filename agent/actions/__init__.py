@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.actions.allowed import Repairs, Script
+from agent.actions.approval import ApproveEvent
 from agent.actions.certificate import RenewCertificate
 from agent.actions.checks import Check, RunCheck
 from agent.actions.clock import SyncTime
@@ -24,12 +25,13 @@ from agent.actions.reboot import Reboot
 from agent.actions.sandboxes import DeleteSandbox
 from agent.actions.scripts import RunScript
 from agent.actions.units import UnitAction
+from agent.detectors.metadata.settings import Metadata
 from agent.diagnostics.collecting import Collector
 from agent.host import Host, UnitVerb
 from agent.host.ports import Ports
 from agent.outcome import Outcome
 from agent.request import Request
-from agent.wire import COLLECT, REBOOT
+from agent.wire import APPROVE, COLLECT, REBOOT
 from kubenode.runtime.clock import Clock
 
 Before = Mapping[str, str]
@@ -48,6 +50,7 @@ class Bench:
     ports    the host besides its units; None: nothing but units is repaired
     allowed  what the agent's configuration lets repairs touch
     scripts  by name those that RunScript may run
+    metadata  the cloud's metadata service, if its settings name one
     """
 
     host: Host
@@ -58,6 +61,7 @@ class Bench:
     ports: Ports | None = None
     allowed: Repairs = field(default_factory=Repairs)
     scripts: Mapping[str, Script] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=Metadata)
 
 
 class Action(Protocol):
@@ -101,5 +105,6 @@ CATALOGUE: Mapping[str, Action] = {
     "RunCheck": RunCheck(),
     REBOOT: Reboot(),
     COLLECT: CollectDiagnostics(),
+    APPROVE: ApproveEvent(),
 }
 """By the name that the API gives it; other names of the API's catalogue are refused."""

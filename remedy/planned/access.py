@@ -1,8 +1,12 @@
 """The planned events of a job: read from the informer, and let go ahead through the provider."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from kubenode.api.v1alpha1 import HostEvent
+from kubenode.api.v1alpha1 import HostEvent, RemedyOperationJob
+from kubenode.api.v1alpha1.hostevent import HostEventSource
+from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
 from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
@@ -12,14 +16,26 @@ from remedy.power.access import NOBODY, PowerAccess, heard
 from remedy.power.seen import Outcome
 from remedy.remedier.hostevents import phase_at
 
+EXTERNAL = "external"
+INSIDE = frozenset({HostEventSource.AZURE})
+"""Clouds that take the word from inside of the machine alone."""
+RESOURCES = "resources"
+"""Attribute of an event of several machines: their names (remedy.hostdoctor.parsers.azure_imds)."""
 CANNOT = "{provider} has no way to say that a planned act may start: leave approveEvent out"
 
 
 class EventAccess:
-    """`events` is the informer of all HostEvents."""
+    """`events` and `jobs` are the informers of all HostEvents and jobs."""
 
-    def __init__(self, events: Informer[HostEvent], power: PowerAccess, clock: Clock) -> None:
-        self._events, self._power, self._clock = events, power, clock
+    def __init__(
+        self,
+        events: Informer[HostEvent],
+        jobs: Informer[RemedyOperationJob],
+        power: PowerAccess,
+        clock: Clock,
+    ) -> None:
+        self._events, self._jobs, self._power, self._clock = events, jobs, power, clock
+        events.add_index(EXTERNAL, lambda event: (_external(event),))
 
     async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
         """Those that the job was made for, as they are now."""
@@ -28,10 +44,21 @@ class EventAccess:
         _, provider = self._power.of(job, node)
         repeatable = provider is not None and provider.can.repeatable
         now = self._clock.now()
-        return tuple(
-            event_seen(name, self._events.get(name), job, now, repeatable=repeatable)
+        found = (
+            (self._events.get(name), event_seen(name, self._events.get(name), job, now))
             for name in job.spec.host_events
         )
+        return tuple(
+            replace(seen, repeatable=repeatable, shared=self._shared(event, job))
+            for event, seen in found
+        )
+
+    def _shared(self, event: HostEvent | None, job: Job) -> str:
+        """Asked for while the job is about to let the event go ahead."""
+        if event is None or job.step is None or job.step.approve_event is None:
+            return ""
+        alike = list(self._events.by(EXTERNAL, _external(event)))
+        return shared(event, alike, self._jobs.cache.values())
 
     async def approve(self, job: Job, seen: Seen) -> Heard:
         """Tell the provider of the event that the step's record names."""
@@ -48,9 +75,7 @@ class EventAccess:
         return await heard(Act.APPROVE_EVENT, provider.approve(machine, event.external_id))
 
 
-def event_seen(
-    name: str, event: HostEvent | None, job: Job, now: datetime, *, repeatable: bool = False
-) -> EventSeen:
+def event_seen(name: str, event: HostEvent | None, job: Job, now: datetime) -> EventSeen:
     """The HostEvent `name` of a job's evidence as it is now. Pure."""
     if event is None or not _about(event, job):
         return EventSeen(name)
@@ -62,8 +87,45 @@ def event_seen(
         source=spec.source,
         external_id=spec.external_id,
         due=due_at(phase, spec.not_before, event.status.first_seen),
-        repeatable=repeatable,
+        inside=spec.source in INSIDE,
     )
+
+
+def shared(event: HostEvent, alike: Sequence[HostEvent], jobs: Iterable[RemedyOperationJob]) -> str:
+    """Why an event of several machines must not start yet, "" if nothing speaks against it. Pure.
+
+    One word lets it begin on all of them: each must be a node of ours whose own job is as far.
+
+    alike  the HostEvents of the same event, this one too
+    """
+    named = event.spec.attributes.get(RESOURCES, "")
+    if not named:
+        return ""
+    machines = len(named.split(","))
+    nodes = {one.spec.node.name for one in alike if one.spec.node.name}
+    if named.endswith("…") or len(nodes) < machines:
+        return f"the event is of {machines} machines, and {len(nodes)} of them are known to be ours"
+    names = {one.metadata.name for one in alike}
+    empty = {
+        job.spec.node_name
+        for job in jobs
+        if not job.status.phase.closed and names & set(job.spec.host_events) and _approves(job)
+    }
+    left = sorted(nodes - empty - {event.spec.node.name})
+    return f"the event is of node {left[0]} too, which is not empty yet" if left else ""
+
+
+def _approves(job: RemedyOperationJob) -> bool:
+    """Whether its pods have left and it is about to say, or has said, that the act may start."""
+    return any(
+        record.name == "approveEvent" and record.state is not StepState.WAITING
+        for record in job.status.steps
+        if record.rung == job.status.rung
+    )
+
+
+def _external(event: HostEvent) -> str:
+    return f"{event.spec.source}/{event.spec.external_id}"
 
 
 def _about(event: HostEvent, job: Job) -> bool:

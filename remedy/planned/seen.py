@@ -30,6 +30,8 @@ class EventSeen:
     phase       None: its object is gone, or about another host by now
     due         when it begins, or began; None: nobody has said
     repeatable  whether telling its provider twice that it may start does no harm
+    inside      whether its cloud takes that word from inside of the machine alone
+    shared      why it must not start although this node is empty: it is of other machines too
     """
 
     name: str
@@ -39,6 +41,8 @@ class EventSeen:
     external_id: str = ""
     due: datetime | None = None
     repeatable: bool = False
+    inside: bool = False
+    shared: str = ""
 
     @property
     def open(self) -> bool:

@@ -8,20 +8,25 @@ from datetime import timedelta
 
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
-from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepStatus
+from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
 from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Seen
 from remedy.job.moves import MESSAGE, Move, close, hold, patience, wait
 from remedy.job.planned import WHY_CANCELLED, acted
 from remedy.job.records import ask, disrupt, done, failed, late, put
-from remedy.job.steps.asking import waits_for_provider
+from remedy.job.steps.agent import ANSWER_GRACE
+from remedy.job.steps.asking import over, waits_for_provider
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
 from remedy.power.seen import Outcome
 
 NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
 ASKED, APPROVED, LATER = "Asked", "Approved", "Later"
 """What a step `approveEvent` notes of each event, under the HostEvent's name."""
+EVENT = "event"
+"""And which one an agent is to let go ahead, in its cloud's own words."""
 ANSWER = timedelta(minutes=1)
-"""How long a provider may take to hear that its act may start."""
+"""How long a provider, or an agent, may take to hear that its act may start."""
+LOOK = timedelta(seconds=30)
+"""After this it is looked at again whether the other machines of an event are empty."""
 
 
 def wait_for_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
@@ -63,6 +68,8 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     heard = seen.heard
     if heard is not None and heard.act is Act.APPROVE_EVENT:
         return _heard(job, seen, step, record, heard)
+    if record.by is StepBy.AGENT and record.asked_at is not None:
+        return _answered(job, seen, step, record)
     if not seen.events:
         return failed(job, seen, step, record, NO_EVENT)
     if not seen.fresh:
@@ -73,6 +80,10 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     if late(record, seen.now):
         why = f"the provider was not heard to take it: event {event.external_id}"
         return failed(job, seen, step, record, why)
+    if event.shared:
+        if over(step, record, seen.now):
+            return failed(job, seen, step, record, event.shared)
+        return hold(job, seen.now, HoldReason.GROUP_WAIT, event.shared, until=seen.now + LOOK)
     if waits_for_provider(job, seen.now):
         return wait(job)
     if record.output.get(event.name) != ASKED:
@@ -98,9 +109,33 @@ def _intent(job: Job, seen: Seen, node: NodeSeen, record: StepStatus, event: Eve
     stop, act = disrupt(job, seen, Act.APPROVE_EVENT)
     if act is not Act.APPROVE_EVENT:
         return stop, act
-    noted = record.model_copy(update={"output": {**record.output, event.name: ASKED}})
+    output = {**record.output, event.name: ASKED}
+    if event.inside:
+        noted = record.model_copy(update={"output": {**output, EVENT: event.external_id}})
+        return ask(job, seen.now, node, noted, StepBy.AGENT, seen.now + ANSWER), Act.NONE
+    noted = record.model_copy(update={"output": output})
     expires = record.expires_at or seen.now + ANSWER
     return ask(job, seen.now, node, noted, StepBy.PROVIDER, expires), Act.NONE
+
+
+def _answered(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
+    """The agent on the machine says it, once for each request, whatever becomes of us."""
+    answer, expires = job.answer, record.expires_at or seen.now
+    if answer is None or answer.state is RequestState.RUNNING:
+        if seen.now < expires + ANSWER + ANSWER_GRACE:
+            return wait(job)
+        why = f"agent {job.spec.agent} did not say whether the planned act may start"
+        return failed(job, seen, step, record, why)
+    if answer.state is not RequestState.DONE:
+        why = f"agent {job.spec.agent}: {answer.output[:512]}"
+        return failed(job, seen, step, record, why)
+    output = {
+        name: APPROVED if note == ASKED else note
+        for name, note in record.output.items()
+        if name != EVENT
+    }
+    told = record.model_copy(update={"output": output, "asked_at": None, "expires_at": None})
+    return put(job, told).having(hold=None), Act.NONE
 
 
 def _heard(job: Job, seen: Seen, step: Step, record: StepStatus, heard: Heard) -> Move:
