@@ -13,7 +13,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -38,14 +38,19 @@ class Ran:
     why: str = ""
 
 
+class Runner(Protocol):
+    async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT) -> Ran:
+        """Never raises: what cannot be run says why. `kept`: bytes of output."""
+        ...
+
+
 class Programs:
-    """Remembers which programs would not die."""
+    """Implements Runner with programs of this host. Remembers which programs would not die."""
 
     def __init__(self) -> None:
         self._hanging: dict[tuple[str, ...], Process] = {}
 
     async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT) -> Ran:
-        """Never raises: what cannot be run says why."""
         key = tuple(argv)
         earlier = self._hanging.pop(key, None)
         if earlier is not None and earlier.returncode is None:

@@ -71,5 +71,7 @@ def judge(lives: Sequence[Life], now: datetime, soon: timedelta) -> Finding:
             return Finding(True, "CertificateNotYetValid", f"{begins}: the clock may be wrong")
         if life.ends - now < min(soon, LATE * (life.ends - life.begins)):
             return Finding(True, "CertificateExpiresSoon", f"{ends} and was not renewed")
+    if not lives:
+        return Finding(None, "NoCertificate", "none of the files is there")
     count = len(lives)
     return Finding(False, "CertificatesAreValid", f"{count} certificates end late enough")

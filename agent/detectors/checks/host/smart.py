@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.detectors.checks import Finding, Findings
-from agent.detectors.checks.programs import Programs, Ran
+from agent.detectors.checks.programs import Ran, Runner
 from agent.probes import CannotAnswer
 
 CONDITION = "DiskSMARTProblem"
@@ -29,7 +29,7 @@ class Smart:
     name = "smart"
     conditions = (CONDITION,)
 
-    def __init__(self, devices: Sequence[str], sectors: int, programs: Programs) -> None:
+    def __init__(self, devices: Sequence[str], sectors: int, programs: Runner) -> None:
         self._devices, self._sectors, self._programs = tuple(devices), sectors, programs
 
     async def look(self) -> Findings:

@@ -1,7 +1,7 @@
 """Filesystems that fill up: space, as df(1) counts it for users, and inodes."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
@@ -12,13 +12,27 @@ MARGIN = 3.0
 """Percent points below a limit at which the fault is over."""
 
 
+def usage(folder: Path) -> tuple[float, float]:
+    """Percent of space and of inodes in use; 0 inodes where the filesystem does not count them."""
+    have = os.statvfs(folder)
+    usable = have.f_blocks - have.f_bfree + have.f_bavail
+    space = 100.0 * (1 - have.f_bavail / usable) if usable else 0.0
+    inodes = 100.0 * (1 - have.f_favail / have.f_files) if have.f_files else 0.0
+    return space, inodes
+
+
 class Space:
     """folders  each filesystem that one of them lies on is looked at once; missing ones are not"""
 
     def __init__(
-        self, folders: Sequence[str], used_pct: float, inodes_pct: float, root: str = "/"
+        self,
+        folders: Sequence[str],
+        used_pct: float,
+        inodes_pct: float,
+        root: str = "/",
+        usage: Callable[[Path], tuple[float, float]] = usage,
     ) -> None:
-        self._folders, self._root = tuple(folders), root
+        self._folders, self._root, self._usage = tuple(folders), root, usage
         self._limits = {"space": used_pct, "inodes": inodes_pct}
         self._was: dict[tuple[int, str], bool] = {}
 
@@ -27,7 +41,7 @@ class Space:
         worst: tuple[float, Finding] | None = None
         was: dict[tuple[int, str], bool] = {}
         for device, folder in self._filesystems().items():
-            shares = usage(Path(self._root, folder.lstrip("/")))
+            shares = self._usage(Path(self._root, folder.lstrip("/")))
             for what, share in zip(("space", "inodes"), shares, strict=True):
                 limit, key = self._limits[what], (device, what)
                 was[key] = over(share, limit, self._was.get(key), MARGIN)
@@ -47,15 +61,6 @@ class Space:
                 continue
             found.setdefault(device, folder)
         return found
-
-
-def usage(folder: Path) -> tuple[float, float]:
-    """Percent of space and of inodes in use; 0 inodes where the filesystem does not count them."""
-    have = os.statvfs(folder)
-    usable = have.f_blocks - have.f_bfree + have.f_bavail
-    space = 100.0 * (1 - have.f_bavail / usable) if usable else 0.0
-    inodes = 100.0 * (1 - have.f_favail / have.f_files) if have.f_files else 0.0
-    return space, inodes
 
 
 def _full(what: str, folder: str, share: float, limit: float) -> Finding:

@@ -7,7 +7,7 @@ slews by frequency, so the kernel's own offset stays near 0. Both are asked wher
 from collections.abc import Awaitable, Callable
 
 from agent.detectors.checks import Finding, Findings
-from agent.detectors.checks.programs import Programs
+from agent.detectors.checks.programs import Runner
 from agent.probes import Answer, CannotAnswer
 
 CONDITION = "NTPProblem"
@@ -62,7 +62,7 @@ def offset(tracking: str) -> float | None:
         return None
 
 
-def chronyc(programs: Programs) -> Callable[[], Awaitable[str]]:
+def chronyc(programs: Runner) -> Callable[[], Awaitable[str]]:
     async def ask() -> str:
         ran = await programs.run(CHRONY, CHRONY_SECONDS)
         return ran.said if ran.code == 0 else ""

@@ -65,7 +65,7 @@ def origin(source: str) -> list[str]:
         case "systemd":
             return ["_PID=1"]
         case _:
-            return [f"_SYSTEMD_UNIT={source}.service"]
+            return [f"_COMM={source[:15]}"]  # what the kernel keeps of a program's name
 
 
 def argv(counter: Counter, since: float) -> list[str]:

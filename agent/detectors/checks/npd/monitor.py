@@ -11,7 +11,7 @@ from agent.detectors.checks.asking import Turns
 from agent.detectors.checks.npd.builtin import BuiltIns
 from agent.detectors.checks.npd.config import Monitor, Rule, RuleType
 from agent.detectors.checks.npd.protocol import Result, Word, judge, read
-from agent.detectors.checks.programs import KEPT, Programs, Ran
+from agent.detectors.checks.programs import KEPT, Programs, Ran, Runner
 from agent.detectors.checks.steady import Held
 
 log = logging.getLogger(__name__)
@@ -20,11 +20,13 @@ log = logging.getLogger(__name__)
 class PluginMonitor:
     """Implements agent.detectors.Detector for one file."""
 
-    def __init__(self, monitor: Monitor, turns: Turns, builtins: BuiltIns) -> None:
+    def __init__(
+        self, monitor: Monitor, turns: Turns, builtins: BuiltIns, programs: Runner | None = None
+    ) -> None:
         self.name = monitor.name
         self.conditions = tuple(condition.type for condition in monitor.conditions)
         self._monitor, self._turns, self._builtins = monitor, turns, builtins
-        self._programs = Programs()
+        self._programs = programs or Programs()
         self._places = asyncio.Semaphore(monitor.at_once)
         self._results: dict[int, Result] = {}
         self._told: dict[str, Finding] = {}

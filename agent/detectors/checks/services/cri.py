@@ -14,6 +14,8 @@ from dataclasses import dataclass
 METHOD = b"/runtime.v1.RuntimeService/Status"
 MOST = 1 << 20
 """Bytes of an answer."""
+LONGEST_FRAME = 1 << 14
+"""That a server may send to a client that has set nothing else."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
 _END_STREAM, _ACK, _END_HEADERS, _PADDED = 0x1, 0x1, 0x4, 0x8
@@ -52,8 +54,10 @@ async def status(socket: str, seconds: float) -> list[Ready]:
         raise NoAnswer(f"{tried}: no answer within {seconds:g} s") from error
     except OSError as error:
         raise NoAnswer(f"{tried}: {error.strerror or error}") from error
-    except (EOFError, ValueError) as error:
-        raise NoAnswer(f"{tried}: {error or 'the connection was closed'}") from error
+    except EOFError as error:
+        raise NoAnswer(f"{tried}: it hung up before it had answered") from error
+    except ValueError as error:
+        raise NoAnswer(f"{tried}: {error}") from error
 
 
 def ready(message: bytes) -> list[Ready]:
@@ -136,6 +140,8 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         head = await reader.readexactly(9)
         length, kind, flags = int.from_bytes(head[:3]), head[3], head[4]
         stream = int.from_bytes(head[5:]) & 0x7FFFFFFF
+        if length > LONGEST_FRAME:
+            raise ValueError("no HTTP/2 is spoken there")
         payload = await reader.readexactly(length)
         if kind == _SETTINGS and not flags & _ACK:
             writer.write(_frame(_SETTINGS, _ACK, 0, b""))

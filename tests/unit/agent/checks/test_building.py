@@ -1,0 +1,121 @@
+"""Which detectors an agent runs, and what is told of files that cannot be used."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.clock import FakeClock
+from support.npd_files import a_file, permanent
+
+from agent import settings
+from agent.detectors.building import DetectorError, detectors
+from agent.detectors.settings import Detectors, DiskSettings, PressureSettings, SmartSettings
+from agent.host.systemd import SystemdHost
+from agent.settings import SettingsError
+
+
+def built(given: Detectors, root: Path) -> dict[str, str]:
+    """By condition, the detector that owns it."""
+    host = SystemdHost("unix:path=/nowhere")
+    found = detectors(given, host, FakeClock(), str(root))
+    owners = [(kind, detector.name) for detector in found for kind in detector.conditions]
+    assert max(Counter(kind for kind, _ in owners).values(), default=0) <= 1
+    return dict(owners)
+
+
+def test_by_default_what_costs_nothing_is_watched(tmp_path: Path) -> None:
+    owned = built(Detectors(), tmp_path)
+    for kind in (
+        *("KubeletUnhealthy", "ContainerRuntimeUnhealthy", "FrequentKubeletRestart"),
+        *("DiskProblem", "DiskReadonly", "FDProblem", "PIDProblem", "NTPProblem"),
+        *("MemoryContentionPressure", "CertificateExpiring", "ProcessD"),
+    ):
+        assert kind in owned
+    for kind in ("DiskSMARTProblem", "KubeProxyUnhealthy", "CPUContentionPressure", "GPUMissing"):
+        assert kind not in owned
+
+
+def test_each_can_be_switched(tmp_path: Path) -> None:
+    given = Detectors(
+        disk=DiskSettings(enabled=False),
+        smart=SmartSettings(enabled=True),
+        pressure=PressureSettings(cpu_pct=95, io_pct=0),
+    )
+    owned = built(given, tmp_path)
+    assert "DiskProblem" not in owned
+    assert "DiskContentionPressure" not in owned
+    assert {"DiskSMARTProblem", "CPUContentionPressure"} <= owned.keys()
+
+
+def test_gpus_are_watched_where_there_is_a_driver(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidiactl").touch()
+    assert built(Detectors(), tmp_path)["GPUMissing"] == "gpu"
+
+
+def write(folder: Path, name: str, data: Any) -> Path:
+    path = folder / name
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return path
+
+
+def test_a_configured_monitor_goes_before_what_is_built_in(tmp_path: Path) -> None:
+    write(tmp_path, "ntp.json", a_file(permanent("/opt/check_ntp.sh")))
+    owned = built(Detectors(npd_configs=(f"{tmp_path}/*.json",)), tmp_path)
+    assert owned["NTPProblem"] == "ntp-custom-plugin-monitor"
+    assert owned["DiskProblem"] == "disk"
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ("{", "is no JSON"),
+        ([], "must be one of custom"),
+        ({"plugin": "other"}, "must be one of custom"),
+        (a_file(), "rules is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, data: Any, why: str) -> None:
+    path = write(tmp_path, "bad.json", data)
+    with pytest.raises(DetectorError) as told:
+        built(Detectors(npd_configs=(str(path),)), tmp_path)
+    assert str(path) in str(told.value)
+    assert why in str(told.value)
+
+
+def test_a_file_that_is_missing_is_named_and_an_empty_folder_is_not(tmp_path: Path) -> None:
+    with pytest.raises(DetectorError, match="no such file"):
+        built(Detectors(npd_configs=(str(tmp_path / "none.json"),)), tmp_path)
+    built(Detectors(npd_configs=(str(tmp_path / "*.json"),)), tmp_path)
+
+
+def test_two_files_for_one_condition_are_refused(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        write(tmp_path, name, a_file(permanent("/x")))
+    with pytest.raises(DetectorError, match=r"b\.json: condition NTPProblem is kept by .*a\.json"):
+        built(Detectors(npd_configs=(str(tmp_path / "*.json"),)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("[detectors.disk]\nused_pct = 150", "$.detectors.disk.used_pct"),
+        ("[detectors.disk]\nused_percent = 50", "used_percent"),
+        ("[detectors.kubelet]\nevery_seconds = 0.1", "$.detectors.kubelet.every_seconds"),
+        ("[detectors.units]\nnames = 'kubelet'", "$.detectors.units.names"),
+    ],
+)
+def test_limits_out_of_range_are_named(tmp_path: Path, table: str, complaint: str) -> None:
+    path = write(tmp_path, "agent.toml", f'node = "n"\nserver = "http://127.0.0.1:1"\n{table}\n')
+    with pytest.raises(SettingsError) as told:
+        settings.load({}, str(path))
+    assert complaint in str(told.value)
+
+
+def test_limits_are_read_from_the_agent_s_file(tmp_path: Path) -> None:
+    table = '[detectors]\nnpd_configs = ["/etc/npd/*.json"]\n[detectors.disk]\nused_pct = 80\n'
+    path = write(tmp_path, "agent.toml", f'node = "n"\nserver = "http://127.0.0.1:1"\n{table}')
+    given = settings.load({}, str(path)).detectors
+    assert (given.npd_configs, given.disk.used_pct) == (("/etc/npd/*.json",), 80.0)
