@@ -186,7 +186,9 @@ class RemedyOperator:
         self.questions = self._controller("host-probe", self.asker.reconcile, 8)
         self.questions.watch(self.probes, self.asker.noticed)
         self.host_doctor_metrics = HostDoctorMetrics(registry)
-        self.desk = EventDesk(kube, self.nodes, self.host_events, clock, self.host_doctor_metrics)
+        self.desk = EventDesk(
+            kube, self.nodes, self.host_events, clock, self.host_doctor_metrics, self.recorder
+        )
         self.host_events.add_handler(OpenEvents(self.host_doctor_metrics).changed)
         self.sweep = self._sweep()
         self.keeper = self._keeper()

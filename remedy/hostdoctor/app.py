@@ -12,13 +12,13 @@ refused again, and every "not now" is 503; agents are told 429, which they know 
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from kubenode.runtime.audit import Audit, Line
 from kubenode.runtime.clock import Clock
@@ -63,7 +63,17 @@ class Endpoints:
         self._rates, self._room = Rates(clock), Room()
         self._refused_lines = TokenBucket(1.0, 20.0, clock)
 
-    def app(self) -> Starlette:
+    def may_read(self, request: Request) -> Response | None:
+        """For further routes: None for whoever may tell us everything, else the refusal."""
+        try:
+            self._admitted(request, of_agents=False)
+        except Refused as error:
+            return self._refusal("more", "nobody", error)
+        return None
+
+    def app(self, more: Sequence[BaseRoute] = ()) -> Starlette:
+        """`more` routes see to their own callers."""
+
         async def healthz(request: Request) -> Response:
             return PlainTextResponse("ok\n")
 
@@ -74,6 +84,7 @@ class Endpoints:
                 self._route("/v1/cloudevents", "cloudevents", self._cloud_events),
                 self._route("/v1/hosts/{agent}/events", "hosts", self._of_agent),
                 Route("/healthz", healthz, methods=["GET"]),
+                *more,
             ]
         )
 

@@ -12,13 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from kubenode.api.base import API_VERSION
 from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Invalid, KubeError
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.lifecycle import AGENT_SCOPE
+from kubenode.runtime.rate import TokenBucket
+from kubenode.runtime.recorder import EventRecorder
+from remedy.hostdoctor import notices
 from remedy.hostdoctor.metrics import Metrics, Outcome
 from remedy.hostdoctor.nodes import NodeIndex, Token, tokens_of
 from remedy.hostdoctor.record import fitted, name_of, note_of
@@ -31,6 +34,8 @@ log = logging.getLogger(__name__)
 SCOPE_INDEX, HINT_INDEX = "scope", "hint"
 MOST_WAITING = 20_000
 """Events of all deliveries together that are not stored yet; more are not taken."""
+NOTICES = (1.0, 50.0)
+"""Events for people: so many a second, so many at once. All is in the HostEvents."""
 WORKERS = 16
 """Of one delivery: a large one must not keep all others waiting."""
 
@@ -58,7 +63,9 @@ class Taken:
 
 
 class Desk:
-    """`nodes` and `events` are followed by whoever made them."""
+    """nodes, events  followed by whoever made them
+    recorder  where people are told of what no rule can see
+    """
 
     def __init__(
         self,
@@ -67,7 +74,9 @@ class Desk:
         events: Informer[HostEvent],
         clock: Clock,
         metrics: Metrics,
+        recorder: EventRecorder | None = None,
     ) -> None:
+        self._recorder, self._notices = recorder, TokenBucket(*NOTICES, clock)
         self.index = NodeIndex()
         self.writer = Writer(kube, events)
         self.events = events
@@ -138,9 +147,19 @@ class Desk:
         taken.unresolved += not node.resolved
         outcome = Outcome.CHANGED if changed else Outcome.KNOWN
         self._metrics.events.labels(event.source, outcome).inc()
-        if changed and before is None and not node.resolved and event.host is not None:
-            extra = {"event": name, "why": node.text}
-            log.info("a told event is about no node that we know", extra=extra)
+        if changed and after is not None and (notice := notices.of(before, after)) is not None:
+            await self._tell(after, notice)
+
+    async def _tell(self, event: HostEvent, notice: notices.Notice) -> None:
+        if self._recorder is None or not self._notices.allow():
+            return
+        about = {
+            "kind": "HostEvent",
+            "api_version": API_VERSION,
+            "name": event.metadata.name,
+            "uid": event.metadata.uid,
+        }
+        await self._recorder.emit(about, "Warning", notice.reason, notice.message)
 
     async def _end(self, scope: str, names: set[str], now: datetime, taken: Taken) -> None:
         """What a complete list lacks is over. Raises KubeError."""
@@ -149,7 +168,8 @@ class Desk:
                 continue
             before = self.writer.known(event.metadata.name)
             after = await self.writer.change(
-                event.metadata.name, lambda have: None if have is None else lacking(have, now)
+                event.metadata.name,
+                lambda have: None if have is None else lacking(have, now, scope),
             )
             taken.changed += after is not before
 
@@ -174,7 +194,7 @@ class Desk:
 def _scopes(event: HostEvent) -> tuple[str, ...]:
     """Only where a list can end it."""
     note, phase = note_of(event), event.status.phase
-    return (note.scope,) if note.silent and note.scope and phase and phase.open else ()
+    return note.scopes if note.silent and phase is not None and phase.open else ()
 
 
 def _hints(event: HostEvent) -> tuple[str, ...]:
@@ -183,9 +203,8 @@ def _hints(event: HostEvent) -> tuple[str, ...]:
     if phase is not None and not phase.open:
         return ()
     note = note_of(event)
-    of_agent = note.silent and note.scope.startswith(AGENT_SCOPE)
     host = note.host
-    if host is None or (event.spec.node.name and not of_agent):
+    if host is None or (event.spec.node.name and not note.of_agents):
         return ()
     return tuple(_hint(token) for token in tokens_of(host))
 

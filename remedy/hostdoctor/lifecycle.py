@@ -38,8 +38,6 @@ KEPT = timedelta(hours=24)
 FORGOTTEN = timedelta(days=6)
 """Alertmanager repeats what fires every 5 days at the latest: by then it has forgotten that it
 told (`--data.retention`, 120 h unless raised)."""
-AGENT_SCOPE = "agent:"
-"""Start of the scope of what an agent tells of its own machine."""
 UNWRITTEN = timedelta(minutes=1)
 """So long an object may lack a phase: whoever made it is about to write it, or has died."""
 
@@ -153,10 +151,8 @@ def _begins(event: HostEvent, now: datetime) -> bool:
 
 
 def _orphaned(event: HostEvent, nodes: Nodes) -> bool:
-    told, of = note_of(event), event.spec.node
-    if not told.silent or not told.scope.startswith(AGENT_SCOPE):
-        return False
-    return bool(of.name) and not nodes.exists(of.name, of.uid)
+    of = event.spec.node
+    return bool(of.name) and note_of(event).of_agents and not nodes.exists(of.name, of.uid)
 
 
 def _closed(event: HostEvent) -> bool:

@@ -6,8 +6,8 @@ what is about the agent's node is taken, under a scope that no other agent can s
 
 from dataclasses import replace
 
-from remedy.hostdoctor.lifecycle import AGENT_SCOPE
 from remedy.hostdoctor.nodes import NodeIndex, Resolution, instance_of
+from remedy.hostdoctor.record import AGENT_SCOPE
 from remedy.hostdoctor.reported import Host, Told
 
 

@@ -13,7 +13,9 @@ from remedy.hostdoctor.nodes import instance_of, tokens_of
 from remedy.hostdoctor.reported import Host, Reported
 
 ANNOTATION = "kubenode.io/told"
-LONGEST_SCOPE, LONGEST_HINT, MOST_HINTS = 512, 256, 16
+LONGEST_SCOPE, LONGEST_HINT, MOST_HINTS, MOST_SCOPES = 512, 256, 16, 8
+AGENT_SCOPE = "agent:"
+"""Start of the scope of what an agent tells of its own machine."""
 LONGEST_ID = 512
 MOST_ATTRIBUTES, LONGEST_ATTRIBUTE, LONGEST_MESSAGE = 32, 1024, 4096
 FIRST = ("alertname", "severity", "node", "instance", "job")
@@ -23,20 +25,30 @@ DIGEST, MACHINE_LENGTH = 10, 40
 
 
 class Note(msgspec.Struct, omit_defaults=True, frozen=True):
-    """scope   whose list it is on
-    silent  it ends when a complete list of the scope lacks it
+    """scopes  whose lists it is on, the first one to tell of it first; "" for none: messages tell
+    silent  it ends when complete lists of all its scopes lack it
     advisory  it ends by itself
     begins  it is Active from `notBefore` on, though nobody says so then
     provider_id, instance, names  what the source calls the machine
     """
 
-    scope: str = ""
+    scopes: tuple[str, ...] = ()
     silent: bool = False
     advisory: bool = False
     begins: bool = False
     provider_id: str = ""
     instance: str = ""
     names: tuple[str, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """Whose words count where several tell of it."""
+        return self.scopes[0] if self.scopes else ""
+
+    @property
+    def of_agents(self) -> bool:
+        """Only the host itself can end it."""
+        return self.silent and all(scope.startswith(AGENT_SCOPE) for scope in self.scopes)
 
     @property
     def host(self) -> Host | None:
@@ -59,11 +71,20 @@ def note_of(event: HostEvent) -> Note:
         return Note()
 
 
-def note(told: Reported, scope: str) -> Note:
+def note(told: Reported, scope: str, before: Note | None = None) -> Note:
+    """`before`: what was noted of it; who tells later adds a scope, and changes nothing else."""
+    scopes = (scope[:LONGEST_SCOPE],) if told.silent and scope else ()
+    if before is not None and before != Note():
+        more = tuple(each for each in scopes if each not in before.scopes)
+        return msgspec.structs.replace(
+            before,
+            scopes=(*before.scopes, *more)[:MOST_SCOPES],
+            silent=before.silent or told.silent,
+        )
     host = told.host or Host()
     names = (*host.names, *host.addresses)[:MOST_HINTS]
     return Note(
-        scope=scope[:LONGEST_SCOPE],
+        scopes=scopes,
         silent=told.silent,
         advisory=told.advisory,
         begins=told.phase is None,

@@ -5,8 +5,10 @@ Every replica listens and stores what it is told; the sweep is the leader's.
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from kubenode.runtime.audit import SILENT, Audit
@@ -86,12 +88,16 @@ class HostDoctor:
         metrics: Metrics,
         settings: HostDoctorSettings,
         audit: Audit = SILENT,
+        more: Callable[[Endpoints], Sequence[BaseRoute]] = lambda endpoints: (),
     ) -> None:
-        """Raises CannotStart for files that cannot be used."""
+        """`more` makes further routes, for whom `Endpoints.may_read` lets in or others.
+
+        Raises CannotStart for files that cannot be used.
+        """
         self.endpoints = Endpoints(desk, Gate(clock, settings.gate), clock, metrics, audit)
         context = LiveContext() if settings.tls else None
         self.server = HostDoctorServer(
-            self.endpoints.app(), settings.address, settings.port, context
+            self.endpoints.app(more(self.endpoints)), settings.address, settings.port, context
         )
         self.parts: list[Part] = [self.server]
         if context is None:

@@ -4,13 +4,17 @@
               `endsAt`. The latest start and the latest end that were ever told decide: it fires if
               it started after it ended. So order and repetition of deliveries do not matter.
     messages  a phase goes forward only; what is over stays over
-    lists     what the list says counts, backwards too; what a complete one lacks is over
+    lists     what the list says counts, backwards too; what a complete one lacks is over. Where
+              several lists tell of one event the first speaks for it, a phase goes forward only,
+              and it is over when all of them lack it
 
 The object is given back unchanged where nothing is news: then nothing is written.
 """
 
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from kubenode.api.meta import Condition, ConditionStatus, ObjectMeta
 from kubenode.api.v1alpha1.hostevent import (
@@ -21,7 +25,16 @@ from kubenode.api.v1alpha1.hostevent import (
     HostEventStatus,
 )
 from remedy.hostdoctor.nodes import Resolution
-from remedy.hostdoctor.record import ANNOTATION, fitted, is_alert, name_of, note, note_of
+from remedy.hostdoctor.record import (
+    ANNOTATION,
+    MOST_ATTRIBUTES,
+    Note,
+    fitted,
+    is_alert,
+    name_of,
+    note,
+    note_of,
+)
 from remedy.hostdoctor.reported import Reported
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
@@ -61,8 +74,9 @@ def step(
         return _alert(event, told, node, now, scope)
     wanted = phase_of(told, now)
     have = event.status.phase
-    if have is not None and not _moves(event, told, have, wanted, now, listed=complete):
-        return _seen(event, now) if have.open is wanted.open or _stays_over(have) else event
+    alone = set(note_of(event).scopes) <= {scope}
+    if have is not None and not _moves(event, told, have, wanted, now, listed=complete and alone):
+        return _heard(event, told, wanted, now, scope)
     fresh = have is None or (not have.open and wanted.open)
     return _written(event, told, node, wanted, now, scope, again=fresh)
 
@@ -78,13 +92,18 @@ def phase_of(told: Reported, now: datetime) -> HostEventPhase:
     return HostEventPhase.SCHEDULED if later else HostEventPhase.ACTIVE
 
 
-def lacking(event: HostEvent, now: datetime) -> HostEvent:
-    """A complete list of its scope lacks it."""
-    phase = event.status.phase
-    if phase is None or not phase.open or not note_of(event).silent:
+def lacking(event: HostEvent, now: datetime, scope: str = "") -> HostEvent:
+    """A complete list lacks it: that of `scope`, "" for the only one that told of it."""
+    phase, told = event.status.phase, note_of(event)
+    if phase is None or not phase.open or not told.silent:
         return event
-    begun = phase is HostEventPhase.ACTIVE or event.spec.not_before is None
-    over = begun or (event.spec.not_before is not None and event.spec.not_before <= now)
+    left = tuple(each for each in told.scopes if scope and each != scope)
+    if scope and len(left) == len(told.scopes):
+        return event
+    if left:
+        return _annotated(event, msgspec.structs.replace(told, scopes=left))
+    starts = event.spec.not_before
+    over = phase is HostEventPhase.ACTIVE or starts is None or starts <= now
     end = HostEventPhase.COMPLETED if over else HostEventPhase.CANCELLED
     return ended(event, end, LACKING, "its source lists it no more", now)
 
@@ -127,7 +146,8 @@ def _alert(
         ends = ends or now
         if (start is not None and ends < start) or (end is not None and ends <= end):
             return _finished(event, now)
-        return _written(event, told, node, HostEventPhase.COMPLETED, now, scope, start=start)
+        latest = max((t for t in (start, told.not_before) if t is not None), default=None)
+        return _written(event, told, node, HostEventPhase.COMPLETED, now, scope, start=latest)
     if end is not None and starts <= end and not _resumed(event, now):
         return _finished(event, now)
     phase = event.status.phase
@@ -177,8 +197,16 @@ def _moves(
     return told.not_before is not None and before is not None and told.not_before > before
 
 
-def _stays_over(phase: HostEventPhase) -> bool:
-    return phase is HostEventPhase.EXPIRED
+def _heard(
+    event: HostEvent, told: Reported, wanted: HostEventPhase, now: datetime, scope: str
+) -> HostEvent:
+    """It changes nothing, but who else tells of it, and when it was heard of."""
+    have = event.status.phase
+    if have is not None and have.open:
+        event = _annotated(event, note(told, scope, note_of(event)))
+    elif wanted.open and have is not HostEventPhase.EXPIRED:
+        return event
+    return _seen(event, now)
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -228,19 +256,24 @@ def _written(
     start: datetime | None = None,
 ) -> HostEvent:
     """again  it has come back, or is another time that it happens
-    start  kept as `notBefore`: an end says nothing about it
+    start  `notBefore`, where what is told does not decide it
     """
-    before, have = event.spec, event.status
-    same_time = is_alert(told) and not again
+    before, have, noted = event.spec, event.status, note_of(event)
     changes: dict[str, Any] = {
         "severity": told.severity,
-        "class_": told.class_,
         "not_before": start or told.not_before or (now if is_alert(told) else None),
         "not_after": told.not_after if not is_alert(told) or not phase.open else None,
-        # Texts of alerts hold values that tick: they are taken once for each time that it fires.
-        "attributes": before.attributes if same_time else dict(told.attributes),
-        "message": before.message if same_time else told.message,
+        "attributes": dict(told.attributes),
+        "message": told.message,
     }
+    if is_alert(told) and not again:
+        # Texts of alerts hold values that tick: they are taken once for each time that it fires.
+        del changes["attributes"], changes["message"]
+    elif noted.scope not in ("", scope):
+        # Two who describe one event would write over each other for ever.
+        changes = {"attributes": {**told.attributes, **before.attributes}}
+        if len(changes["attributes"]) > MOST_ATTRIBUTES:
+            changes = {}
     if node.resolved or not before.node.name:
         changes["node"] = _node(told, node)
     spec = before.model_copy(update=changes)
@@ -260,12 +293,19 @@ def _written(
             "conditions": conditions,
         }
     )
-    annotations = {**event.metadata.annotations, ANNOTATION: note(told, scope).encoded()}
-    if spec == before and status == have and annotations == event.metadata.annotations:
+    event = _annotated(event, note(told, scope, noted))
+    if spec == before and status == have:
         return _seen(event, now)
     status = status.model_copy(update={"last_seen": now})
+    return event.model_copy(update={"spec": spec, "status": status})
+
+
+def _annotated(event: HostEvent, told: Note) -> HostEvent:
+    if told == note_of(event):
+        return event
+    annotations = {**event.metadata.annotations, ANNOTATION: told.encoded()}
     meta = event.metadata.model_copy(update={"annotations": annotations})
-    return event.model_copy(update={"metadata": meta, "spec": spec, "status": status})
+    return event.model_copy(update={"metadata": meta})
 
 
 def _seen(event: HostEvent, now: datetime) -> HostEvent:

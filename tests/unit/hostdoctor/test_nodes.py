@@ -1,0 +1,107 @@
+"""Which Node a source means."""
+
+import pytest
+from support.host_doctor import index, node
+
+from remedy.hostdoctor.nodes import NodeIndex, Token, Why, instance_of
+from remedy.hostdoctor.reported import Host
+
+VMSS = (
+    "azure:///subscriptions/1b7b2e4a-0000-0000-0000-000000000000/resourceGroups/MC_x/providers"
+    "/Microsoft.Compute/virtualMachineScaleSets/aks-pool-vmss/virtualMachines/3"
+)
+NODES = index(
+    node("worker-17", ("InternalIP", "10.0.0.21"), ("Hostname", "worker-17.dc1"),
+         provider="aws:///eu-1a/i-0abc"),
+    node("ip-10-0-0-22.ec2.internal", ("InternalIP", "10.0.0.22"), ("InternalIP", "fd00::22"),
+         provider="aws:///eu-1a/i-0def"),
+    node("aks-pool-vmss000003", provider=VMSS),
+    node("twin-a", ("ExternalIP", "192.0.2.1")),
+    node("twin-b", ("ExternalIP", "192.0.2.1")),
+    node("10.9.9.9"),
+    node("labelled", labels={"kubernetes.io/hostname": "Host-7"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        (Host(provider_id="aws:///eu-1a/i-0abc"), "worker-17"),
+        (Host(provider_id=VMSS.upper()), "aks-pool-vmss000003"),
+        (Host(instance="i-0abc"), "worker-17"),
+        (Host(instance="aks-pool-vmss_3"), "aks-pool-vmss000003"),
+        (Host(instance=VMSS.removeprefix("azure://").lower()), "aks-pool-vmss000003"),
+        (Host(names=("worker-17",)), "worker-17"),
+        (Host(names=("WORKER-17.DC1.",)), "worker-17"),
+        (Host(names=("worker-17.dc1:9100",)), "worker-17"),
+        (Host(names=("10.0.0.21:9100",)), "worker-17"),
+        (Host(names=("10.0.0.22",)), "ip-10-0-0-22.ec2.internal"),
+        (Host(names=("[fd00::22]:9100",)), "ip-10-0-0-22.ec2.internal"),
+        (Host(names=("fd00:0::22",)), "ip-10-0-0-22.ec2.internal"),
+        (Host(addresses=("10.0.0.21",)), "worker-17"),
+        (Host(names=("nobody", "worker-17")), "worker-17"),
+        (Host(names=("10.9.9.9:9100",)), "10.9.9.9"),
+        (Host(names=("host-7",)), "labelled"),
+        (Host(instance="i-0abc", names=("worker-17",)), "worker-17"),
+    ],
+)
+def test_found(host: Host, name: str) -> None:
+    found = NODES.resolve(host)
+    assert (found.why, found.name, found.uid) == (Why.RESOLVED, name, f"uid-{name}")
+
+
+@pytest.mark.parametrize(
+    ("host", "why", "text"),
+    [
+        (None, Why.NO_HOST, "never a node's fault"),
+        (Host(), Why.NO_HOST, "never a node's fault"),
+        (Host(names=(":9100",)), Why.NO_HOST, "never a node's fault"),
+        (Host(names=("worker",)), Why.NOT_FOUND, "no node goes by name worker"),
+        (Host(names=("10.0.0.99:80",)), Why.NOT_FOUND, "address 10.0.0.99"),
+        (Host(addresses=("192.0.2.1",)), Why.AMBIGUOUS, "2 nodes: twin-a, twin-b"),
+        (Host(instance="i-0old", names=("worker-17",)), Why.OTHER_MACHINE, "not i-0old"),
+        (Host(provider_id="aws:///eu-1a/i-0old", names=("worker-17",)), Why.OTHER_MACHINE, "not"),
+    ],
+)
+def test_not_found(host: Host | None, why: Why, text: str) -> None:
+    found = NODES.resolve(host)
+    assert (found.why, found.name) == (why, "")
+    assert text in found.text
+
+
+def test_changes_are_followed_one_by_one() -> None:
+    nodes = NodeIndex()
+    first, moved = node("a", ("InternalIP", "10.0.0.1")), node("a", ("InternalIP", "10.0.0.2"))
+    assert Token("address", "10.0.0.1") in nodes.changed(None, first)  # type: ignore[arg-type]
+    assert nodes.changed(first, first) == frozenset(), "a heartbeat"
+    nodes.changed(first, moved)
+    assert not nodes.resolve(Host(addresses=("10.0.0.1",))).resolved
+    assert nodes.resolve(Host(addresses=("10.0.0.2",))).name == "a"
+    nodes.changed(moved, None)
+    assert len(nodes) == 0
+    assert not nodes.resolve(Host(names=("a",))).resolved
+
+
+def test_an_agent_is_of_the_one_node_that_names_it() -> None:
+    machine = {"kubenode.io/machine": "m1"}
+    nodes = index(node("a", annotations=machine), node("b"))
+    assert nodes.of_agent("m1").name == "a"
+    assert nodes.of_agent("b").name == "b"
+    assert nodes.of_agent("a").why is Why.NOT_FOUND
+    nodes.changed(None, node("thief", annotations=machine))
+    assert nodes.of_agent("m1").why is Why.AMBIGUOUS, "who claims another's agent silences it"
+
+
+@pytest.mark.parametrize(
+    ("text", "instance"),
+    [
+        ("aws:///eu-1a/i-0abc", "i-0abc"),
+        ("gce://project/zone/Name-1", "name-1"),
+        ("cn-hangzhou.i-bp1abc", "i-bp1abc"),
+        ("alicloud://cn-hangzhou.i-bp1abc", "i-bp1abc"),
+        (VMSS, "aks-pool-vmss_3"),
+        ("vmss_vm1", "vmss_vm1"),
+    ],
+)
+def test_the_clouds_own_name(text: str, instance: str) -> None:
+    assert instance_of(text) == instance
