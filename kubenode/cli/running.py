@@ -21,7 +21,7 @@ from kubenode.cli.defending import Doors, checked, checked_client, doors
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
 from kubenode.cli.hostdoctoring import checked_host_doctor, host_doctor_parts
-from kubenode.cli.providing import check_file, provided
+from kubenode.cli.providing import check_file, listened, provided
 from kubenode.cli.receiving import received
 from kubenode.cli.settings import (
     ApiFlags,
@@ -46,6 +46,7 @@ from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
 from kubenode.runtime.telemetry.metrics import Metrics
+from remedy.hostdoctor.pollers.build import event_pollers
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import Revisions
 from remedy.webhook.webhook import Webhook, WebhookSettings
@@ -239,7 +240,10 @@ async def _operate(
     """Serve a remedy operator, with other parts under the same lease."""
     registry = ground.metrics.registry
     outside = received(settings.receivers_file)
-    async with provided(settings.providers_file, ground.clock, registry) as providers:
+    async with (
+        provided(settings.providers_file, ground.clock, registry) as providers,
+        listened(settings.providers_file, ground.clock) as sources,
+    ):
         with engines() as diagnoser:
             operator = RemedyOperator(
                 ground.kube,
@@ -254,7 +258,8 @@ async def _operate(
                 outside=outside,
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
-            parts = [*more, *operator.parts, _revisions(operator, ground)]
+            pollers = event_pollers(sources, operator.desk, ground.clock, registry)
+            parts = [*more, *operator.parts, _revisions(operator, ground), *pollers]
             doctor = host_doctor_parts(operator, ground.kube, ground.clock, settings, ground.audit)
             try:
                 with _admission(operator, ground, settings.webhook) as admission:
