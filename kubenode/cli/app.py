@@ -11,6 +11,7 @@ import typer
 
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
+from kubenode.cli.machine_app import machine_app
 from kubenode.cli.options import Context, Kubeconfig
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
@@ -35,6 +36,7 @@ app.command("approve")(approve)
 app.command("deny")(deny)
 app.add_typer(explain_app, name="explain")
 app.add_typer(providers_app, name="providers")
+app.add_typer(machine_app, name="machine")
 
 
 @app.command()

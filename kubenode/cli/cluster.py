@@ -1,6 +1,7 @@
 """The cluster that a command talks to: connected, checked, and explained when it is not there."""
 
 from collections.abc import AsyncIterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -51,14 +52,14 @@ async def hello(kube: Kube, kubeconfig: str | None) -> Mapping[str, str]:
     return answer if isinstance(answer, dict) else {}
 
 
-async def require_crds(kube: Kube) -> None:
-    """Raises Refusal if our kinds are not installed."""
+async def require_crds(kube: Kube, needed: AbstractSet[str] = NEEDED) -> None:
+    """Raises Refusal if these of our kinds, by plural, are not installed."""
     try:
         answer = await kube.get(GROUP_PATH)
         there = {resource["name"] for resource in answer.get("resources", ())}
     except NotFound:
         there = set()
-    if missing := sorted(NEEDED - there):
+    if missing := sorted(needed - there):
         raise Refusal(
             "the custom resource definitions of kubenode.io are not installed in this cluster"
             f" (missing: {', '.join(missing)}); run `kubenode install` with the same --kubeconfig"

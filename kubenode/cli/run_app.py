@@ -272,7 +272,7 @@ def run_all(
     dashboard_proxy_secret_file: DashboardProxySecretFile = None,
     dashboard_user_prefix: DashboardUserPrefix = None,
 ) -> None:
-    """Remedy operator and Kube Defender in one process, against any cluster that has the CRDs.
+    """Remedy, Kube Defender and Machine operator in one process, in any cluster that has the CRDs.
 
     Kube Defender's API is served if --listen-port is given.
     """
@@ -380,6 +380,25 @@ def run_defender(
     from kubenode.cli.running import defender
 
     defender(ctx.params)
+
+
+@run_app.command("machine")
+def run_machine(
+    ctx: typer.Context,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    log_level: LogLevel = None,
+    log_json: LogJson = None,
+    health_address: HealthAddress = None,
+    health_port: HealthPort = None,
+    no_lease: NoLease = None,
+    audit_file: AuditFile = None,
+) -> None:
+    """The Machine operator: lets hosts' agents in, and sees that they keep their certificates."""
+    from kubenode.cli.machining import machine
+
+    machine(ctx.params)
 
 
 @run_app.command("agent", add_help_option=False, context_settings={"ignore_unknown_options": True})

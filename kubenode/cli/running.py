@@ -203,12 +203,16 @@ async def _defender(settings: DefenderFlags) -> None:
 
 
 async def _everything(settings: EverythingFlags) -> None:
+    from kubenode.cli.machining import operator_if_served  # it stands on this module
+
     require_engine()
     async with standing(settings, "all") as ground:
         service = _service(ground)
         opened = _doors(service, ground, settings)
-        below = [*service.ground, *opened.parts]
-        await _operate(ground, service, settings, service.parts, below)
+        parts, below = [*service.parts], [*service.ground, *opened.parts]
+        if (machines := await operator_if_served(ground)) is not None:
+            parts, below = [*parts, *machines.parts], [*below, *machines.ground]
+        await _operate(ground, service, settings, parts, below)
 
 
 def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> Doors:

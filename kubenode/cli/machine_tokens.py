@@ -1,0 +1,121 @@
+"""`kubenode machine token` and `kubenode machine reissue`."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machine import REISSUE
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Refusal, say
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, NotFound
+from kubenode.runtime.kube.paths import custom
+from machine.access import PLURAL
+from machine.bootstrap.controller import need_of
+from machine.bootstrap.step import Need
+from machine.bootstrap.tokens import Kept, Tokens
+from machine.names import TOKEN_NAMESPACE
+
+MADE_SECONDS = 15.0
+"""The operator makes a token within a second; who waits longer asks somebody to run it."""
+LOOK_SECONDS = 0.3
+ROOT_CA = "kube-root-ca.crt"
+"""ConfigMap of every namespace: who signs the API server's certificate."""
+
+
+async def print_token(
+    name: str, as_json: bool, kubeconfig: str | None, context: str | None
+) -> None:
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        with refusals(name):
+            machine = await _machine(kube, name)
+            if need_of(machine, joined=False) is not Need.WANTED:
+                raise Refusal(_not_wanted(machine))
+            kept = await _token(kube, name, kube.clock)
+            if not as_json:
+                typer.echo(kept.text)
+                return
+            typer.echo(json.dumps(await _all(kube, machine, kept), indent=2))
+
+
+async def reissue(name: str, kubeconfig: str | None, context: str | None) -> None:
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        mark = {"metadata": {"annotations": {REISSUE: format_time(kube.clock.now())}}}
+        with refusals(name):
+            await kube.patch(custom(PLURAL, name), mark)
+    say(
+        f"the agent of {name} may have a first certificate once more: write what"
+        f" `kubenode machine token {name}` prints into its bootstrap_token_file"
+    )
+
+
+@contextmanager
+def refusals(name: str) -> Iterator[None]:
+    """Turn what the API server refuses into a sentence with what to do."""
+    try:
+        yield
+    except NotFound as error:
+        text = f"there is no Machine {name}; `kubenode machine show` lists those that are"
+        raise Refusal(text) from error
+    except Forbidden as error:
+        raise Refusal(
+            f"a right is missing: {error.message}; see docs/machine-identity.md for whose it is"
+        ) from error
+
+
+async def _machine(kube: Kube, name: str) -> Machine:
+    return await kube.get(custom(PLURAL, name), Machine.from_server)
+
+
+async def _token(kube: Kube, name: str, clock: Clock) -> Kept:
+    """The Machine's live token, waited for. Raises Refusal."""
+    tokens, deadline = Tokens(kube), clock.monotonic() + MADE_SECONDS
+    while clock.monotonic() < deadline:
+        machine = await _machine(kube, name)
+        bootstrap = machine.status.bootstrap
+        if bootstrap is not None and bootstrap.token_id:
+            kept = await tokens.read(bootstrap.token_id)
+            bound = kept is not None and kept.token.machine_uid == machine.metadata.uid
+            if kept is not None and bound and kept.token.expires_at > clock.now():
+                return kept
+        await clock.sleep(LOOK_SECONDS)
+    raise Refusal(
+        f"Machine {name} has no bootstrap token after {MADE_SECONDS:.0f} s: does"
+        " `kubenode run machine` run and lead, and what do its logs say?"
+    )
+
+
+def _not_wanted(machine: Machine) -> str:
+    name = machine.metadata.name
+    if machine.metadata.deletion_timestamp is not None:
+        return f"Machine {name} is being deleted: no agent of it is let in"
+    bootstrap = machine.status.bootstrap
+    if bootstrap is None or bootstrap.certificate_expires_at is None:
+        return f"Machine {name} is not there yet: its provider has not made it"
+    return (
+        f"the agent of Machine {name} has a certificate until"
+        f" {format_time(bootstrap.certificate_expires_at)}: if that is lost or over, say"
+        f" `kubenode machine reissue {name}` first"
+    )
+
+
+async def _all(kube: Kube, machine: Machine, kept: Kept) -> dict[str, str]:
+    """What an agent must know to join; the server is as our own kubeconfig has it."""
+    found = await kube.get(
+        paths.resource("/api/v1", "configmaps", namespace=TOKEN_NAMESPACE, name=ROOT_CA)
+    )
+    return {
+        "agent": machine.metadata.name,
+        "node": machine.node_name,
+        "ca": found.get("data", {}).get("ca.crt", ""),
+        "token": kept.text,
+        "expiresAt": format_time(kept.token.expires_at),
+    }

@@ -1,0 +1,59 @@
+"""`kubenode run machine`: the Machine operator, alone or within `kubenode run all`."""
+
+import logging
+
+from kubenode.cli.cluster import require_crds
+from kubenode.cli.exits import explained, run
+from kubenode.cli.running import Flags, Ground, standing
+from kubenode.cli.settings import Central
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.settings import load
+from machine.certificates.wire import BASE as CERTIFICATES
+from machine.operator import MachineOperator
+
+log = logging.getLogger(__name__)
+
+MACHINES = frozenset({"machines"})
+
+
+def machine(flags: Flags) -> None:
+    with explained():
+        settings = load(Central, flags)
+    run(_machine(settings))
+
+
+async def _machine(settings: Central) -> None:
+    async with standing(settings, "machine") as ground:
+        await require_crds(ground.kube, MACHINES)
+        operator = operator_on(ground)
+        await ground.serve(operator.parts, operator.ground)
+
+
+def operator_on(ground: Ground) -> MachineOperator:
+    operator = MachineOperator(
+        ground.kube,
+        ground.fence,
+        ground.clock,
+        ground.metrics.registry,
+        runtime=ground.metrics,
+        audit=ground.audit,
+    )
+    ground.health.add_check("machine", lambda: _ready(operator))
+    return operator
+
+
+async def operator_if_served(ground: Ground) -> MachineOperator | None:
+    """For a program that does more: None where the API server knows no certificate requests."""
+    try:
+        await ground.kube.get(CERTIFICATES)
+    except NotFound:
+        log.info("no Machines are looked after: the API server serves no certificates.k8s.io")
+        return None
+    await require_crds(ground.kube, MACHINES)
+    return operator_on(ground)
+
+
+def _ready(operator: MachineOperator) -> str:
+    return (
+        "" if operator.ready() else "caches of Machines, certificate requests, Leases not current"
+    )
