@@ -15,6 +15,7 @@ from kubenode.cli.cases.scoring import Prediction, score
 from kubenode.cli.cases.table import lines
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
+from kubenode.cli.replay.compiled import Compiled
 
 
 def command(
@@ -44,4 +45,5 @@ def command(
 
 def predictions(cases: Sequence[Case], rules: Sequence[NodeRemedier]) -> dict[str, Prediction]:
     """By id, in the order of the cases."""
-    return {case.id: predict(case, drive(case, rules)) for case in cases}
+    compiled = Compiled()
+    return {case.id: predict(case, drive(case, rules, compiled)) for case in cases}

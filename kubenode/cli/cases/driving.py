@@ -16,8 +16,10 @@ from kubenode.cli.cases.limits import policy_of
 from kubenode.cli.cases.outside import announced
 from kubenode.cli.cases.setting import Setting, setting, uid_of
 from kubenode.cli.cases.underway import answer, lead, limited, watch
+from kubenode.cli.replay.compiled import Compiled
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.world import World
+from remedy.hostdoctor.notices import Notice
 from remedy.hostdoctor.reported import Told
 from remedy.job.model import CloseReason
 from remedy.remedier.decide import Why
@@ -33,7 +35,6 @@ PERMITS = timedelta(seconds=30)
 HELD = timedelta(hours=1)
 """A condition that a log line has set holds this long, unless the watcher ends it: longer than any
 rule waits."""
-SECOND = timedelta(seconds=1)
 AN_HOUR = timedelta(hours=1)
 
 
@@ -49,6 +50,7 @@ class Outcome:
     granted  jobs of any node that were given a permit
     ran      of a case whose job runs already: what that job began, in order; else None
     heard    what Host Doctor was told, before it was asked whose node it is about
+    notices  what people were told of events that no rule can see
     refused  what was delivered could not be read
     """
 
@@ -60,20 +62,21 @@ class Outcome:
     granted: int
     ran: tuple[str, ...] | None
     heard: tuple[Told, ...]
+    notices: tuple[Notice, ...]
     refused: bool
 
 
-def drive(case: Case, rules: Sequence[NodeRemedier]) -> Outcome:
+def drive(case: Case, rules: Sequence[NodeRemedier], compiled: Compiled) -> Outcome:
     if before := announced(case):
-        outcome = _drive(case, rules, setting(case, before), ())
+        outcome = _drive(case, rules, compiled, setting(case, before), ())
         if outcome.ran is not None:
             return outcome
     made = setting(case)
-    outcome = _drive(case, rules, made, ())
+    outcome = _drive(case, rules, compiled, made, ())
     if not case.facts.recent_actions or outcome.job is None:
         return outcome
     past = past_of(case, outcome.job.rule)
-    return _drive(case, rules, made, past) if past else outcome
+    return _drive(case, rules, compiled, made, past) if past else outcome
 
 
 def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
@@ -138,10 +141,19 @@ class _AtNow(World):
 
 
 def _drive(
-    case: Case, rules: Sequence[NodeRemedier], made: Setting, past: tuple[Past, ...]
+    case: Case,
+    rules: Sequence[NodeRemedier],
+    compiled: Compiled,
+    made: Setting,
+    past: tuple[Past, ...],
 ) -> Outcome:
     policy = policy_of(case)
-    world = _AtNow(limited(case, rules), policies=[policy] if policy else (), start=made.start)
+    world = _AtNow(
+        limited(case, rules),
+        policies=[policy] if policy else (),
+        compiled=compiled,
+        start=made.start,
+    )
     world.judged = min([case.now - lead(case), *(told.at for told in made.before)])
     world.remembered = (case.node, past)
     for name, look in made.looks.items():
@@ -172,6 +184,7 @@ def _drive(
         granted=len(granted),
         ran=ran,
         heard=tuple(world.deliveries.told),
+        notices=tuple(world.deliveries.notices),
         refused=bool(world.deliveries.refused),
     )
 
@@ -210,8 +223,8 @@ def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
     wait = max((rule.spec.group_wait for rule in rules), default=timedelta(0))
     lines = any(isinstance(signal, LogSignal) for signal in case.signals)
     end = world.now + wait + ANSWERS + (HELD if lines else timedelta(0))
-    while not world.jobs_of(case.node) and world.now < end:
-        world.run_until(world.now + SECOND)
+    while not world.jobs_of(case.node) and (at := world.next_at()) is not None and at <= end:
+        world.run_until(at)
     jobs = world.jobs_of(case.node)
     return next((job for job in jobs if job.remedier in names), None)
 

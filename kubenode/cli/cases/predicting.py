@@ -8,6 +8,7 @@ from kubenode.cli.cases.driving import Outcome, disruptive
 from kubenode.cli.cases.form import Case, HostEventSignal, Parsed, RepairClass
 from kubenode.cli.cases.scoring import Prediction
 from kubenode.cli.replay.records import JobRecord
+from remedy.hostdoctor.notices import WITHOUT_NODE
 from remedy.hostdoctor.reported import Told
 
 STORM = frozenset(
@@ -18,7 +19,8 @@ QUEUED = frozenset({Reason.CONCURRENCY_LIMIT})
 """The job has its turn when another is done: it is still what the decision leads to."""
 
 
-PARSE_ERROR = "parse_error"
+PARSE_ERROR, CLUSTER_WIDE = "parse_error", "cluster_wide_alert"
+"""Fault classes of what no rule is asked about."""
 
 
 def predict(case: Case, outcome: Outcome) -> Prediction:
@@ -74,6 +76,10 @@ def _held(case: Case, outcome: Outcome) -> Prediction:
     if outcome.winner is None and outcome.refused:
         found = _quiet(case, outcome, RepairClass.PARSE_ERROR, probes)
         return found.model_copy(update={"fault_class": PARSE_ERROR})
+    if outcome.winner is None and outcome.notices:
+        found = _quiet(case, outcome, RepairClass.NOTIFY_ONLY, [*probes, "notify"])
+        of_nobody = any(notice.reason == WITHOUT_NODE for notice in outcome.notices)
+        return found.model_copy(update={"fault_class": CLUSTER_WIDE} if of_nobody else {})
     if outcome.winner is None:
         return _quiet(case, outcome, RepairClass.NONE_OBSERVE, probes)
     repair = RepairClass.HOLD_STORM if outcome.storm else RepairClass.NONE_OBSERVE

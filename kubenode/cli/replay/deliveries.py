@@ -10,7 +10,9 @@ from datetime import datetime
 from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.cli.replay.signals import Delivery
 from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor import notices
 from remedy.hostdoctor.nodes import NodeIndex
+from remedy.hostdoctor.notices import Notice
 from remedy.hostdoctor.own import of_agent
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.record import fitted, name_of, note_of
@@ -24,6 +26,7 @@ Change = tuple[HostEvent | None, HostEvent]
 class Deliveries:
     """told     what each delivery gave, in order, before it was asked whose node it is about
     refused  why deliveries could not be read
+    notices  what people were told of events that no rule can see
     """
 
     def __init__(self, nodes: Mapping[str, Node], events: Mapping[str, HostEvent]) -> None:
@@ -31,6 +34,7 @@ class Deliveries:
         self._index: NodeIndex | None = None
         self.told: list[Told] = []
         self.refused: list[str] = []
+        self.notices: list[Notice] = []
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._index is not None:
@@ -52,23 +56,26 @@ class Deliveries:
         if node:
             agent = agent_of(self._nodes[node])
             told = of_agent(told, agent, transport, index.of_agent(agent), index)
-        for reported in told.events:
-            yield from self._step(reported, told, now)
-        if told.complete:
+        for reported in map(fitted, told.events):
+            old = self._events.get(name_of(reported))
+            found = index.resolve(reported.host)
+            new = step(old, reported, found, now, scope=told.scope, complete=told.complete)
+            if new is not old:
+                self._notice(old, new)
+                yield old, new
+        if told.complete and told.scope:
             yield from self._lacking(told.events, told.scope, now)
 
-    def _step(self, reported: Reported, told: Told, now: datetime) -> Iterator[Change]:
-        old = self._events.get(name_of(fitted(reported)))
-        node = self._indexed().resolve(reported.host)
-        new = step(old, reported, node, now, scope=told.scope, complete=told.complete)
-        if new is not old:
-            yield old, new
+    def _notice(self, old: HostEvent | None, new: HostEvent) -> None:
+        notice = notices.of(old, new)
+        if notice is not None:
+            self.notices.append(notice)
 
     def _lacking(self, told: Iterable[Reported], scope: str, now: datetime) -> Iterator[Change]:
         named = {name_of(fitted(reported)) for reported in told}
         for name, event in list(self._events.items()):
-            if name not in named and note_of(event).scope == scope:
-                new = lacking(event, now)
+            if name not in named and scope in note_of(event).scopes:
+                new = lacking(event, now, scope)
                 if new is not event:
                     yield event, new
 

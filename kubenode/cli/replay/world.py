@@ -25,6 +25,7 @@ from typing import Any, Protocol
 from kubenode.api.v1alpha1 import DefenderPolicy, Mode, NodeRemedier, RemedyOperationJob, Rung
 from kubenode.cli.replay.budget import Budget
 from kubenode.cli.replay.clock import SetClock
+from kubenode.cli.replay.compiled import Compiled
 from kubenode.cli.replay.deliveries import Deliveries
 from kubenode.cli.replay.fleet import LONG_AGO, PODS, Fleet, healthy
 from kubenode.cli.replay.happenings import Happenings
@@ -89,6 +90,7 @@ class _NodeState:
 
 class World:
     """diagnoser  None: the reference engine alone, taken at its word
+    compiled   that engine, with what it keeps of the same rules from an earlier world
     policies   none: Kube Defender's default; `unlimited`: it grants everything
     heals      whether a rung's repair ends the fault: `stays` (never) or `heals`, or own
     fails      names of steps that fail
@@ -101,6 +103,7 @@ class World:
         policies: Sequence[DefenderPolicy] = (),
         unlimited: bool = False,
         diagnoser: Engine | None = None,
+        compiled: Compiled | None = None,
         start: datetime = START,
         heals: Heals = stays,
         fails: Collection[str] = (),
@@ -118,7 +121,8 @@ class World:
             leases=self._leases,
         )
         self._alone = diagnoser is None
-        self._diagnoser: Engine = diagnoser or Diagnoser()
+        self._compiled = compiled
+        self._diagnoser: Engine = diagnoser or compiled or Diagnoser()
         self._doctor = HostDoctor(self._clock, self._facts, self._fleet.nodes, start)
         self._hosts = Hosts(self._clock, self._facts, self._later, self._touch)
         self._judged = Judge(self, self, self._facts, self._clock)
@@ -233,7 +237,7 @@ class World:
     def run_until(self, end: datetime) -> None:
         """Let everything happen up to and at `end`."""
         self._settle()
-        while (at := self._next()) is not None and at <= end:
+        while (at := self.next_at()) is not None and at <= end:
             self._clock.set(max(at, self.now))
             self._settle()
         if end > self.now:
@@ -242,7 +246,7 @@ class World:
 
     def run_before(self, end: datetime) -> None:
         """Let everything happen that is due before `end`, and stand there."""
-        while (at := self._next()) is not None and at < end:
+        while (at := self.next_at()) is not None and at < end:
             self._clock.set(max(at, self.now))
             self._settle()
         self._clock.set(max(end, self.now))
@@ -301,7 +305,8 @@ class World:
     @cached_property
     def _program(self) -> Program:
         """For explanations: which rules infer what others read."""
-        return compile_program([Rule(id_, rule) for id_, rule in self._active.items()])
+        rules = [Rule(id_, rule) for id_, rule in self._active.items()]
+        return compile_program(rules) if self._compiled is None else self._compiled.program(rules)
 
     def asked(self, node: str) -> Sequence[str]:
         """The probes that were asked of the node, in order."""
@@ -313,7 +318,8 @@ class World:
         self._count += 1
         heappush(self._todo, (at, self._count, what))
 
-    def _next(self) -> datetime | None:
+    def next_at(self) -> datetime | None:
+        """When something happens or is looked at next; None: never."""
         times = [heap[0][0] for heap in (self._todo, self._wakes) if heap]
         job = self._jobs.next_wake()
         return min([*times, job] if job is not None else times, default=None)
@@ -329,7 +335,7 @@ class World:
                 self._decide(nodes)
             for job in self._jobs.due(self.now):
                 self._jobs.work(job)
-            next_ = self._next()
+            next_ = self.next_at()
             if not self._dirty and (next_ is None or next_ > self.now):
                 return
         raise AssertionError(f"no end of changes at {self.now}: {sorted(self._dirty)[:3]}")
