@@ -29,6 +29,7 @@ from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
 from agent.probes import Probes
 from agent.publishing.publisher import Publisher
+from agent.request import CLOSED
 from agent.version import version
 from agent.watching import Watching
 from agent.wire import Job, Probe, decode_job, decode_probe
@@ -44,7 +45,6 @@ log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300.0
 """Per watch; 10,000 agents share the server (kube.md)."""
-CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
 RETRY_HIGH = 30.0
 """Longest wait between two tries to answer while the API server is away."""
 

@@ -2,14 +2,15 @@
 
 One small file per request. It is written whole beside its place, flushed, renamed and the folder
 flushed, so a power cut leaves the old entry or the new one. The intent stands before the act: an
-intent without an outcome was interrupted, and is never begun again. A file that cannot be read
-any more still has its name, and so still forbids.
+intent without an outcome was interrupted, and is never begun again. Each file carries the checksum
+of what it says: one that was garbled, in a single bit even, is not believed, but its name still
+forbids.
 
 Bounded: entries whose request expired long ago are dropped, as an expired request is refused
 anyway; when that makes no room, nothing new is begun.
 """
 
-import os
+import zlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Protocol
 
 import msgspec
 
+from agent.disk import Disk, RealDisk, replace
 from agent.outcome import Outcome
 from agent.request import Key
 
@@ -98,14 +100,15 @@ class FileJournal:
     Raises JournalError when the folder cannot be used.
     """
 
-    def __init__(self, folder: Path, limit: int = MAX_ENTRIES) -> None:
+    def __init__(self, folder: Path, limit: int = MAX_ENTRIES, disk: Disk | None = None) -> None:
         self._folder = folder
         self._limit = limit
+        self._disk = disk or RealDisk()
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for unfinished in folder.glob(".*.new"):
-                unfinished.unlink()
-            _flush_folder(folder.parent)
+            self._disk.make_folder(folder)
+            for name in self._disk.names(folder):
+                if name.startswith(".") and name.endswith(".new"):
+                    self._disk.remove(folder / name)
         except OSError as error:
             raise JournalError(
                 f"journal folder {folder}: {error.strerror}; set state_dir to a folder on disk "
@@ -115,10 +118,10 @@ class FileJournal:
     def read(self, key: Key) -> Entry | None:
         path = self._folder / str(key)
         try:
-            return _decode(path.read_bytes())
+            return _read(self._disk.read(path))
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, _Garbled) as error:
             raise JournalError(f"journal entry {path} cannot be read: {error}") from error
 
     def begin(self, key: Key, entry: Entry, now: datetime) -> None:
@@ -144,7 +147,7 @@ class FileJournal:
 
     def _names(self) -> list[str]:
         try:
-            return [n for n in os.listdir(self._folder) if "." in n and not n.startswith(".")]
+            return [n for n in self._disk.names(self._folder) if "." in n and not n.startswith(".")]
         except OSError as error:
             raise JournalError(f"journal folder {self._folder}: {error.strerror}") from error
 
@@ -156,35 +159,41 @@ class FileJournal:
             except JournalError:
                 entry = None
             if entry is not None and now > entry.expires_at + KEEP:
-                (self._folder / name).unlink(missing_ok=True)
+                self._disk.remove(self._folder / name)
             else:
                 kept.append(name)
         return kept
 
     def _write(self, key: Key, entry: Entry) -> None:
         path = self._folder / str(key)
-        unfinished = self._folder / f".{key}.new"
         try:
-            with open(unfinished, "wb") as file:
-                file.write(msgspec.json.encode(entry))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-            _flush_folder(self._folder)
+            replace(self._disk, path, _written(entry))
         except OSError as error:
             raise JournalError(f"journal entry {path}: {error.strerror}") from error
 
 
+class _Garbled(Exception):
+    pass
+
+
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Entry).decode
 
 
-def _flush_folder(folder: Path) -> None:
-    """A rename is safe from a power cut only once its folder is."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _written(entry: Entry) -> bytes:
+    """The checksum in eight digits, a space, the entry."""
+    text: bytes = _encode(entry)
+    return b"%08x " % zlib.crc32(text) + text
+
+
+def _read(content: bytes) -> Entry:
+    """Raises _Garbled, msgspec.DecodeError. The first agents wrote no checksum."""
+    if content.startswith(b"{"):
+        return _decode(content)
+    sum_, _, text = content.partition(b" ")
+    if sum_ != b"%08x" % zlib.crc32(text):
+        raise _Garbled("its checksum is wrong")
+    return _decode(text)
 
 
 def _full(limit: int) -> str:
