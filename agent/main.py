@@ -13,6 +13,7 @@ from agent.detectors.building import detectors as watch
 from agent.detectors.metadata.building import detectors as watch_metadata
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
+from agent.diagnostics.upload import OperatorStore
 from agent.duration import seconds
 from agent.host.real.build import real_ports
 from agent.host.systemd import SystemdHost
@@ -115,7 +116,8 @@ async def run(loaded: Settings) -> None:
             "agent starts",
             extra={"node": loaded.node, "agent": loaded.agent_name, "server": loaded.server},
         )
-        collector = Collector(Bundles(Path(loaded.state_dir) / DIAGNOSTICS), clock)
+        store = OperatorStore(operator, loaded.agent_name) if operator is not None else None
+        collector = Collector(Bundles(state / DIAGNOSTICS), clock, store)
         diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
         probes = HostProbes(host, loaded.state_dir, diagnostics=diagnostics)
         agent = Agent(

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from starlette.routing import BaseRoute
+
 from kubenode.cli.defending import require_files
 from kubenode.cli.settings import HostDoctorFlags, local, path_of
 from kubenode.runtime.audit import Audit
@@ -14,6 +16,10 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.files import Files
+from remedy.bundles.places import BadPlace, store_at
+from remedy.bundles.port import BundleStore
+from remedy.bundles.routes import BundleRoutes
+from remedy.hostdoctor.app import Endpoints
 from remedy.hostdoctor.gate import SHORTEST_TOKEN, GateSettings, Unreadable, read_tokens
 from remedy.hostdoctor.server import HostDoctor, HostDoctorSettings
 from remedy.operator import RemedyOperator
@@ -26,7 +32,10 @@ FILES = ("host_doctor_client_ca_file", "host_doctor_cert_file", "host_doctor_key
 def checked_host_doctor(settings: HostDoctorFlags) -> None:
     """Raises CannotStart for settings that do not go together, and files that are not there."""
     if settings.host_doctor_port is None:
+        if settings.bundles is not None:
+            raise CannotStart("--bundles: agents hand them in there: give --host-doctor-port too")
         return
+    bundle_store(settings)
     if (settings.host_doctor_cert_file is None) is not (settings.host_doctor_key_file is None):
         raise CannotStart(
             "--host-doctor-cert-file and --host-doctor-key-file belong together: give both, or none"
@@ -88,4 +97,20 @@ def host_doctor_parts(
         gate=GateSettings(tokens, settings.host_doctor_allowed, anyone),
     )
     metrics = operator.host_doctor_metrics
-    return HostDoctor(operator.desk, kube, clock, metrics, made, audit).parts
+    store = bundle_store(settings)
+
+    def more(ends: Endpoints) -> Sequence[BaseRoute]:
+        guards = ends.may_hand_in, ends.may_read
+        return () if store is None else BundleRoutes(store, *guards).routes
+
+    return HostDoctor(operator.desk, kube, clock, metrics, made, audit, more=more).parts
+
+
+def bundle_store(settings: HostDoctorFlags) -> BundleStore | None:
+    """Where diagnostics are kept; None: only on their hosts. Raises CannotStart."""
+    if settings.bundles is None:
+        return None
+    try:
+        return store_at(settings.bundles, settings.bundles_endpoint)
+    except BadPlace as error:
+        raise CannotStart(f"--bundles: {error}") from error

@@ -59,6 +59,10 @@ class HostDoctorFlags(Central):
     host_doctor_plain_http: bool = Field(
         False, description="without TLS, where a mesh encrypts or nobody else reaches it"
     )
+    bundles: str | None = Field(
+        None, description="a folder or s3://BUCKET/PREFIX, where diagnostics of hosts are kept"
+    )
+    bundles_endpoint: str = Field("", description="another service than AWS that speaks S3")
 
     @property
     def host_doctor_tokens(self) -> tuple[Path, ...]:

@@ -16,7 +16,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kubenode.runtime.tls.peer import SCOPE_KEY, Peer
 from remedy.bundles.port import MOST_BYTES, BundleStore, NoBundle, StoreFailed, fits
 
 log = logging.getLogger(__name__)
@@ -24,19 +23,18 @@ log = logging.getLogger(__name__)
 AT_ONCE = 4
 """Bundles that are taken at one time: a storm of jobs collects everywhere."""
 TAKE_SECONDS = 120.0
-AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
 GZIP = b"\x1f\x8b"
 PATH = "/v1/hosts/{agent}/bundles/{name}"
 
-MayRead = Callable[[Request], Response | None]
+Guard = Callable[[Request], Response | None]
 """None, or the answer that refuses."""
 
 
 class BundleRoutes:
-    """`may_read` decides who fetches; who hands in is decided by the certificate."""
+    """`may_hand_in` lets the agent of the path in, and nobody else; `may_read` who fetches."""
 
-    def __init__(self, store: BundleStore, may_read: MayRead) -> None:
-        self._store, self._may_read = store, may_read
+    def __init__(self, store: BundleStore, may_hand_in: Guard, may_read: Guard) -> None:
+        self._store, self._may_hand_in, self._may_read = store, may_hand_in, may_read
         self._slots = asyncio.Semaphore(AT_ONCE)
         self.routes = [
             Route(PATH, self._put, methods=["PUT"]),
@@ -45,8 +43,8 @@ class BundleRoutes:
 
     async def _put(self, request: Request) -> Response:
         agent, name = request.path_params["agent"], request.path_params["name"]
-        if not is_agent(request.scope.get(SCOPE_KEY), agent):
-            return _said(403, f"only agent {agent} itself hands in bundles of its host")
+        if (refused := self._may_hand_in(request)) is not None:
+            return refused
         if not fits(agent, name):
             return _said(400, f"name {name!r}: letters, digits, . and -, ending with .tar.gz")
         if int(request.headers.get("content-length") or 0) > MOST_BYTES:
@@ -95,15 +93,6 @@ class BundleRoutes:
                     yield part
 
         return StreamingResponse(body(), media_type="application/gzip")
-
-
-def is_agent(peer: Peer | None, agent: str) -> bool:
-    """Whether the connection's certificate is that of this host's agent."""
-    return (
-        peer is not None
-        and peer.name == f"{AGENT_PREFIX}{agent}"
-        and AGENT_GROUP in peer.organizations
-    )
 
 
 async def _received(request: Request, file: IO[bytes]) -> Response | None:

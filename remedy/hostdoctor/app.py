@@ -65,8 +65,15 @@ class Endpoints:
 
     def may_read(self, request: Request) -> Response | None:
         """For further routes: None for whoever may tell us everything, else the refusal."""
+        return self._other(request, of_agents=False)
+
+    def may_hand_in(self, request: Request) -> Response | None:
+        """The same for the agent that the route's path names, and nobody else."""
+        return self._other(request, of_agents=True)
+
+    def _other(self, request: Request, *, of_agents: bool) -> Response | None:
         try:
-            self._admitted(request, of_agents=False)
+            self._admitted(request, of_agents=of_agents)
         except Refused as error:
             return self._refusal("more", "nobody", error)
         return None

@@ -8,12 +8,12 @@ from pathlib import Path
 import boto3
 import pytest
 from moto import mock_aws
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 from support.asgi import Reply, request
+from support.clock import T0, FakeClock
 
+from kubenode.runtime.audit import SILENT
 from kubenode.runtime.tls.peer import SCOPE_KEY, Peer
 from remedy.bundles import routes as http
 from remedy.bundles.folder import FolderStore
@@ -21,6 +21,10 @@ from remedy.bundles.places import BadPlace, store_at
 from remedy.bundles.port import BundleStore, NoBundle, StoreFailed, fits
 from remedy.bundles.routes import BundleRoutes
 from remedy.bundles.s3 import S3Store
+from remedy.hostdoctor.app import Endpoints
+from remedy.hostdoctor.desk import Desk
+from remedy.hostdoctor.gate import Gate, GateSettings
+from remedy.hostdoctor.metrics import Metrics
 
 pytestmark = pytest.mark.integration
 BUCKET = "bundles"
@@ -115,8 +119,13 @@ def test_a_place_is_a_folder_or_a_bucket() -> None:
 # -- over HTTP
 
 
-def shown(app: ASGIApp, peer: Peer | None) -> ASGIApp:
-    """The application behind a connection that shows this certificate."""
+def a_server(
+    store: BundleStore, peer: Peer | None = None, tokens: tuple[Path, ...] = ()
+) -> ASGIApp:
+    """Host Doctor's listener behind a connection that shows this certificate."""
+    gate = Gate(FakeClock(), GateSettings(tokens))
+    ends = Endpoints(Desk.__new__(Desk), gate, FakeClock(), Metrics(CollectorRegistry()), SILENT)
+    app = ends.app(BundleRoutes(store, ends.may_hand_in, ends.may_read).routes)
 
     async def with_peer(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, SCOPE_KEY: peer}, receive, send)
@@ -124,19 +133,14 @@ def shown(app: ASGIApp, peer: Peer | None) -> ASGIApp:
     return with_peer
 
 
-def by_token(asked: Request) -> Response | None:
-    good = asked.headers.get("authorization") == "Bearer s3cret"
-    return None if good else PlainTextResponse("who are you?", 401)
-
-
-def agent(name: str, *groups: str) -> Peer:
-    return Peer(f"kubenode:agent:{name}", groups or ("kubenode:agents",), LATER)
+def agent(name: str, *groups: str, ends: datetime = LATER) -> Peer:
+    return Peer(f"kubenode:agent:{name}", groups or ("kubenode:agents",), ends)
 
 
 async def put(
     store: BundleStore, peer: Peer | None, body: bytes, name: str = "a.tar.gz", **headers: str
 ) -> Reply:
-    app = shown(Starlette(routes=BundleRoutes(store, by_token).routes), peer)
+    app = a_server(store, peer)
     return await request(app, "PUT", f"/v1/hosts/n1/bundles/{name}", body, headers)
 
 
@@ -146,22 +150,36 @@ async def test_an_agent_hands_in_its_own_and_a_person_fetches_it(
     body = a_bundle(tmp_path).read_bytes()
     reply = await put(store, agent("n1"), body)
     assert reply.status == 201 and reply.body.decode().strip().endswith("n1/a.tar.gz")
-    app = Starlette(routes=BundleRoutes(store, by_token).routes)
+    (tmp_path / "tokens").write_text("s3cret-of-the-oncall\n")
+    app = a_server(store, tokens=(tmp_path / "tokens",))
     path = "/v1/hosts/n1/bundles/a.tar.gz"
     assert (await request(app, "GET", path)).status == 401
-    reply = await request(app, "GET", path, headers={"authorization": "Bearer s3cret"})
+    reply = await request(
+        app, "GET", path, headers={"authorization": "Bearer s3cret-of-the-oncall"}
+    )
     assert reply.status == 200 and reply.body == body
     missing = path.replace("a.tar", "b.tar")
-    reply = await request(app, "GET", missing, headers={"authorization": "Bearer s3cret"})
+    reply = await request(
+        app, "GET", missing, headers={"authorization": "Bearer s3cret-of-the-oncall"}
+    )
     assert reply.status == 404
 
 
 @pytest.mark.parametrize(
-    "peer", [None, agent("n2"), agent("n1", "others"), Peer("n1", ("kubenode:agents",), LATER)]
+    ("peer", "status"),
+    [
+        (None, 401),
+        (agent("n2"), 403),
+        (agent("n1", "others"), 401),
+        (agent("n1", ends=T0), 401),
+        (Peer("n1", ("kubenode:agents",), LATER), 401),
+    ],
 )
-async def test_nobody_else_hands_in_for_a_host(peer: Peer | None, tmp_path: Path) -> None:
+async def test_nobody_else_hands_in_for_a_host(
+    peer: Peer | None, status: int, tmp_path: Path
+) -> None:
     store = FolderStore(tmp_path / "kept")
-    assert (await put(store, peer, a_bundle(tmp_path).read_bytes())).status == 403
+    assert (await put(store, peer, a_bundle(tmp_path).read_bytes())).status == status
     assert not (tmp_path / "kept").exists()
 
 
