@@ -89,9 +89,9 @@ def _time(got: dict[str, str | None], now: datetime) -> datetime:
     year = number("year") or (2000 + number("short_year") if got.get("short_year") else 0)
 
     def in_year(year: int) -> datetime:
-        naive = datetime(year, month, number("day"), hour, number("minute"), number("second"),
-                         microsecond)  # fmt: skip  # noqa: DTZ001  its zone follows
-        return _zoned(naive, got.get("offset") or got.get("zone"))
+        of_day = (hour, number("minute"), number("second"))
+        there = datetime(year, month, number("day"), *of_day, microsecond, tzinfo=UTC)
+        return _zoned(there.replace(tzinfo=None), got.get("offset") or got.get("zone"))
 
     if year:
         return in_year(year)

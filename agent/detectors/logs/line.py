@@ -26,6 +26,7 @@ class Line:
     origin      KERNEL, MANAGER, a unit (`kubelet.service`), the path of a file, or ANYBODY
     identifier  what the writer calls itself (SYSLOG_IDENTIFIER): a claim, no proof
     uid, exe    of the writing process as journald attests them; None and "" where unknown
+    earlier     of a boot before this one
     """
 
     text: str
@@ -34,6 +35,7 @@ class Line:
     identifier: str = ""
     uid: int | None = None
     exe: str = ""
+    earlier: bool = False
 
 
 def without_stamp(text: str) -> str:

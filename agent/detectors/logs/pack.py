@@ -22,6 +22,7 @@ A pattern is found anywhere in a line unless it is anchored; those for the kerne
 because names that tenants choose stand inside of its lines.
 """
 
+from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
 
@@ -101,16 +102,16 @@ def read_pack(name: str, text: str) -> Pack:
         raise ConfigError(f"{name}: {error}; see docs/detectors-logs.md for its form") from error
 
 
-def load_pack(path: Path) -> Part:
+def load_pack(path: Path) -> Pack:
     """A pack of the site's own. Raises ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
-    return build(str(path), read_pack(str(path), text))
+    return read_pack(str(path), text)
 
 
-def build(name: str, pack: Pack) -> Part:
+def build_pack(name: str, pack: Pack) -> Part:
     """Raises ConfigError."""
     conditions = [_condition(name, pack, one) for one in pack.condition]
     known = {one.type for one in conditions}
@@ -137,6 +138,15 @@ def build(name: str, pack: Pack) -> Part:
         raise ConfigError(f"{name}: {error}") from error
 
 
+def without(pack: Pack, taken: Collection[str]) -> Pack:
+    """The pack without conditions that somebody else keeps, and their rules."""
+    return msgspec.structs.replace(
+        pack,
+        condition=[one for one in pack.condition if one.type not in taken],
+        rule=[one for one in pack.rule if one.condition not in taken],
+    )
+
+
 def _condition(name: str, pack: Pack, one: PackCondition) -> Condition:
     where = f"{name}: condition {one.type}"
     clear = Clear(
@@ -145,6 +155,8 @@ def _condition(name: str, pack: Pack, one: PackCondition) -> Condition:
         every=_seconds(f"{where}.every", one.every),
         boot=one.boot,
     )
+    if clear.check and clear.every < 1.0:
+        raise ConfigError(f"{where}.every {one.every!r}: give at least 1s")
     return Condition(one.type, pack.detector, one.reason, one.message, clear)
 
 
@@ -186,4 +198,4 @@ def _seconds(where: str, text: str) -> float:
 
 def our_program() -> Program:
     """What this package knows, without any file of the site."""
-    return join([build(name, read_pack(name, text)) for name, text in shipped()])
+    return join([build_pack(name, read_pack(name, text)) for name, text in shipped()])

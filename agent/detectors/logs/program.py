@@ -8,6 +8,7 @@ only for a line that it matches.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import re2
@@ -17,6 +18,8 @@ from agent.detectors.logs.line import KERNEL, MANAGER, Line
 
 PATTERN_BYTES = 8 << 20
 """Memory for the compiled form of the patterns of one monitor."""
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class PatternError(ValueError):
@@ -109,8 +112,10 @@ class Selector:
 class Monitor:
     """Rules for the lines of one kind of writer.
 
-    lines     how many lines are kept for patterns that span lines
-    separate  a text of several lines is looked at line by line
+    lines         how many lines are kept for patterns that span lines
+    separate      a text of several lines is looked at line by line
+    since         lines from before are not looked at
+    events_since  lines from before are no Events, but still change conditions
     """
 
     detector: str
@@ -118,6 +123,8 @@ class Monitor:
     rules: tuple[Rule, ...]
     lines: int = 1
     separate: bool = True
+    since: datetime = LONG_AGO
+    events_since: datetime = LONG_AGO
     chosen: Any = field(default=None, compare=False, repr=False)
     singles: tuple[int, ...] = ()
     spanning: tuple[int, ...] = ()
@@ -167,7 +174,16 @@ def monitor(
         except re2.error as error:
             raise PatternError(f"the patterns of {detector} together: {error}") from error
     spanning = tuple(n for n, rule in enumerate(made) if rule.spans)
-    return Monitor(detector, selector, made, lines, separate, chosen, singles, spanning)
+    return Monitor(
+        detector,
+        selector,
+        made,
+        lines,
+        separate,
+        chosen=chosen,
+        singles=singles,
+        spanning=spanning,
+    )
 
 
 def join(parts: Sequence[tuple[Monitor, Sequence[Condition]]]) -> Program:

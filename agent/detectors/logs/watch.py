@@ -67,7 +67,7 @@ def watch(program: Program, state: State, line: Line, now: datetime) -> Outcome:
     """What one line, or one entry of several lines, changes."""
     reports: list[Report] = []
     for place, monitor in enumerate(program.monitors):
-        if not monitor.selector.accepts(line):
+        if line.at < monitor.since or not monitor.selector.accepts(line):
             continue
         for part in _parts(monitor, line):
             if monitor.spanning:
@@ -115,8 +115,11 @@ def _matched(
     message = "\n".join(one.text for one in lines)
     key = _key(rule, lines[-1].text)
     at = lines[0].at
-    if rule.clears:
+    if rule.condition:
         condition = program.conditions[rule.condition]
+        if lines[-1].earlier and condition.clear.boot:
+            return state, []
+    if rule.clears:
         held = state.held[rule.condition]
         keys = frozenset(f.key for f in held.faults if (f.key == key or not key) and f.last <= at)
         after, reports = end_faults(condition, held, keys, at)
@@ -126,10 +129,11 @@ def _matched(
         if not reached:
             return state, []
     if not rule.condition:
+        if at < monitor.events_since:
+            return state, []
         return _event(state, rule, key, EventReport(
             rule.reason, message, rule.severity, at, monitor.detector), now)  # fmt: skip
     fault = Fault(key, rule.reason, message, at, at, now)
-    condition = program.conditions[rule.condition]
     after, reports = set_fault(condition, state.held[rule.condition], fault)
     return replace(state, held={**state.held, rule.condition: after}), reports
 

@@ -11,7 +11,7 @@ from agent.detectors.logs.pack import (
     ConfigError,
     Pack,
     PackRule,
-    build,
+    build_pack,
     our_program,
     read_pack,
     shipped,
@@ -41,7 +41,7 @@ def only(case: Case) -> Program:
         rule=[case.rule],
         any_user=case.pack.any_user,
     )
-    return join([build(case.name, pack)])
+    return join([build_pack(case.name, pack)])
 
 
 def said(pack: Pack, text: str) -> Line:
@@ -151,5 +151,5 @@ def test_no_rule_is_lost_when_all_are_put_together() -> None:
 )
 def test_a_bad_pack_is_refused_with_file_field_value_and_remedy(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        build("p.toml", read_pack("p.toml", text))
+        build_pack("p.toml", read_pack("p.toml", text))
     assert str(raised.value).startswith(complaint)

@@ -1,0 +1,226 @@
+"""The log detector: reads the sources, asks the pure watcher, tells the sink, remembers.
+
+A line goes from its source to the sink without a wait in between. What needs time or a look at
+the host (a quiet period, a check, the memory on disk) is `_tend`'s, which sleeps while all is well.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from agent.detectors import ConditionReport, EventReport, Report, Severity, Sink
+from agent.detectors.logs import memory
+from agent.detectors.logs.line import Line
+from agent.detectors.logs.over import CHECKS
+from agent.detectors.logs.passing import after_boot, answered, due, pass_time, questions
+from agent.detectors.logs.program import Program
+from agent.detectors.logs.sources import Source
+from agent.detectors.logs.state import Held, State, tell
+from agent.detectors.logs.watch import Outcome, begin, looked, unreadable, watch
+from kubenode.runtime.clock import Clock, wait
+
+log = logging.getLogger(__name__)
+
+LOST, BAD_CONFIG = "LogLinesLost", "LogConfigInvalid"
+SOON, LATER = timedelta(seconds=1), timedelta(seconds=60)
+"""How long what was told, and how far was read, may be on no disk. After a crash the lines since
+are read again.
+"""
+MINUTE = timedelta(minutes=1)
+LOGS = "logs"
+
+
+class LogDetector:
+    """hang_on     condition type -> names of the sources that it hangs on
+    folder      where it remembers; None: nowhere
+    complaints  what is wrong with its configuration, told as Events
+    """
+
+    name = LOGS
+
+    def __init__(
+        self,
+        program: Program,
+        sources: Sequence[Source],
+        hang_on: Mapping[str, set[str]],
+        clock: Clock,
+        *,
+        boot_id: str = "",
+        folder: Path | None = None,
+        remembered: memory.Memory | None = None,
+        complaints: Sequence[str] = (),
+        root: str = "/",
+    ) -> None:
+        self._program, self._sources, self._clock = program, list(sources), clock
+        self._hang_on, self._boot_id, self._folder = hang_on, boot_id, folder
+        self._remembered = remembered or memory.Memory()
+        self._complaints, self._root = list(complaints), root
+        self._state = State({})
+        self._sink: Sink | None = None
+        self._read: set[str] = set()
+        self._settled: set[str] = set()
+        self._broken: dict[str, str] = {}
+        self._lost: dict[str, tuple[datetime, int]] = {}
+        self._woken = asyncio.Event()
+        self._keep_at: datetime | None = None
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return tuple(self._program.conditions)
+
+    async def run(self, sink: Sink) -> None:
+        self._sink = sink
+        self._read, self._settled = set(), set()
+        now = self._clock.now()
+        held = self._remembered.held()
+        if self._remembered.boot_id != self._boot_id:
+            held = after_boot(self._program, held)
+        self._state, reports = begin(self._program, now, held)
+        for report in reports:
+            sink.report(report)
+        for complaint in self._complaints:
+            log.warning("a log configuration is left out", extra={"error": complaint})
+            sink.report(EventReport(BAD_CONFIG, complaint, Severity.WARNING, now, LOGS))
+        positions = self._remembered.positions
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._tend())
+                for source in self._sources:
+                    position = positions.get(source.name, "")
+                    tasks.create_task(source.run(self, position), name=source.name)
+        finally:
+            self._keep()
+
+    # ---- what sources tell (Hearer)
+
+    def lines(self, source: str, lines: Sequence[Line]) -> None:
+        now = self._clock.now()
+        before = self._state
+        told = False
+        for line in lines:
+            self._state, reports = watch(self._program, self._state, line, now)
+            if reports:
+                self._report(reports)
+                told = True
+        self._mark(now, SOON if told else LATER)
+        if self._state is not before:
+            self._woken.set()
+
+    def caught_up(self, source: str) -> None:
+        log.info("a log is read to its end", extra={"log": source})
+        self._broken.pop(source, None)
+        self._read.add(source)
+        self._woken.set()
+
+    def lost(self, source: str, what: str) -> None:
+        now = self._clock.now()
+        since, times = self._lost.get(source, (now - MINUTE, 0))
+        if now - since < MINUTE:
+            self._lost[source] = (since, times + 1)
+            return
+        more = f" (and {times} more times in the minutes before)" if times else ""
+        self._lost[source] = (now, 0)
+        log.warning("log lines are lost", extra={"log": source, "what": what})
+        self._report([EventReport(LOST, what + more, Severity.WARNING, now, LOGS)])
+
+    def broken(self, source: str, why: str) -> None:
+        if self._broken.get(source) != why:
+            log.warning("a log cannot be read", extra={"log": source, "error": why})
+        self._broken[source] = why
+        self._read.discard(source)
+        types = [name for name, needed in self._hang_on.items() if source in needed]
+        self._settled.difference_update(types)
+        outcome = unreadable(self._program, self._state, types, why, self._clock.now())
+        self._state, reports = outcome
+        self._tell(reports)
+
+    # ---- telling
+
+    def _report(self, reports: Sequence[Report]) -> None:
+        """Events at once; a condition once its logs have been read, as it is then."""
+        self._tell(
+            [one for one in reports if isinstance(one, EventReport) or one.type in self._settled]
+        )
+
+    def _tell(self, reports: Sequence[Report]) -> None:
+        assert self._sink is not None
+        for report in reports:
+            self._sink.report(report)
+
+    def _take(self, outcome: Outcome) -> None:
+        before = self._state
+        self._state, reports = outcome
+        self._report(reports)
+        if self._state is not before and reports:
+            self._mark(self._clock.now(), SOON)
+
+    # ---- what takes time
+
+    async def _tend(self) -> None:
+        while True:
+            self._woken.clear()
+            now = self._clock.now()
+            self._take(pass_time(self._program, self._state, now))
+            await self._ask()
+            self._settle()
+            if self._keep_at is not None and self._keep_at <= self._clock.now():
+                self._keep()
+            await wait(self._clock, self._woken, self._seconds())
+
+    def _seconds(self) -> float | None:
+        times = [t for t in (due(self._program, self._state), self._keep_at) if t is not None]
+        if not times:
+            return None
+        return max(0.0, (min(times) - self._clock.now()).total_seconds())
+
+    async def _ask(self) -> None:
+        self._state, asked = questions(self._program, self._state, self._clock.now())
+        for question in asked:
+            check = CHECKS[question.check]
+            if await asyncio.to_thread(check, self._root, question.key):
+                now = self._clock.now()
+                self._take(answered(self._program, self._state, question, now))
+
+    def _settle(self) -> None:
+        """Tell how a condition is once all its logs have been read to their end."""
+        types = [
+            name
+            for name, needed in self._hang_on.items()
+            if name not in self._settled and needed <= self._read
+        ]
+        if not types:
+            return
+        now = self._clock.now()
+        self._state, _ = looked(self._program, self._state, types, now)
+        self._settled.update(types)
+        held = self._state.held
+        self._tell([_as_it_is(self._program, name, held, now) for name in types])
+        self._mark(now, SOON)
+
+    def _mark(self, now: datetime, within: timedelta) -> None:
+        at = now + within
+        if self._folder is not None and (self._keep_at is None or at < self._keep_at):
+            self._keep_at = at
+            self._woken.set()
+
+    def _keep(self) -> None:
+        self._keep_at = None
+        if self._folder is None or not self._boot_id:
+            return
+        positions = {one.name: one.position for one in self._sources if one.position}
+        positions = {**self._remembered.positions, **positions}
+        self._remembered = memory.keep(self._boot_id, positions, dict(self._state.held))
+        try:
+            memory.write(self._folder, self._remembered)
+        except OSError as error:
+            log.warning("what the logs said is not kept", extra={"error": str(error)})
+
+
+def _as_it_is(
+    program: Program, name: str, held: Mapping[str, Held], now: datetime
+) -> ConditionReport:
+    one = held[name]
+    at = one.faults[-1].since if one.faults else now
+    return tell(program.conditions[name], one, at)

@@ -1,0 +1,101 @@
+"""One entry of the journal, and who wrote it as journald attests it.
+
+Fields that begin with an underscore are journald's own; all others are the writer's claims.
+Source: systemd.journal-fields(7).
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from agent.detectors.logs.line import ANYBODY, KERNEL, LONGEST, MANAGER, Line
+
+FIELDS = (
+    "MESSAGE",
+    "SYSLOG_IDENTIFIER",
+    "SYSLOG_FACILITY",
+    "_TRANSPORT",
+    "_SYSTEMD_UNIT",
+    "_SYSTEMD_USER_UNIT",
+    "_SYSTEMD_SLICE",
+    "_SYSTEMD_CGROUP",
+    "_PID",
+    "_UID",
+    "_EXE",
+    "_BOOT_ID",
+)
+_CONTAINER = re.compile(r"kubepods|/machine\.slice/|/user\.slice/|[0-9a-f]{64}")
+
+Value = str | list[Any] | None
+"""A text; a list of bytes where it is no UTF-8, or of values where the field came several times;
+None where it is too long.
+"""
+
+
+class Entry(msgspec.Struct, frozen=True, rename="upper", gc=False):
+    message: Value = ""
+    syslog_identifier: Value = ""
+    syslog_facility: Value = ""
+    transport: Value = msgspec.field(default="", name="_TRANSPORT")
+    unit: Value = msgspec.field(default="", name="_SYSTEMD_UNIT")
+    user_unit: Value = msgspec.field(default="", name="_SYSTEMD_USER_UNIT")
+    slice: Value = msgspec.field(default="", name="_SYSTEMD_SLICE")
+    cgroup: Value = msgspec.field(default="", name="_SYSTEMD_CGROUP")
+    pid: Value = msgspec.field(default="", name="_PID")
+    uid: Value = msgspec.field(default="", name="_UID")
+    exe: Value = msgspec.field(default="", name="_EXE")
+    boot_id: Value = msgspec.field(default="", name="_BOOT_ID")
+    cursor: str = msgspec.field(default="", name="__CURSOR")
+    realtime: str = msgspec.field(default="", name="__REALTIME_TIMESTAMP")
+
+
+decode = msgspec.json.Decoder(Entry).decode
+
+
+def line_of(entry: Entry, boot_id: str = "") -> Line | None:
+    """None for an entry without a message or a time. `boot_id` of this boot, "" is unknown."""
+    text = message_of(entry.message).strip()[:LONGEST]
+    if not text or not entry.realtime.isdecimal() or len(entry.realtime) > 17:
+        return None
+    at = datetime.fromtimestamp(int(entry.realtime) / 1e6, UTC)
+    uid = _word(entry.uid)
+    return Line(
+        text,
+        at,
+        origin_of(entry),
+        identifier=_word(entry.syslog_identifier),
+        uid=int(uid) if uid.isdecimal() and len(uid) < 12 else None,
+        exe=_word(entry.exe),
+        earlier=bool(boot_id) and _word(entry.boot_id) != boot_id.replace("-", ""),
+    )
+
+
+def origin_of(entry: Entry) -> str:
+    """Who wrote it, as Line.origin says; ANYBODY for all who are no service of the system."""
+    if entry.transport == "kernel":
+        # What user space writes into /dev/kmsg comes this way too, with a facility of its own.
+        return KERNEL if entry.syslog_facility == "0" else ANYBODY
+    if entry.pid == "1":
+        return MANAGER
+    unit, cgroup = _word(entry.unit), _word(entry.cgroup)
+    if not unit.endswith(".service") or unit.startswith("user@") or _word(entry.user_unit):
+        return ANYBODY
+    within = f"{_word(entry.slice)} {cgroup}"
+    if within.startswith("user") or _CONTAINER.search(within):
+        return ANYBODY
+    return unit
+
+
+def message_of(value: Value) -> str:
+    if isinstance(value, list):
+        if all(isinstance(one, int) and 0 <= one < 256 for one in value):
+            return bytes(value).decode(errors="replace")
+        return "\n".join(message_of(one) for one in value if isinstance(one, str | list))
+    return value or ""
+
+
+def _word(value: Value) -> str:
+    """A field that must be there once; anything else is as good as nothing."""
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,194 @@
+"""A log file, followed over rotation and truncation. The kernel wakes us (inotify).
+
+After a rotation its writer may go on in the old file for a while: that is read as well, until it
+is deleted or the next rotation comes.
+"""
+
+import asyncio
+import errno
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from agent.detectors.logs.inotify import APPEARED, CHANGED, Inotify
+from agent.detectors.logs.line import Line
+from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
+from agent.detectors.logs.splitting import Splitter
+from kubenode.runtime.clock import Clock
+
+CHUNK = 64 * 1024
+LINE_BYTES = 32 * 1024
+MOST_BEHIND = 16 * 1024 * 1024
+"""Bytes; what is older is left out, at the start and when a writer is faster than we may be."""
+
+Translate = Callable[[str, datetime], Sequence[Line]]
+"""(text, now) to lines: one for each who reads this file in its own way, none for no line."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    device: int = 0
+    inode: int = 0
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file that is read; `offset` is where the next read begins."""
+
+    fd: int
+    device: int
+    inode: int
+    offset: int
+    splitter: Splitter
+    watch: int = -1
+
+    def is_file(self, status: os.stat_result) -> bool:
+        return (self.device, self.inode) == (status.st_dev, status.st_ino)
+
+
+class FileSource:
+    def __init__(self, clock: Clock, path: str, translate: Translate) -> None:
+        self.name, self.path = f"file:{path}", path
+        self._clock, self._translate = clock, translate
+        self._now: _Open | None = None
+        self._old: _Open | None = None
+        self._begin = Place()
+
+    @property
+    def position(self) -> str:
+        if self._now is None:
+            return ""
+        begun = self._now.offset - self._now.splitter.pending
+        return msgspec.json.encode(Place(self._now.device, self._now.inode, begun)).decode()
+
+    async def run(self, hearer: Hearer, position: str) -> None:
+        with suppress(msgspec.DecodeError):
+            self._begin = msgspec.json.decode(position, type=Place) if position else Place()
+        wait = FIRST_RETRY
+        while True:
+            try:
+                await self._follow(hearer)
+            except OSError as error:
+                hearer.broken(self.name, f"{error.filename or self.path}: {error.strerror}")
+            finally:
+                self._close()
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST_RETRY)
+
+    async def _follow(self, hearer: Hearer) -> None:
+        """Raises OSError."""
+        inotify = Inotify()
+        loop = asyncio.get_running_loop()
+        woken = asyncio.Event()
+        loop.add_reader(inotify.fd, woken.set)
+        told: bool | None = None
+        try:
+            inotify.watch(os.path.dirname(self.path), APPEARED)
+            while True:
+                woken.clear()
+                inotify.drain()
+                there = await self._look(hearer, inotify)
+                if there is not told:
+                    if there:
+                        hearer.caught_up(self.name)
+                    else:
+                        hearer.broken(self.name, f"{self.path}: no such file")
+                told = there
+                await woken.wait()
+        finally:
+            loop.remove_reader(inotify.fd)
+            inotify.close()
+
+    async def _look(self, hearer: Hearer, inotify: Inotify) -> bool:
+        """Read what there is; whether the file is there."""
+        if self._old is not None:
+            await self._drain(hearer, self._old)
+            if os.fstat(self._old.fd).st_nlink == 0:
+                self._drop_old(inotify)
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            status = None
+        if self._now is not None:
+            await self._drain(hearer, self._now)
+            if status is None or self._now.is_file(status):
+                return True
+            self._drop_old(inotify)
+            self._old, self._now = self._now, None
+        if status is None:
+            return False
+        self._now = self._open(inotify)
+        await self._drain(hearer, self._now)
+        return True
+
+    def _open(self, inotify: Inotify) -> _Open:
+        fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "is no ordinary file", self.path)
+            # By the open file: the path may name another one by now.
+            watch = inotify.watch(f"/proc/self/fd/{fd}", CHANGED)
+        except OSError:
+            os.close(fd)
+            raise
+        place, self._begin = self._begin, Place()
+        known = (place.device, place.inode) == (status.st_dev, status.st_ino)
+        offset = place.offset if known and place.offset <= status.st_size else 0
+        return _Open(fd, status.st_dev, status.st_ino, offset, Splitter(LINE_BYTES), watch)
+
+    def _drop_old(self, inotify: Inotify) -> None:
+        if self._old is not None:
+            inotify.forget(self._old.watch)
+            os.close(self._old.fd)
+            self._old = None
+
+    def _close(self) -> None:
+        if self._now is not None:
+            self._begin = Place(
+                self._now.device,
+                self._now.inode,
+                self._now.offset - self._now.splitter.pending,
+            )
+        for opened in (self._now, self._old):
+            if opened is not None:
+                os.close(opened.fd)
+        self._now = self._old = None
+
+    async def _drain(self, hearer: Hearer, opened: _Open) -> None:
+        """Read to the end, at a bounded pace."""
+        while True:
+            self._skip(hearer, opened)
+            with Pace() as pace:
+                data = os.pread(opened.fd, CHUNK, opened.offset)
+                opened.offset += len(data)
+                self._tell(hearer, opened.splitter.feed(data))
+            if len(data) < CHUNK:
+                return
+            await asyncio.sleep(pace.rest)
+
+    def _skip(self, hearer: Hearer, opened: _Open) -> None:
+        """Begin anew in a file that was truncated; leave out what is too far behind."""
+        size = os.fstat(opened.fd).st_size
+        if size < opened.offset:
+            opened.offset = 0
+            opened.splitter.forget()
+        behind = size - opened.offset
+        if behind > MOST_BEHIND:
+            left_out = behind - MOST_BEHIND
+            opened.offset += left_out
+            opened.splitter.forget(amid=True)
+            hearer.lost(self.name, f"{left_out} bytes of {self.path} were left out")
+
+    def _tell(self, hearer: Hearer, raw: list[bytes]) -> None:
+        now = self._clock.now()
+        lines: list[Line] = []
+        for one in raw:
+            lines += self._translate(one.decode(errors="replace"), now)
+        if lines:
+            hearer.lines(self.name, lines)

@@ -1,0 +1,169 @@
+"""The journal, followed through journalctl.
+
+First what is there already, then what comes. The cursor of the last entry is our position, so a
+restart of ours or of journalctl misses nothing and repeats nothing. When we do not read, journalctl
+waits: a flood lies in the journal, not in our memory.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+
+import msgspec
+
+from agent.detectors.logs.entry import FIELDS, decode, line_of
+from agent.detectors.logs.line import Line
+from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
+from agent.detectors.logs.splitting import Splitter
+from kubenode.runtime.clock import Clock
+
+PROGRAM = "journalctl"
+CHUNK = 64 * 1024
+ENTRY_BYTES = 256 * 1024
+"""journalctl leaves out values of more than 4096 bytes; escaped they are longer."""
+END_SECONDS = 5.0
+
+Matches = Sequence[Sequence[str]]
+"""Alternatives, each a list of FIELD=value that must all fit."""
+
+
+class JournalError(Exception):
+    """journalctl cannot be started, or ended; what it said."""
+
+
+class JournalSource:
+    """matches    what to read; journalctl filters, so nothing else costs us
+    since      where to begin without a position
+    directory  of the journal, "" is the host's own
+    boot_id    of this boot
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        matches: Matches,
+        since: datetime,
+        *,
+        directory: str = "",
+        boot_id: str = "",
+        program: Sequence[str] = (PROGRAM,),
+    ) -> None:
+        self.name = f"journal:{directory}" if directory else "journal"
+        self._clock, self._since, self._program = clock, since, list(program)
+        self._where = [f"--directory={directory}"] if directory else []
+        self._matches: list[str] = []
+        for group in matches:
+            self._matches += (["+"] if self._matches else []) + list(group)
+        self._boot_id = boot_id
+        self._cursor = ""
+
+    @property
+    def position(self) -> str:
+        return self._cursor
+
+    async def run(self, hearer: Hearer, position: str) -> None:
+        self._cursor = position
+        wait = FIRST_RETRY
+        while True:
+            before = self._cursor
+            begun = self._clock.now()
+            try:
+                await self._read(hearer, follow=False)
+                if self._cursor == before == "":
+                    self._since = max(self._since, begun)
+                hearer.caught_up(self.name)
+                wait = FIRST_RETRY
+                await self._read(hearer, follow=True)
+                said = "ended"
+            except JournalError as error:
+                said = str(error)
+                if "cursor" in said.lower() and self._cursor:
+                    # It belongs to a journal that is gone: what is there now is all there is.
+                    self._cursor = ""
+                    hearer.lost(self.name, f"the journal does not know our place any more: {said}")
+            hearer.broken(self.name, f"journalctl: {said}")
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST_RETRY)
+
+    async def _read(self, hearer: Hearer, *, follow: bool) -> None:
+        """Raises JournalError when journalctl fails; returns when it ends well."""
+        splitter = Splitter(ENTRY_BYTES)
+        async with self._child(follow) as child:
+            assert child.stdout is not None and child.stderr is not None
+            async with asyncio.TaskGroup() as tasks:
+                words = tasks.create_task(_last_words(child.stderr))
+                while data := await child.stdout.read(CHUNK):
+                    with Pace() as pace:
+                        self._take(hearer, splitter, data)
+                    if len(data) >= CHUNK // 2:
+                        await asyncio.sleep(pace.rest)
+            if code := await child.wait():
+                raise JournalError(words.result() or f"ended with {code}")
+        if splitter.cut:
+            hearer.lost(self.name, f"{splitter.cut} entries were too long")
+
+    def _take(self, hearer: Hearer, splitter: Splitter, data: bytes) -> None:
+        lines: list[Line] = []
+        unread = 0
+        for raw in splitter.feed(data):
+            try:
+                entry = decode(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                unread += 1
+                continue
+            self._cursor = entry.cursor or self._cursor
+            line = line_of(entry, self._boot_id)
+            if line is not None:
+                lines.append(line)
+            elif entry.message is None:
+                unread += 1
+        if lines:
+            hearer.lines(self.name, lines)
+        if unread:
+            hearer.lost(self.name, f"{unread} entries could not be read")
+
+    @asynccontextmanager
+    async def _child(self, follow: bool) -> AsyncIterator[asyncio.subprocess.Process]:
+        argv = [*self._program, "--quiet", "--no-pager", "--output=json"]
+        argv += [f"--output-fields={','.join(FIELDS)}", *self._where]
+        argv += ["--follow", "--no-tail"] if follow else []
+        if self._cursor:
+            argv.append(f"--after-cursor={self._cursor}")
+        else:
+            argv.append(f"--since=@{self._since.timestamp():.6f}")
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *argv,
+                *self._matches,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=CHUNK,
+            )
+        except OSError as error:
+            raise JournalError(f"{argv[0]}: {error.strerror}") from error
+        try:
+            yield child
+        finally:
+            await _end(child)
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        child.terminate()
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            await child.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+
+
+async def _last_words(stream: asyncio.StreamReader) -> str:
+    """The end of what it complained of; read on, so that it never waits for us."""
+    words = b""
+    while data := await stream.read(CHUNK):
+        words = (words + data)[-500:]
+    return words.decode(errors="replace").strip()

@@ -1,0 +1,205 @@
+"""/dev/kmsg: the kernel's own log, read when it wakes us.
+
+A record is `priority,sequence,microseconds since boot,flags[,...];text`, then lines with fields
+that begin with a blank. Source: Documentation/ABI/testing/dev-kmsg of Linux. What user space
+writes into it has a facility that is not the kernel's (0), whatever its text says.
+"""
+
+import asyncio
+import errno
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from agent.detectors.logs.line import ANYBODY, KERNEL, LONGEST, Line
+from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
+from kubenode.runtime.clock import Clock
+
+DEVICE = "/dev/kmsg"
+RECORD_BYTES = 8192
+"""The kernel's own limit of a record (CONSOLE_EXT_LOG_MAX)."""
+AT_ONCE = 256
+"""Records until other tasks have their turn."""
+
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`since_boot` in seconds."""
+
+    facility: int
+    sequence: int
+    since_boot: float
+    text: str
+
+
+def parse(record: bytes) -> Record | None:
+    """None for what is no record."""
+    head, semicolon, text = record.partition(b";")
+    fields = head.split(b",")
+    if not semicolon or len(fields) < 3 or len(head) > 200:
+        return None
+    try:
+        priority, sequence, microseconds = (int(field) for field in fields[:3])
+    except ValueError:
+        return None
+    if not (0 <= priority < 1 << 16 and 0 <= sequence < 1 << 64 and 0 <= microseconds < 1 << 63):
+        return None
+    first = text.split(b"\n", 1)[0][: 4 * LONGEST]
+    plain = _ESCAPE.sub(lambda found: bytes([int(found.group(1), 16)]), first)
+    words = plain.decode(errors="replace").strip()
+    return Record(priority >> 3, sequence, microseconds / 1e6, words[:LONGEST])
+
+
+def records(data: bytes) -> list[bytes]:
+    """The records of one read. A device gives one at a time, a pipe as many as it has."""
+    found: list[bytes] = []
+    for line in data.split(b"\n"):
+        if line and not line.startswith(b" "):
+            found.append(line)
+    return found
+
+
+class KmsgSource:
+    """device  or a pipe in its form; uptime: seconds on the clock that the kernel stamps with"""
+
+    name = "kmsg"
+
+    def __init__(
+        self, clock: Clock, device: str = DEVICE, uptime: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock, self._device, self._uptime = clock, device, uptime
+        self._last = -1
+        self._caught_up = False
+
+    @property
+    def position(self) -> str:
+        return str(self._last) if self._last >= 0 else ""
+
+    async def run(self, hearer: Hearer, position: str) -> None:
+        self._last = int(position) if position.isdecimal() else -1
+        wait = FIRST_RETRY
+        while True:
+            self._caught_up = False
+            try:
+                fd = os.open(self._device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError as error:
+                hearer.broken(self.name, f"{self._device}: {error.strerror}")
+            else:
+                try:
+                    await _Following(self, fd, hearer).ended()
+                except OSError as error:
+                    hearer.broken(self.name, f"{self._device}: {error.strerror}")
+                finally:
+                    os.close(fd)
+                if self._caught_up:
+                    wait = FIRST_RETRY
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST_RETRY)
+
+    def took(self, data: bytes, hearer: Hearer, booted: datetime) -> list[Line]:
+        """The lines of one read, those excepted that were told before."""
+        lines = []
+        for raw in records(data):
+            record = parse(raw)
+            if record is None or record.sequence <= self._last:
+                continue
+            missing = record.sequence - self._last - 1
+            if missing and self._last >= 0:
+                hearer.lost(self.name, f"{missing} kernel lines were overwritten unread")
+            self._last = record.sequence
+            if record.text:
+                at = booted + timedelta(seconds=min(record.since_boot, self._uptime()))
+                origin = KERNEL if record.facility == 0 else ANYBODY
+                lines.append(Line(record.text, at, origin))
+        return lines
+
+    def booted(self) -> datetime:
+        return self._clock.now() - timedelta(seconds=self._uptime())
+
+    def end_reached(self, hearer: Hearer) -> None:
+        if not self._caught_up:
+            self._caught_up = True
+            hearer.caught_up(self.name)
+
+
+class _Following:
+    """Reads one open device whenever it has something."""
+
+    def __init__(self, source: KmsgSource, fd: int, hearer: Hearer) -> None:
+        self._source, self._fd, self._hearer = source, fd, hearer
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[None] = self._loop.create_future()
+        self._resting: asyncio.TimerHandle | None = None
+        self._rest = b""
+
+    async def ended(self) -> None:
+        """Raises OSError."""
+        self._loop.add_reader(self._fd, self._ready)
+        try:
+            await self._end
+        finally:
+            self._loop.remove_reader(self._fd)
+            if self._resting is not None:
+                self._resting.cancel()
+
+    def _ready(self) -> None:
+        try:
+            with Pace() as pace:
+                more = self._read()
+        except OSError as error:
+            if not self._end.done():
+                self._end.set_exception(error)
+            return
+        if more:
+            self._loop.remove_reader(self._fd)
+            self._resting = self._loop.call_later(pace.rest, self._again)
+
+    def _again(self) -> None:
+        self._loop.add_reader(self._fd, self._ready)
+
+    def _read(self) -> bool:
+        """Whether there may be more. Raises OSError when the device is gone."""
+        booted = self._source.booted()
+        lines: list[Line] = []
+        try:
+            for _ in range(AT_ONCE):
+                data = self._one()
+                if data is None:
+                    self._tell(lines)
+                    self._source.end_reached(self._hearer)
+                    return False
+                lines += self._source.took(data, self._hearer, booted)
+            return True
+        finally:
+            self._tell(lines)
+
+    def _one(self) -> bytes | None:
+        """One read, None at the end of what is there."""
+        while True:
+            try:
+                data = os.read(self._fd, RECORD_BYTES)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                # EPIPE: the next record was overwritten. EINVAL: a record beyond our buffer.
+                if error.errno in (errno.EPIPE, errno.EINVAL):
+                    continue
+                raise
+            if not data:
+                raise OSError(errno.EPIPE, "ended")
+            whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+            self._rest = self._rest[:RECORD_BYTES]
+            return whole + newline
+
+    def _tell(self, lines: list[Line]) -> None:
+        if lines:
+            told = lines[:]
+            lines.clear()
+            with suppress(asyncio.InvalidStateError):
+                self._hearer.lines(self._source.name, told)

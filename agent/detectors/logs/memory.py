@@ -1,0 +1,82 @@
+"""What outlives the agent's process: open faults, and how far each log was read.
+
+One small file, written anew and moved into place. Without it, or when it cannot be read, logs are
+read from their lookback on and conditions are as the logs say.
+"""
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from agent.detectors import Status
+from agent.detectors.logs.state import Fault, Held
+
+NAME = "logs.json"
+
+
+class KeptFault(msgspec.Struct, frozen=True):
+    key: str
+    reason: str
+    message: str
+    since: datetime
+    last: datetime
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """boot_id    of the boot that it was written in
+    positions  source name -> where to go on
+    faults     condition type -> open faults, the one that speaks last
+    healthy    conditions that were False
+    """
+
+    boot_id: str = ""
+    positions: dict[str, str] = {}
+    faults: dict[str, list[KeptFault]] = {}
+    healthy: list[str] = []
+
+    def held(self) -> dict[str, Held]:
+        """The conditions as they were. Each check is asked at once."""
+        return {
+            name: Held(
+                Status.TRUE,
+                tuple(Fault(f.key, f.reason, f.message, f.since, f.last, f.since) for f in faults),
+            )
+            for name, faults in self.faults.items()
+            if faults
+        }
+
+
+def keep(boot_id: str, positions: dict[str, str], held: dict[str, Held]) -> Memory:
+    return Memory(
+        boot_id,
+        positions,
+        {
+            name: [KeptFault(f.key, f.reason, f.message, f.since, f.last) for f in one.faults]
+            for name, one in held.items()
+            if one.faults
+        },
+        [name for name, one in held.items() if one.status is Status.FALSE],
+    )
+
+
+def read(folder: Path) -> tuple[Memory, str]:
+    """What was kept, and what is wrong with it ("" for nothing)."""
+    path = folder / NAME
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Memory), ""
+    except FileNotFoundError:
+        return Memory(), ""
+    except OSError as error:
+        return Memory(), f"{path}: {error.strerror}"
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Memory(), f"{path}: {error}"
+
+
+def write(folder: Path, memory: Memory) -> None:
+    """Raises OSError. Not synchronised: after a crash of the host the boot is another one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = folder / f".{NAME}"
+    beside.write_bytes(msgspec.json.encode(memory))
+    os.replace(beside, folder / NAME)
