@@ -129,7 +129,7 @@ async def run(loaded: Settings) -> None:
             clock,
             probes,
             detectors=[
-                *watch(loaded.detectors, host, clock),
+                *watch(loaded.detectors, host, clock, state_dir=loaded.state_dir),
                 *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),
             ],
             checks=loaded.checks,

@@ -16,6 +16,7 @@ from agent.detectors.checks.building import builtins
 from agent.detectors.checks.npd import config
 from agent.detectors.checks.npd.builtin import BuiltIns
 from agent.detectors.checks.npd.monitor import PluginMonitor
+from agent.detectors.logs.building import build as build_logs
 from agent.detectors.settings import Detectors
 from agent.host import Host
 from kubenode.runtime.clock import Clock
@@ -28,8 +29,13 @@ class DetectorError(CannotStart):
     """One line per complaint."""
 
 
-def detectors(given: Detectors, host: Host, clock: Clock, root: str = "/") -> list[Detector]:
-    """Raises DetectorError for files that cannot be used."""
+def detectors(
+    given: Detectors, host: Host, clock: Clock, root: str = "/", state_dir: str = ""
+) -> list[Detector]:
+    """Raises DetectorError for files that cannot be used; one for logs is left out and told.
+
+    state_dir  where what logs said is remembered; "" is nowhere
+    """
     files = read(given.npd_configs)
     looks, programs = Turns(clock), Turns(clock)
     found: list[Detector] = []
@@ -51,7 +57,19 @@ def detectors(given: Detectors, host: Host, clock: Clock, root: str = "/") -> li
         found.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root)))
     if complaints:
         raise DetectorError("\n".join(complaints))
-    return [*found, *builtins(given, host, looks, owners.keys(), root)]
+    logs = build_logs(
+        {file: data for file, data in files.items() if data.get("plugin") in LOG_PLUGINS},
+        given.logs,
+        clock,
+        boot_id=host.boot_id(),
+        state_dir=state_dir,
+        root=root,
+        taken=owners.keys(),
+    )
+    if logs.conditions or logs.complaints:
+        found.append(logs)
+    taken = owners.keys() | set(logs.conditions)
+    return [*found, *builtins(given, host, looks, taken, root)]
 
 
 def read(patterns: Sequence[str]) -> dict[str, Mapping[str, Any]]:

@@ -20,6 +20,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from agent.detectors.logs.settings import LogSettings
+
 Percent = Annotated[float, Meta(gt=0, le=100)]
 Interval = Annotated[float, Meta(ge=1, le=86400)]
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
@@ -163,6 +165,7 @@ class Detectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     npd_configs: tuple[str, ...] = ()
+    logs: LogSettings = LogSettings()
     kubelet: KubeletSettings = KubeletSettings()
     runtime: RuntimeSettings = RuntimeSettings()
     kube_proxy: KubeProxySettings = KubeProxySettings()

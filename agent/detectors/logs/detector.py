@@ -56,7 +56,7 @@ class LogDetector:
         self._program, self._sources, self._clock = program, list(sources), clock
         self._hang_on, self._boot_id, self._folder = hang_on, boot_id, folder
         self._remembered = remembered or memory.Memory()
-        self._complaints, self._root = list(complaints), root
+        self.complaints, self._root = list(complaints), root
         self._state = State({})
         self._sink: Sink | None = None
         self._read: set[str] = set()
@@ -80,7 +80,7 @@ class LogDetector:
         self._state, reports = begin(self._program, now, held)
         for report in reports:
             sink.report(report)
-        for complaint in self._complaints:
+        for complaint in self.complaints:
             log.warning("a log configuration is left out", extra={"error": complaint})
             sink.report(EventReport(BAD_CONFIG, complaint, Severity.WARNING, now, LOGS))
         positions = self._remembered.positions
