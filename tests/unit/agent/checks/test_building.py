@@ -1,16 +1,18 @@
 """Which detectors an agent runs, and what is told of files that cannot be used."""
 
+import asyncio
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
+from support.clock import FakeClock, settle
 from support.npd_files import a_file, permanent
+from support.watched import Heard
 
 from agent import settings
-from agent.detectors.building import DetectorError, detectors
+from agent.detectors.building import CONFIG_INVALID, Complaints, detectors
 from agent.detectors.settings import Detectors, DiskSettings, PressureSettings, SmartSettings
 from agent.host.systemd import SystemdHost
 from agent.settings import SettingsError
@@ -68,6 +70,16 @@ def test_a_configured_monitor_goes_before_what_is_built_in(tmp_path: Path) -> No
     assert owned["DiskProblem"] == "disk"
 
 
+def complaints(folder: Path, pattern: str) -> str:
+    """What is told of the files; whatever they are, the rest is watched."""
+    given = Detectors(npd_configs=(str(folder / pattern),))
+    assert "DiskProblem" in built(given, folder)
+    host = SystemdHost("unix:path=/nowhere")
+    found = detectors(given, host, FakeClock(), str(folder))
+    told = [one.complaints for one in found if isinstance(one, Complaints)]
+    return "\n".join(line for lines in told for line in lines)
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
@@ -77,25 +89,36 @@ def test_a_configured_monitor_goes_before_what_is_built_in(tmp_path: Path) -> No
         (a_file(), "rules is empty"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, data: Any, why: str) -> None:
+def test_a_file_that_cannot_be_used_is_named_and_the_rest_is_watched(
+    tmp_path: Path, data: Any, why: str
+) -> None:
     path = write(tmp_path, "bad.json", data)
-    with pytest.raises(DetectorError) as told:
-        built(Detectors(npd_configs=(str(path),)), tmp_path)
-    assert str(path) in str(told.value)
-    assert why in str(told.value)
+    told = complaints(tmp_path, "*.json")
+    assert str(path) in told
+    assert why in told
 
 
 def test_a_file_that_is_missing_is_named_and_an_empty_folder_is_not(tmp_path: Path) -> None:
-    with pytest.raises(DetectorError, match="no such file"):
-        built(Detectors(npd_configs=(str(tmp_path / "none.json"),)), tmp_path)
-    built(Detectors(npd_configs=(str(tmp_path / "*.json"),)), tmp_path)
+    assert "none.json: no such file" in complaints(tmp_path, "none.json")
+    assert complaints(tmp_path, "*.json") == ""
 
 
-def test_two_files_for_one_condition_are_refused(tmp_path: Path) -> None:
+def test_of_two_files_for_one_condition_the_second_is_not_used(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         write(tmp_path, name, a_file(permanent("/x")))
-    with pytest.raises(DetectorError, match=r"b\.json: condition NTPProblem is kept by .*a\.json"):
-        built(Detectors(npd_configs=(str(tmp_path / "*.json"),)), tmp_path)
+    told = complaints(tmp_path, "*.json")
+    assert "b.json: condition NTPProblem is kept by" in told
+    assert "a.json: leave one" in told
+
+
+async def test_files_that_are_not_used_are_told_as_events(tmp_path: Path) -> None:
+    heard = Heard()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(Complaints(["x.json: why"], FakeClock()).run(heard))
+        await settle()
+        running.cancel()
+    told = [(event.reason, event.message) for event in heard.events]
+    assert told == [(CONFIG_INVALID, "x.json: why")]
 
 
 @pytest.mark.parametrize(
