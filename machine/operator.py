@@ -78,7 +78,9 @@ class MachineOperator:
             name="leases of agents",
             resync=None,
         )
-        self.lifesigns = Lifesigns(clock, self.leases.fresh, stale=self.settings.stale)
+        self.lifesigns = Lifesigns(
+            clock, self.leases.fresh, self.leases.synced.is_set, stale=self.settings.stale
+        )
         self.leases.add_handler(self.lifesigns.changed)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
         access, tokens = MachineAccess(kube), Tokens(kube)

@@ -37,18 +37,22 @@ class _Sign:
 
 
 class Lifesigns:
-    """wake  called with the name of a Machine whose agent began to live, or was taken away
-    stale  seconds without a renewal after which an agent does not live
+    """current  whether the cache of Leases is
+    listed   whether it has been filled once: a Lease that comes later is a sign of life
+    wake     called with the name of a Machine whose agent began to live, or was taken away
+    stale    seconds without a renewal after which an agent does not live
     """
 
     def __init__(
         self,
         clock: Clock,
         current: Callable[[], bool],
+        listed: Callable[[], bool],
         wake: Callable[[str], None] = lambda name: None,
         stale: float = STALE_SECONDS,
     ) -> None:
-        self._clock, self._current, self.wake, self._stale = clock, current, wake, stale
+        self._clock, self._current, self._listed = clock, current, listed
+        self.wake, self._stale = wake, stale
         self._signs: dict[str, _Sign] = {}
 
     def changed(self, key: str, old: AgentLease | None, new: AgentLease | None) -> None:
@@ -60,7 +64,7 @@ class Lifesigns:
             return
         before, now = self.of(name), self._clock.monotonic()
         if old is None:
-            self._signs[name] = _Sign(now, moved=False)
+            self._signs[name] = _Sign(now, moved=self._listed())
         elif old.spec.renew_time != new.spec.renew_time:
             self._signs[name] = _Sign(now, moved=True)
         if self.of(name) is not before:

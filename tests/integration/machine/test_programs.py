@@ -1,0 +1,90 @@
+"""The programs as people start them: the operator, the command, and an agent that joins."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.command import environment, kubenode, started
+from support.control_plane import ControlPlane
+from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, a_machine, install
+from support.running import until
+
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.machine_showing import shown
+from kubenode.cli.machine_tokens import print_token, reissue
+from kubenode.cli.options import Listing
+
+pytestmark = pytest.mark.integration
+REPOSITORY = Path(__file__).parents[3]
+NAME = "program-host"
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    install(control_plane)
+    control_plane.kubectl("create", "-f", "-", stdin=json.dumps(a_machine(NAME)))
+    yield control_plane
+    control_plane.kubectl("delete", "knm", NAME)
+    control_plane.kubectl("delete", "csr", "--all")
+
+
+@contextmanager
+def an_agent(config: Path) -> Iterator[None]:
+    with open(config.with_suffix(".log"), "wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agent", str(config)],
+            cwd=REPOSITORY,
+            env=environment(PYTHONPATH=str(REPOSITORY)),
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def lives(cluster: ControlPlane) -> bool:
+    status = cluster.get(f"{MACHINES}/{NAME}").get("status", {})
+    conditions = {c["type"]: c["status"] for c in status.get("conditions", ())}
+    return conditions.get("AgentReady") == "True"
+
+
+async def test_an_agent_joins_with_what_the_command_prints(
+    cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin, context = str(cluster.kubeconfig), None
+    rights = cluster.kubeconfig_for(OPERATOR, OPERATOR_GROUPS)
+    more = ("--health-port=0", f"--kubeconfig={rights}", "--audit-file=")
+    with started("run", "machine", *more):
+        printed = kubenode("machine", "token", NAME, f"--kubeconfig={admin}")
+        assert printed.returncode == 0, printed.stderr
+        token = tmp_path / "token"
+        token.write_text(printed.stdout)
+        config = tmp_path / "agent.toml"
+        config.write_text(
+            f'node = "{NAME}"\nserver = "{cluster.server}"\nca_file = "{cluster.ca_file}"\n'
+            f'bootstrap_token_file = "{token}"\nstate_dir = "{tmp_path / "state"}"\n'
+        )
+        with an_agent(config):
+            await until(lambda: lives(cluster), 90, "AgentReady is not True")
+        assert await shown(NAME, Listing.TABLE, admin, context) == Exit.FINE
+        assert "Ready" in capsys.readouterr().out
+        with pytest.raises(Refusal, match=f"kubenode machine reissue {NAME}"):
+            await print_token(NAME, False, admin, context)
+        assert capsys.readouterr().out == ""
+        await reissue(NAME, admin, context)
+        await print_token(NAME, True, admin, context)
+        told = json.loads(capsys.readouterr().out)
+        assert told["token"] != printed.stdout.strip() and told["agent"] == NAME
+        assert "BEGIN CERTIFICATE" in told["ca"]
+
+
+async def test_a_machine_that_is_not_there_is_named(cluster: ControlPlane) -> None:
+    with pytest.raises(Refusal, match="there is no Machine nobody"):
+        await print_token("nobody", False, str(cluster.kubeconfig), None)
