@@ -55,8 +55,9 @@ def _binary(headers: Mapping[str, str], raw: bytes) -> Any:
         raise ParseError(f"ce-{name}: {problems[0]}") from None
     except ValueError as error:
         raise ParseError(f"headers: {error}") from None
-    attributes = {**event.get_attributes()}
-    if "time" in attributes:
+    # The library says what time it is where the sender says none.
+    attributes = {k: v for k, v in event.get_attributes().items() if k != "time"}
+    if "ce-time" in headers:
         attributes["time"] = headers["ce-time"]
     return {**attributes, "data": event.get_data()}
 

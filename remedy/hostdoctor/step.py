@@ -148,15 +148,17 @@ def _alert(
             return _finished(event, now)
         latest = max((t for t in (start, told.not_before) if t is not None), default=None)
         return _written(event, told, node, HostEventPhase.COMPLETED, now, scope, start=latest)
+    latest = starts if start is None else max(start, starts)
     if end is not None and starts <= end and not _resumed(event, now):
         return _finished(event, now)
     phase = event.status.phase
     if end is None and phase is not None and phase.open:
-        if start is not None and starts <= start:
-            return _written(event, told, node, HostEventPhase.ACTIVE, now, scope, start=start)
         # A later start under way: one that ended meanwhile, and nobody said so.
-        return _written(event, told, node, HostEventPhase.ACTIVE, now, scope, again=True)
-    return _written(event, told, node, HostEventPhase.ACTIVE, now, scope, again=True)
+        again = latest != start
+        return _written(
+            event, told, node, HostEventPhase.ACTIVE, now, scope, again=again, start=latest
+        )
+    return _written(event, told, node, HostEventPhase.ACTIVE, now, scope, again=True, start=latest)
 
 
 def _resumed(event: HostEvent, now: datetime) -> bool:

@@ -19,7 +19,7 @@ SOONEST = timedelta(seconds=1)
 
 class Sweep:
     def __init__(self, desk: Desk, clock: Clock, fence: Fence) -> None:
-        self._desk, self._clock, self._fence = desk, clock, fence
+        self._desk, self.clock, self._fence = desk, clock, fence
         desk.events.add_index(WATCHDOG_INDEX, watchdogs)
 
     def attach(self, queue: WorkQueue[str]) -> None:
@@ -35,7 +35,7 @@ class Sweep:
         event = self._desk.writer.known(name)
         if event is None:
             return DONE
-        now = self._clock.now()
+        now = self.clock.now()
         if deletable(event, now):
             self._fence.check()
             await self._desk.writer.delete(event)

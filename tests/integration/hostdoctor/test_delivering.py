@@ -1,0 +1,200 @@
+"""Deliveries over HTTP become HostEvents at an API server, and answers mean what they say."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.doctoring import TOKEN, LaterClock, doctoring, make_node, stored
+from support.embedded import EmbeddedPlane
+from support.host_doctor import alert, group
+from support.running import until
+
+from kubenode.api.v1alpha1.hostevent import HostEventPhase
+from kubenode.runtime import webserver
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Unreachable
+from remedy.hostdoctor import app, desk, limits
+from remedy.hostdoctor.lifecycle import KEPT
+
+pytestmark = pytest.mark.integration
+AM = "/v1/alertmanager"
+
+
+def refusals(doctor: Any, endpoint: str, why: str) -> float:
+    name = "kubenode_hostdoctor_refusals_total"
+    return float(doctor.count(name, endpoint=endpoint, why=why))
+
+
+async def test_an_alert_is_stored_before_it_is_answered_and_completes(
+    kube: Kube, tmp_path: Path
+) -> None:
+    await make_node(kube, "a", "10.0.0.1")
+    async with doctoring(kube, tmp_path) as doctor:
+        await until(lambda: doctor.desk.index.exists("a", ""), 10)
+        firing = group(alert(instance="10.0.0.1:9100"), alert(fingerprint="b", cluster="prod"))
+        status, answer, _ = await doctor.post(AM, firing)
+        assert (status, answer["changed"], answer["unresolved"]) == (200, 2, 1)
+        about = {e.spec.external_id: e for e in await stored(kube)}
+        assert about["aa01"].spec.node.name == "a"
+        assert about["aa01"].status.phase is HostEventPhase.ACTIVE
+        assert about["aa01"].status.observed_generation == about["aa01"].metadata.generation
+        assert about["b"].status.conditions[0].reason == "NoHost"
+        assert (await doctor.post(AM, firing))[1]["known"] == 2
+        over = group(alert(ends=60, instance="10.0.0.1:9100"))
+        assert (await doctor.post(AM, over))[1]["changed"] == 1
+        event = next(e for e in await stored(kube) if e.spec.external_id == "aa01")
+        assert event.status.phase is HostEventPhase.COMPLETED
+        assert [line.outcome for line in doctor.audit.lines] == ["Done", "Done"]
+        metric = "kubenode_hostdoctor_events_total"
+        assert doctor.count(metric, source="Alertmanager", outcome="changed") == 3
+
+
+async def test_what_is_refused_is_refused_so_that_the_sender_does_the_right_thing(
+    kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "LONGEST_BODY", 20_000)
+    async with doctoring(kube, tmp_path) as doctor:
+        one = group(alert())
+        cases: list[tuple[Any, str, int, str]] = [
+            (one, "", 401, "unauthorized"),
+            (one, "wrong-0123456789abcdef", 401, "unauthorized"),
+            (b"{", TOKEN, 400, "malformed"),
+            (b"[" * 10_000, TOKEN, 400, "malformed"),
+            ({"version": "9", "alerts": []}, TOKEN, 400, "malformed"),
+            (b" " * 30_000, TOKEN, 413, "too_large"),
+        ]
+        for body, token, code, why in cases:
+            before = refusals(doctor, "alertmanager", why)
+            status, answer, _ = await doctor.post(AM, body, token)
+            assert (status, refusals(doctor, "alertmanager", why)) == (code, before + 1), answer
+            assert answer["message"]
+        status, _, _ = await doctor.post("/v1/hosts/a/events", {}, TOKEN)
+        assert status == 403, "a bearer speaks for no agent"
+        monkeypatch.setattr(desk, "MOST_WAITING", 0)
+        doctor.desk._waiting = 1
+        status, _, headers = await doctor.post(AM, one)
+        assert (status, headers["Retry-After"]) == (503, "2"), "Alertmanager tries 5xx again"
+        doctor.desk._waiting = 0
+        assert await stored(kube) == []
+
+
+async def test_a_caller_that_sends_too_often_is_told_to_wait(
+    kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RATE", 0.001)
+    monkeypatch.setattr(limits, "BURST", 2.0)
+    async with doctoring(kube, tmp_path) as doctor:
+        codes = [(await doctor.post(AM, group()))[0] for _ in range(3)]
+        assert codes == [200, 200, 503], "429 would make Alertmanager drop it"
+
+
+async def test_an_api_server_that_is_away_loses_nothing(
+    plane: EmbeddedPlane, kube: Kube, tmp_path: Path
+) -> None:
+    async with doctoring(kube, tmp_path) as doctor:
+        plane.kill()
+        try:
+            status, _, headers = await doctor.post(AM, group(alert()))
+            assert (status, headers["Retry-After"]) == (503, "2")
+        finally:
+            plane.start()
+        status, answer, _ = await doctor.post(AM, group(alert()))
+        assert (status, answer["changed"]) == (200, 1)
+        assert len(await stored(kube)) == 1
+
+
+async def test_a_death_between_the_two_writes_is_healed_by_the_next_delivery(
+    kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with doctoring(kube, tmp_path, leader=False) as doctor:
+        patch = kube.patch
+
+        async def lost(*given: Any, **more: Any) -> Any:
+            monkeypatch.setattr(kube, "patch", patch)
+            raise Unreachable("cut")
+
+        monkeypatch.setattr(kube, "patch", lost)
+        assert (await doctor.post(AM, group(alert())))[0] == 503
+        (half,) = await stored(kube)
+        assert half.status.phase is None
+        assert (await doctor.post(AM, group(alert())))[0] == 200
+        (whole,) = await stored(kube)
+        assert (whole.status.phase, whole.status.seen) == (HostEventPhase.ACTIVE, 1)
+
+
+async def test_two_replicas_that_are_told_at_once_make_one_event_of_each(
+    kube: Kube, tmp_path: Path
+) -> None:
+    async with (
+        doctoring(kube, tmp_path) as one,
+        doctoring(kube, tmp_path, leader=False) as other,
+    ):
+        firing = [alert(fingerprint=f"f{n}", starts=0, node="x") for n in range(40)]
+        ended = [alert(fingerprint=f"f{n}", starts=0, ends=60, node="x") for n in range(40)]
+        again = [alert(fingerprint=f"f{n}", starts=90, node="x") for n in range(40)]
+        told = [group(*firing), group(*ended), group(*again)]
+        posts = [doctor.post(AM, each) for each in told * 2 for doctor in (one, other)]
+        answers = await asyncio.gather(*posts)
+        assert {status for status, _, _ in answers} == {200}
+        events = await stored(kube)
+        assert len(events) == 40
+        assert {e.status.phase for e in events} == {HostEventPhase.ACTIVE}
+        assert all(1 <= e.status.seen <= 2 for e in events)
+        assert not one.desk.writer._locks and not other.desk.writer._locks
+
+
+async def test_an_event_finds_its_node_when_that_appears(kube: Kube, tmp_path: Path) -> None:
+    async with doctoring(kube, tmp_path) as doctor:
+        await doctor.post(AM, group(alert(node="late")))
+        await make_node(kube, "late")
+        await until(lambda: all(e.spec.node.name for e in doctor.events.cache.values()), 20)
+        (event,) = await stored(kube)
+        assert event.spec.node.name == "late"
+        resolved = next(c for c in event.status.conditions if c.type == "Resolved")
+        assert resolved.status == "True"
+
+
+async def test_a_closed_event_is_removed_a_day_later(kube: Kube, tmp_path: Path) -> None:
+    async with doctoring(kube, tmp_path, leader=False) as doctor:
+        await doctor.post(AM, group(alert(ends=60), alert(fingerprint="open")))
+        await until(lambda: len(doctor.events.cache) == 2, 10)
+        doctor.sweep.clock = LaterClock(KEPT + timedelta(minutes=1))
+        for name in list(doctor.events.cache):
+            await doctor.sweep.reconcile(name)
+        (left,) = await stored(kube)
+        assert left.spec.external_id == "open"
+
+
+async def test_a_slow_head_and_a_slow_body_hold_nothing(
+    kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webserver, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "READ_SECONDS", 0.2)
+    async with doctoring(kube, tmp_path) as doctor:
+        head = f"POST {AM} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        whole = f"{head}Content-Length: 100\r\n\r\n"
+        for sent, said in ((b"", b""), (head.encode(), b""), (whole.encode() + b"{", b"408")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", doctor.server.port)
+            writer.write(sent)
+            answer = await asyncio.wait_for(reader.read(), 20)
+            assert said in answer and (said or not answer)
+            writer.close()
+        assert (await doctor.post(AM, group(alert())))[0] == 200
+
+
+async def test_cloud_events_of_every_mode_are_taken(kube: Kube, tmp_path: Path) -> None:
+    async with doctoring(kube, tmp_path) as doctor:
+        data = b'{"class": "Maintenance", "host": {"names": ["a"]}}'
+        headers = {
+            "ce-specversion": "1.0",
+            "ce-id": "1",
+            "ce-source": "/dc",
+            "ce-type": "io.kubenode.hostevent",
+            "content-type": "application/json",
+        }
+        status, answer, _ = await doctor.post("/v1/cloudevents", data, headers=headers)
+        assert (status, answer["changed"]) == (200, 1)
+        (event,) = await stored(kube)
+        assert (event.spec.source, event.spec.external_id) == ("Webhook", "/dc/1")
