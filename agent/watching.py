@@ -23,8 +23,10 @@ WELL_SECONDS = 600.0
 FAILED = "DetectorFailed"
 
 
-class Stage(Sink, Protocol):
-    """A sink that is told who runs."""
+class Stage(Protocol):
+    """Who hands out sinks, and is told who runs."""
+
+    def sink(self, detector: str) -> Sink: ...
 
     def started(self, detector: str) -> None: ...
 
@@ -54,12 +56,13 @@ class Watching:
             await forever()
 
     async def _keep(self, detector: Detector) -> None:
+        sink = self._stage.sink(detector.name)
         backoff = Backoff(RETRY_LOW, RETRY_HIGH, self._spread)
         while True:
             began = self._clock.monotonic()
             self._stage.started(detector.name)
             try:
-                await detector.run(self._stage)
+                await detector.run(sink)
                 why = "it ended by itself"
             except Exception as error:
                 # Whatever a detector raises, hundreds of kinds of hosts, must not end the repairs.
@@ -71,5 +74,5 @@ class Watching:
             delay = backoff.next()
             message = f"detector {detector.name} failed: {why}; its conditions are not renewed"
             now = self._clock.now()
-            self._stage.report(EventReport(FAILED, message, Severity.WARNING, now, detector.name))
+            sink.report(EventReport(FAILED, message, Severity.WARNING, now, detector.name))
             await self._clock.sleep(delay)

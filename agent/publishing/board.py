@@ -76,10 +76,10 @@ class Board:
     def failed(self, detector: str) -> None:
         self._running.discard(detector)
 
-    def put(self, report: ConditionReport, now: datetime) -> News:
+    def put(self, detector: str, report: ConditionReport, now: datetime) -> News:
         """Raises ValueError for what is not the detector's to say."""
-        if self._owners.get(report.type) != report.detector:
-            raise ValueError(f"{report.detector} does not own condition {report.type}")
+        if self._owners.get(report.type) != detector:
+            raise ValueError(f"{detector} does not own condition {report.type}")
         known = self._known.get(report.type)
         if known is not None and report.reason == NOT_LOOKED_AT:
             return News.NONE  # a start finds out nothing
@@ -93,7 +93,7 @@ class Board:
             reason=cut(report.reason, REASON_BYTES) or "Unknown",
             message=cut(report.message, MESSAGE_BYTES),
             since=min(since, now),
-            detector=report.detector,
+            detector=detector,
         )
         if known is not None and _same(known, new):
             self._known[report.type] = new

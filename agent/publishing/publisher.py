@@ -49,6 +49,16 @@ def owners(detectors: Iterable[Detector]) -> dict[str, str]:
     return found
 
 
+class SinkOf:
+    """Implements agent.detectors.Sink for one detector."""
+
+    def __init__(self, publisher: "Publisher", detector: str) -> None:
+        self._publisher, self._detector = publisher, detector
+
+    def report(self, report: Report) -> None:
+        self._publisher.hear(self._detector, report)
+
+
 class Publisher:
     """A Part, and the Sink. Not for threads: `report` belongs to the event loop.
 
@@ -92,6 +102,15 @@ class Publisher:
         self.refused = 0
 
     def report(self, report: Report) -> None:
+        self.hear(report.detector, report)
+
+    def sink(self, detector: str) -> "SinkOf":
+        """The sink of one detector. What it reports may name parts of it (one of the monitors that
+        it runs): readers see these, and whose condition it is goes by the detector.
+        """
+        return SinkOf(self, detector)
+
+    def hear(self, detector: str, report: Report) -> None:
         now = self._clock.now()
         if isinstance(report, EventReport):
             self.tally.put(report, now)
@@ -100,7 +119,7 @@ class Publisher:
             return
         before = self.board.status(report.type)
         try:
-            news = self.board.put(report, now)
+            news = self.board.put(detector, report, now)
         except ValueError as error:
             self.refused += 1
             if self.refused == 1:

@@ -1,6 +1,6 @@
 """The newest state of each condition: whose it is, since when, and what is untold."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from support.clock import T0
@@ -18,8 +18,9 @@ def report(status: Status, reason: str = "R", message: str = "m", **changes: obj
     return ConditionReport(**values)  # type: ignore[arg-type]
 
 
-def put(board: Board, made: object, now: object = T0 + LATER) -> News:
-    return board.put(made, now)  # type: ignore[arg-type]
+def put(board: Board, made: object, now: datetime = T0 + LATER) -> News:
+    assert isinstance(made, ConditionReport)
+    return board.put(made.detector, made, now)
 
 
 def known(board: Board, type_: str = "KernelDeadlock") -> Known:

@@ -264,6 +264,18 @@ async def test_a_disk_that_does_not_work_does_not_silence_it(site: Site) -> None
         await until(lambda: bool(site.server.conditions))
 
 
+async def test_a_detector_may_speak_for_its_parts(site: Site) -> None:
+    """One detector reads all logs; its monitors are the components of what it says."""
+    async with site.process(Watcher("logs", ("KernelDeadlock",))) as publisher:
+        publisher.sink("logs").report(deadlock(site.clock))
+        await until(lambda: bool(site.server.conditions and site.server.events))
+        publisher.sink("psi").report(deadlock(site.clock, Status.FALSE))
+        assert publisher.refused == 1
+    assert site.status()[0] == "True"
+    (event,) = site.server.events.values()
+    assert event["source"]["component"] == "kernel-monitor"
+
+
 async def test_an_agent_of_another_name_writes_about_its_machine(site: Site) -> None:
     made = publisher(site.server, site.folder, site.clock, agent="sh-113")
     async with running(made.run()):

@@ -6,7 +6,7 @@ from support.agent_node import Watcher
 from support.clock import FakeClock, settle
 from support.running import running
 
-from agent.detectors import EventReport, Report
+from agent.detectors import EventReport, Report, Sink
 from agent.watching import FAILED, WELL_SECONDS, Watching
 
 
@@ -17,6 +17,9 @@ class Stage:
 
     def report(self, report: Report) -> None:
         self.reports.append(report)
+
+    def sink(self, detector: str) -> Sink:
+        return self
 
     def started(self, detector: str) -> None:
         self.running.add(detector)
