@@ -5,18 +5,14 @@ The operator runs under exactly the rights of charts/kubenode/machine: what it l
 
 import asyncio
 import json
-from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
+from support.machine_requests import REQUESTS
 
 from kubenode.api.crd import FOLDER
 from kubenode.api.v1alpha1 import Machine
@@ -37,12 +33,8 @@ T = TypeVar("T")
 CHARTS = Path(__file__).parents[2] / "charts" / "kubenode"
 OPERATOR = "system:serviceaccount:kubenode-system:kubenode-machine"
 OPERATOR_GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kubenode-system")
-SIGNER = "kubernetes.io/kube-apiserver-client"
-REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 MACHINES = custom("machines")
 PATIENCE = 60.0
-
-Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 def install(cp: ControlPlane) -> None:
@@ -61,45 +53,6 @@ def a_machine(name: str, **spec: Any) -> dict[str, Any]:
         "kind": "Machine",
         "metadata": {"name": name},
         "spec": {"addresses": ["10.0.0.7"], **spec},
-    }
-
-
-def a_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def a_request(
-    cn: str,
-    organizations: Sequence[str] = (AGENT_GROUP,),
-    key: Key | None = None,
-    san: str = "",
-    unit: str = "",
-) -> bytes:
-    """PEM of a request for this subject."""
-    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations]
-    names += [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, unit)] if unit else []
-    names += [x509.NameAttribute(NameOID.COMMON_NAME, cn)] if cn else []
-    made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
-    if san:
-        made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(san)]), critical=False)
-    signed = made.sign(key or a_key(), hashes.SHA256())
-    return signed.public_bytes(serialization.Encoding.PEM)
-
-
-def as_object(name: str, pem: bytes, **spec: Any) -> dict[str, Any]:
-    """A CertificateSigningRequest; `spec` changes what an honest agent sends, None takes it out."""
-    honest = {
-        "request": b64encode(pem).decode(),
-        "signerName": SIGNER,
-        "usages": ["client auth", "digital signature"],
-        "expirationSeconds": 600,
-    }
-    given = {k: v for k, v in {**honest, **spec}.items() if v is not None}
-    return {
-        "apiVersion": "certificates.k8s.io/v1",
-        "kind": "CertificateSigningRequest",
-        "metadata": {"name": name},
-        "spec": given,
     }
 
 

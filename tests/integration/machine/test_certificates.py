@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from support.control_plane import ControlPlane
-from support.machine_world import (
-    REQUESTS,
-    MachineWorld,
-    a_request,
-    as_object,
-    install,
-    machine_world,
-    until,
-)
+from support.machine_requests import REQUESTS, a_request, as_object
+from support.machine_world import MachineWorld, install, machine_world, until
 
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, Unauthorized

@@ -9,13 +9,8 @@ from typing import Any
 
 import pytest
 from support.control_plane import ControlPlane
-from support.machine_world import (
-    REQUESTS,
-    MachineWorld,
-    install,
-    machine_world,
-    until,
-)
+from support.machine_requests import REQUESTS
+from support.machine_world import MachineWorld, install, machine_world, until
 
 from agent.heartbeat import Heartbeat
 from agent.host.systemd import SystemdHost

@@ -1,0 +1,83 @@
+"""What a certificate request asks for is read from its PEM, and nothing is guessed."""
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from hypothesis import given
+from hypothesis import strategies as st
+from support.machine_requests import a_request, signed_by_another
+
+from machine.certificates.asked import NoRequest, claims_an_agent, read
+from machine.names import agent_user
+
+NAME = agent_user("sh-113")
+HONEST = a_request(NAME)
+
+
+def test_an_honest_request_is_read_whole() -> None:
+    asked = read(HONEST)
+    assert (asked.signed, asked.key) == (True, "")
+    assert (asked.common_names, asked.organizations) == ((NAME,), ("kubenode:agents",))
+    assert not asked.more_names and not asked.san
+
+
+@pytest.mark.parametrize(
+    "pem",
+    [
+        b"",
+        b"hello",
+        HONEST + HONEST,
+        HONEST + b"trailing",
+        b"leading\n" + HONEST,
+        HONEST.replace(b"CERTIFICATE REQUEST", b"CERTIFICATE"),
+        HONEST[:80] + HONEST[120:],
+        b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
+        b" " * 20_000 + HONEST,
+    ],
+    ids=range(9),
+)
+def test_what_is_not_one_request_is_refused(pem: bytes) -> None:
+    with pytest.raises(NoRequest):
+        read(pem)
+    assert not claims_an_agent(pem)
+
+
+@given(st.binary(max_size=400), st.integers(0, len(HONEST)), st.integers(0, 40))
+def test_no_bytes_make_it_fail_otherwise(junk: bytes, at: int, cut: int) -> None:
+    for pem in (junk, HONEST[:at] + junk[:8] + HONEST[at + cut :]):
+        try:
+            read(pem)
+        except NoRequest:
+            continue
+
+
+def test_a_request_signed_by_another_key_is_told() -> None:
+    assert not read(signed_by_another(NAME)).signed
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        (rsa.generate_private_key(65537, 1024), "RSA of 1024 bits"),
+        (ec.generate_private_key(ec.SECP384R1()), "EC of curve secp384r1"),
+        (ec.generate_private_key(ec.SECP256R1()), ""),
+        (ed25519.Ed25519PrivateKey.generate(), ""),
+        (rsa.generate_private_key(65537, 2048), ""),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_key_is_p256_ed25519_or_long_rsa(
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey, why: str
+) -> None:
+    assert read(a_request(NAME, key=key)).key == why
+
+
+def test_further_names_are_seen() -> None:
+    assert read(a_request(NAME, san="kubernetes")).san
+    assert read(a_request(NAME, unit="x")).more_names
+    assert read(a_request(NAME, ["a", "b"])).organizations == ("a", "b")
+
+
+def test_who_claims_to_be_an_agent_is_known_by_name_or_group() -> None:
+    assert claims_an_agent(HONEST)
+    assert claims_an_agent(a_request("ann"))
+    assert not claims_an_agent(a_request("ann", ["people"]))
