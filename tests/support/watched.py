@@ -27,12 +27,9 @@ class Heard:
         return [one for at, one in enumerate(found) if not at or found[at - 1] != one]
 
     def last(self, kind: str) -> ConditionReport:
-        """Raises StopIteration when nothing was said of it."""
-        return next(
-            report
-            for report in reversed(self.reports)
-            if isinstance(report, ConditionReport) and report.type == kind
-        )
+        """Raises IndexError when nothing was said of it."""
+        told = [report for report in self.reports if isinstance(report, ConditionReport)]
+        return [report for report in told if report.type == kind][-1]
 
 
 class Tree:

@@ -115,20 +115,27 @@ class MountDetector:
 
     def __init__(self, turns: Turns, every: float, root: str = "/") -> None:
         self._mounts = mounts.Mounts(root)
-        self._woken = asyncio.Event()
+        self.woken = asyncio.Event()
         reading = Reading("mounts", (mounts.CONDITION,), self._mounts.look)
-        self._asked = CheckDetector(reading, turns, every, wake=self._woken)
+        self._asked = CheckDetector(reading, turns, every, wake=self.woken)
         self.name, self.conditions = reading.name, reading.conditions
 
     async def run(self, sink: Sink) -> None:
-        try:
-            fd = os.open(self._mounts.path, os.O_RDONLY | os.O_CLOEXEC)
-            waking = Waking(fd, self._woken)
-        except OSError as error:
-            log.info("mounts wake nobody, looking at intervals", extra={"error": str(error)})
-            await self._asked.run(sink)
-            return
+        waking = self._watch()
         try:
             await self._asked.run(sink)
         finally:
-            waking.close()
+            if waking is not None:
+                waking.close()
+
+    def _watch(self) -> Waking | None:
+        """None where nothing wakes us."""
+        fd = -1
+        try:
+            fd = os.open(self._mounts.path, os.O_RDONLY | os.O_CLOEXEC)
+            return Waking(fd, self.woken)
+        except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+            log.info("mounts wake nobody, looking at intervals", extra={"error": str(error)})
+            return None

@@ -10,12 +10,19 @@ import select
 
 
 class Waking:
-    """Sets `event` whenever the kernel signals on `fd`, which is closed with it."""
+    """Sets `event` whenever the kernel signals on `fd`, which is closed with it.
+
+    Raises OSError, and leaves `fd` open, for a file that does not signal.
+    """
 
     def __init__(self, fd: int, event: asyncio.Event) -> None:
         self._fd, self._event = fd, event
         self._epoll = select.epoll()
-        self._epoll.register(fd, select.EPOLLPRI)
+        try:
+            self._epoll.register(fd, select.EPOLLPRI)
+        except OSError:
+            self._epoll.close()
+            raise
         asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._woken)
 
     def _woken(self) -> None:

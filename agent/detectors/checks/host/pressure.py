@@ -110,7 +110,7 @@ class PressureDetector:
                 trigger.close()
 
 
-def arm(pressure: Pressure, woken: asyncio.Event) -> Waking | None:
+def arm(pressure: Pressure, woken: asyncio.Event, trigger: str = TRIGGER) -> Waking | None:
     """None where the kernel takes no triggers: then looks come at intervals."""
     try:
         fd = os.open(pressure.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -118,7 +118,7 @@ def arm(pressure: Pressure, woken: asyncio.Event) -> Waking | None:
         _refused(pressure, error)
         return None
     try:
-        os.write(fd, TRIGGER.format(kind=pressure.kind).encode() + b"\0")
+        os.write(fd, trigger.format(kind=pressure.kind).encode() + b"\0")
         return Waking(fd, woken)
     except OSError as error:
         os.close(fd)
