@@ -52,6 +52,7 @@ MONITOR = {
     "conditions": [
         {"type": "Hanging", "reason": "NotHanging", "message": "does not hang"},
         {"type": "Broken", "reason": "NotBroken", "message": "is not broken"},
+        {"type": "VictimStarts", "reason": "FewStarts", "message": "starts seldom"},
     ],
     "rules": [
         {"type": "permanent", "condition": "Hanging", "reason": "Hangs", "path": "/opt/hangs"},
@@ -62,8 +63,19 @@ MONITOR = {
             "path": "/bin/cat",
             "args": ["/etc/broken"],
         },
+        {
+            "type": "permanent",
+            "condition": "VictimStarts",
+            "reason": "ManyStarts",
+            "path": "/home/kubernetes/bin/log-counter",
+            "args": [
+                *("--journald-source=systemd", "--log-path=/var/log/journal", "--lookback=10m"),
+                *("--count=2", "--pattern=(Started|Finished) victim.service.*"),
+            ],
+        },
     ],
 }
+VICTIM = "[Service]\nType=oneshot\nExecStart=/bin/true\n"
 FLAPPY = (
     "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=100ms\n"
     "ExecStart=/bin/false\n"
@@ -117,6 +129,7 @@ def watched(hosts: Hosts, disk: Path) -> Iterator[Watched]:
     host.write("/opt/hangs", HANGS, 0o755)
     host.write("/etc/broken", "not broken")
     host.write("/etc/systemd/system/flappy.service", FLAPPY)
+    host.write("/etc/systemd/system/victim.service", VICTIM)
     host.write("/etc/systemd/system/kubelet.service", KUBELET)
     host.write("/srv/kubelet/healthz", "ok")
     host.run("mkdir", "-p", "/mnt/full")
@@ -148,6 +161,16 @@ def test_a_custom_plugin_s_condition_comes_and_goes(watched: Watched) -> None:
     watched.wait_for("Broken", "True", "IsBroken")
     watched.host.write("/etc/broken", "not broken")
     watched.wait_for("Broken", "False", "NotBroken")
+
+
+def test_lines_are_counted_by_their_true_writer(watched: Watched) -> None:
+    for _ in range(3):
+        watched.host.run("logger", "-t", "systemd", "Finished victim.service - spoofed")
+    watched.host.run("systemctl", "start", "victim.service")
+    watched.wait_for("VictimStarts", "False", "FewStarts")
+    watched.host.run("systemctl", "start", "victim.service")
+    said = watched.wait_for("VictimStarts", "True", "ManyStarts")
+    assert said == "Found 2 matching logs, which meets the threshold of 2"
 
 
 def test_a_unit_that_flaps_is_told_and_forgotten(watched: Watched) -> None:
