@@ -29,8 +29,9 @@ from kubenode.runtime.rate import Backoff, Spread
 log = logging.getLogger(__name__)
 
 RETRY_LOW, RETRY_HIGH = 5.0, 300.0
-LOOK_SECONDS = 3600.0
-"""The wall clock may be set at any time: it is read again this often."""
+LOOK_SECONDS = 300.0
+"""The wall clock may be set, and the authority's file replaced, at any time: they are read again
+this often."""
 OWN = "c"
 """In the name of a request: asked for with the certificate that it follows."""
 UNREADABLE = "Credentials"
@@ -83,6 +84,7 @@ class IdentityKeeper:
         self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
         self._look = look
         self.trouble = ""
+        self._authority = self._read_authority()
         if store.read_current():
             self.there.set()
 
@@ -92,6 +94,7 @@ class IdentityKeeper:
 
     async def look(self) -> float:
         """Get or renew the certificate if it is time; seconds until the next look."""
+        await self._follow_authority()
         try:
             known = self._known()
             if known is not None and self._clock.now() < known.due_at(self._spread()):
@@ -105,6 +108,15 @@ class IdentityKeeper:
         self._well()
         self.renewed += 1
         return LEAST_APART
+
+    async def _follow_authority(self) -> None:
+        """A server whose certificate another authority signs answers no 401 that would tell."""
+        if (now := self._read_authority()) and now != self._authority:
+            self._authority = now
+            await _reload(self._kube.transport)
+
+    def _read_authority(self) -> bytes:
+        return _read(self._wanted.ca_file)
 
     # -- what there is ----------------------------------------------------------------------------
 
@@ -241,12 +253,7 @@ class IdentityKeeper:
             await kube.close()
 
     def _token(self) -> bytes:
-        if not self._wanted.token_file:
-            return b""
-        try:
-            return Path(self._wanted.token_file).read_bytes().strip()
-        except OSError:
-            return b""
+        return _read(self._wanted.token_file).strip()
 
     # -- what a person is told --------------------------------------------------------------------
 
@@ -287,8 +294,16 @@ class IdentityKeeper:
         self.trouble = ""
 
 
+def _read(path: str) -> bytes:
+    """b"" for what is not named or cannot be read."""
+    try:
+        return Path(path).read_bytes() if path else b""
+    except OSError:
+        return b""
+
+
 async def _reload(transport: Transport) -> None:
     try:
         await transport.reload(transport.generation)
     except CredentialsError as error:
-        log.warning("the new certificate is not used yet", extra={"why": str(error)})
+        log.warning("new credentials are not used yet", extra={"why": str(error)})

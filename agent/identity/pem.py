@@ -5,6 +5,7 @@
 
 import hashlib
 import re
+import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -52,11 +53,13 @@ def new_request(key: bytes, agent: str) -> bytes:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import NameOID
 
-    names = [
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENT_GROUP),
-        # The limit of 64 characters is X.520's; the API server knows none.
-        x509.NameAttribute(NameOID.COMMON_NAME, f"{AGENT_USER}{agent}", _validate=False),
-    ]
+    with warnings.catch_warnings():
+        # Of a name above 64 characters, X.520's limit: the API server has none.
+        warnings.simplefilter("ignore", UserWarning)
+        names = [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENT_GROUP),
+            x509.NameAttribute(NameOID.COMMON_NAME, f"{AGENT_USER}{agent}", _validate=False),
+        ]
     loaded = _load_key(key)
     assert isinstance(loaded, ec.EllipticCurvePrivateKey)
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
@@ -78,11 +81,14 @@ def validity(pair: bytes, agent: str) -> Validity:
 
     try:
         found = x509.load_pem_x509_certificate(pair)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            parts = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except ValueError as error:
         raise BadPem("no PEM certificate") from error
     if _public(_load_key(key_of(pair))) != _public(found):
         raise BadPem("the certificate is not for the key beside it")
-    names = [part.value for part in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    names = [part.value for part in parts]
     if names != [f"{AGENT_USER}{agent}"]:
         raise BadPem(f"the certificate is for {names}, not for {AGENT_USER}{agent}")
     return Validity(found.not_valid_before_utc, found.not_valid_after_utc)

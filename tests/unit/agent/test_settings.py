@@ -34,6 +34,13 @@ def test_the_environment_rules_over_the_file(config: Path) -> None:
         ("node = ", "is no TOML"),
         ('node = "n"\nserver = "10.0.0.1"', "server '10.0.0.1': give it as https://HOST:PORT"),
         ('node = "n"\nserver = "https://h:1"', "no identity: set cert_file and key_file"),
+        (
+            'node = "n"\nserver = "https://h:1"\ntoken_file = "/dev/null"'
+            '\nbootstrap_token_file = "/x"',
+            "bootstrap_token_file is for agents that keep their certificate themselves",
+        ),
+        (GOOD + 'certificate_life = "721h"', "certificate_life '721h': give 10m to 720h"),
+        (GOOD + 'certificate_life = "long"', "certificate_life 'long': give 10m to 720h"),
         (GOOD + 'cert_file = "/x"', "cert_file and key_file go together"),
         (GOOD + 'ca_file = "/no/ca.crt"', "ca_file /no/ca.crt: No such file or directory; put it"),
         (GOOD + 'log_level = "loud"', "log_level 'loud': one of debug, info"),
