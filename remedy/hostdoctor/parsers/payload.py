@@ -18,7 +18,8 @@ LONGEST_NOTE = 1024
 LONGEST_MESSAGE = 4096
 MOST_ITEMS = 10_000
 """Events, instances or resources in one list."""
-SHOWN = 80
+SHOWN, LONGEST_WAY = 80, 200
+"""Characters of a wrong value, and of the way to it, in an error."""
 YEARS = range(1990, 2200)
 
 
@@ -145,7 +146,7 @@ def _date(value: object) -> datetime | None:
 
 def wrong(at: str, value: object, wanted: str) -> ParseError:
     shown = "nothing" if value is None else clean(repr(value)[: 2 * SHOWN], SHOWN)
-    return ParseError(f"{clean(at, SHOWN)} is {shown}: send {wanted}")
+    return ParseError(f"{clean(at, LONGEST_WAY)} is {shown}: send {wanted}")
 
 
 def clean(text: str, most: int) -> str:

@@ -67,4 +67,5 @@ class Pollers:
             id=f"{number} {poller.name}",
             replace_existing=True,
             misfire_grace_time=None,
+            max_instances=2,  # the one that plans this counts as running for a moment yet
         )
