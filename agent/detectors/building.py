@@ -17,6 +17,7 @@ from agent.detectors.checks.building import builtins
 from agent.detectors.checks.npd import config
 from agent.detectors.checks.npd.builtin import BuiltIns
 from agent.detectors.checks.npd.monitor import PluginMonitor
+from agent.detectors.logs.building import build as build_logs
 from agent.detectors.settings import Detectors
 from agent.host import Host
 from kubenode.runtime.clock import Clock
@@ -29,9 +30,13 @@ CONFIG_INVALID = "DetectorConfigInvalid"
 log = logging.getLogger(__name__)
 
 
-def detectors(given: Detectors, host: Host, clock: Clock, root: str = "/") -> list[Detector]:
+def detectors(
+    given: Detectors, host: Host, clock: Clock, root: str = "/", state_dir: str = ""
+) -> list[Detector]:
     """A file that cannot be used is told as an Event: the rest of the host is watched all the same,
     and repairs go on.
+
+    state_dir  where what logs said is remembered; "" is nowhere
     """
     files, complaints = read(given.npd_configs)
     looks, programs = Turns(clock), Turns(clock)
@@ -47,7 +52,19 @@ def detectors(given: Detectors, host: Host, clock: Clock, root: str = "/") -> li
             complaints.append(str(error))
             continue
         found.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root)))
-    found += builtins(given, host, looks, owners.keys(), root)
+    logs = build_logs(
+        {file: data for file, data in files.items() if data.get("plugin") in LOG_PLUGINS},
+        given.logs,
+        clock,
+        boot_id=host.boot_id(),
+        state_dir=state_dir,
+        root=root,
+        taken=owners.keys(),
+    )
+    if logs.conditions or logs.complaints:
+        found.append(logs)
+    taken = owners.keys() | set(logs.conditions)
+    found += builtins(given, host, looks, taken, root)
     return [*found, Complaints(complaints, clock)] if complaints else found
 
 
