@@ -25,6 +25,7 @@ PACKAGES = {
     "redis-sentinel": "redis-sentinel",
     "prometheus": "prometheus",
     "prometheus-alertmanager": "prometheus-alertmanager",
+    "prometheus-node-exporter": "prometheus-node-exporter",
     "promtool": "prometheus",
     "chromium": "chromium",
     "containerd": "containerd",

@@ -30,14 +30,24 @@ class QueryError(AssertionError):
 
 
 class Prometheus:
-    """Scrapes every second; lives as long as the `with` block."""
+    """Scrapes every second; lives as long as the `with` block.
 
-    def __init__(self, folder: Path, targets: Sequence[str], rules: Sequence[Path] = ()) -> None:
+    `alertmanagers`: addresses and ports that hear of alerts.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        targets: Sequence[str],
+        rules: Sequence[Path] = (),
+        alertmanagers: Sequence[str] = (),
+    ) -> None:
         require("prometheus")
         self._folder, self.port = folder, free_port()
         config = {
             "global": {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL},
             "rule_files": [str(path) for path in rules],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": list(alertmanagers)}]}]},
             "scrape_configs": [
                 {"job_name": "kubenode", "static_configs": [{"targets": list(targets)}]}
             ],
@@ -52,6 +62,7 @@ class Prometheus:
                 f"--config.file={file}",
                 f"--web.listen-address=127.0.0.1:{self.port}",
                 f"--storage.tsdb.path={folder / 'tsdb'}",
+                "--rules.alert.resend-delay=1s",  # what fires before it knows an Alertmanager
                 "--log.level=warn",
             ],
             folder / "prometheus.log",
