@@ -158,7 +158,7 @@ class _Times:
             else replace(monitor, events_since=self._events_since(monitor))
             for place, monitor in enumerate(program.monitors)
         ]
-        return Program(tuple(made), program.conditions)
+        return replace(program, monitors=tuple(made))
 
     def goes_on(self, monitor: Monitor) -> bool:
         """Whether an earlier process read all the logs of this monitor."""

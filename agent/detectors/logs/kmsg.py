@@ -142,6 +142,7 @@ class _Following:
         """Raises OSError."""
         self._loop.add_reader(self._fd, self._ready)
         try:
+            self._ready()
             await self._end
         finally:
             self._loop.remove_reader(self._fd)

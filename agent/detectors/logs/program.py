@@ -132,8 +132,11 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True)
 class Program:
+    """keyers  condition type -> patterns that catch the key of its lines, for rules that do not"""
+
     monitors: tuple[Monitor, ...]
     conditions: dict[str, Condition]
+    keyers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 def options() -> Any:
@@ -198,7 +201,12 @@ def join(parts: Sequence[tuple[Monitor, Sequence[Condition]]]) -> Program:
                 conditions[one.type] = Condition(
                     first.type, first.detector, first.reason, first.message, one.clear
                 )
-    return Program(tuple(part for part, _ in parts), conditions)
+    keyers: dict[str, tuple[Any, ...]] = {}
+    for part, _ in parts:
+        for rule in part.rules:
+            if rule.condition and rule.keyed and not rule.clears:
+                keyers[rule.condition] = (*keyers.get(rule.condition, ()), rule.regexp)
+    return Program(tuple(part for part, _ in parts), conditions, keyers)
 
 
 _PLAIN_CLASS = re.compile(r"\[(?:[A-Za-z0-9 _.,:;/@#%+*=-]|\\[Swd])+\]")

@@ -66,6 +66,7 @@ def unreadable(
 def watch(program: Program, state: State, line: Line, now: datetime) -> Outcome:
     """What one line, or one entry of several lines, changes."""
     reports: list[Report] = []
+    owners: dict[str, int] = {}
     for place, monitor in enumerate(program.monitors):
         if line.at < monitor.since or not monitor.selector.accepts(line):
             continue
@@ -73,6 +74,8 @@ def watch(program: Program, state: State, line: Line, now: datetime) -> Outcome:
             if monitor.spanning:
                 state = _keep(state, place, monitor, part)
             for rule, matched in _matches(state, place, monitor, part):
+                if rule.condition and owners.setdefault(rule.condition, place) != place:
+                    continue  # an earlier monitor has said what this line means for it
                 state, more = _matched(program, state, monitor, rule, matched, now)
                 reports += more
     return state, _once(reports) if len(reports) > 1 else reports
@@ -113,7 +116,7 @@ def _matched(
     now: datetime,
 ) -> Outcome:
     message = "\n".join(one.text for one in lines)
-    key = _key(rule, lines[-1].text)
+    key = _key(program, rule, lines[-1].text)
     at = lines[0].at
     if rule.condition:
         condition = program.conditions[rule.condition]
@@ -142,12 +145,13 @@ def _excused(rule: Rule, text: str) -> bool:
     return rule.unless is not None and rule.unless.search(text) is not None
 
 
-def _key(rule: Rule, text: str) -> str:
-    """What the pattern's group `key` caught; "" for a pattern without one."""
-    if not rule.keyed:
-        return ""
-    found = rule.regexp.search(text)
-    return (found.group("key") or "")[:128] if found else ""
+def _key(program: Program, rule: Rule, text: str) -> str:
+    """What the group `key` caught, of the rule itself or of one that knows its condition; or ""."""
+    patterns = (rule.regexp,) if rule.keyed else program.keyers.get(rule.condition, ())
+    for pattern in patterns:
+        if found := pattern.search(text):
+            return (found.group("key") or "")[:128]
+    return ""
 
 
 def _count(state: State, rule: Rule, key: str, at: datetime) -> tuple[State, bool]:
