@@ -25,6 +25,8 @@ ENVIRONMENT = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 MARGIN_SECONDS = 10.0
 """How much later than systemd we stop waiting."""
 LEFT_OVER_SECONDS = 2.0
+KEPT_LINES = 200
+JOURNAL_SECONDS = 10.0
 CAPABILITIES = {
     "CAP_CHOWN": 0,
     "CAP_DAC_OVERRIDE": 1,
@@ -70,7 +72,7 @@ class Commands:
     async def run(self, command: Command) -> Ran:
         """How it ended, with the end of what it said. Raises HostError, TimeoutError."""
         unit = f"kubenode-{os.getpid()}-{next(_numbers)}.service"
-        return await self._run(unit, command, kept=False)
+        return await self._run(unit, command)
 
     async def checked(self, command: Command) -> str:
         """What it said. Raises HostError when it ends with anything but 0, or is late."""
@@ -83,8 +85,16 @@ class Commands:
         return ran.output
 
     async def run_kept(self, command: Command) -> Ran:
-        """As `run`; `ended` finds its end until `forget`."""
-        return await self._run(f"{command.name}.service", command, kept=True)
+        """As `run`, but its output goes to the journal: no reader's end may be its own.
+
+        `ended` tells its end until `forget`.
+        """
+        unit = f"{command.name}.service"
+        limit = command.limit + command.after_limit + MARGIN_SECONDS
+        end = await transient.run(self._host, unit, _properties(command, kept=True), limit)
+        if end.timed_out:
+            raise TimeoutError
+        return Ran(end.code, await self._logged(end))
 
     async def begin_kept(self, command: Command) -> None:
         """Begin and do not wait."""
@@ -94,20 +104,34 @@ class Commands:
     async def ended(self, name: str) -> Ran | None:
         """None while it runs. Raises NoSuchUnit when it never began, or was forgotten."""
         end = await transient.ended(self._host, f"{name}.service")
-        return None if end is None else Ran(end.code, "")
+        return None if end is None else Ran(end.code, await self._logged(end))
+
+    async def _logged(self, end: transient.End) -> str:
+        """What it wrote, as far as the journal has it."""
+        asked = (
+            "--output=cat",
+            f"--lines={KEPT_LINES}",
+            f"_SYSTEMD_INVOCATION_ID={end.invocation}",
+        )
+        await self.run(Command(["journalctl", "--sync"], JOURNAL_SECONDS))
+        return (
+            await self.run(
+                Command(["journalctl", "--no-pager", "--quiet", *asked], JOURNAL_SECONDS)
+            )
+        ).output
 
     async def forget(self, name: str) -> None:
         await transient.forget(self._host, f"{name}.service")
 
-    async def _run(self, unit: str, command: Command, *, kept: bool) -> Ran:
-        properties = _properties(command, kept=kept)
+    async def _run(self, unit: str, command: Command) -> Ran:
+        properties = _properties(command, kept=False)
         tail = _Tail()
         ours, theirs = os.pipe()
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(tail.read(ours))
             try:
                 limit = command.limit + MARGIN_SECONDS
-                end = await transient.run(self._host, unit, properties, limit, theirs)
+                end = await transient.run(self._host, unit, properties, limit, output=theirs)
             finally:
                 os.close(theirs)
             # What it left running may hold the other end; that is no reason to wait for it.

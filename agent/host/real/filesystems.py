@@ -10,6 +10,8 @@ from agent.host.real.commands import Command, Commands
 
 READ_SECONDS = 10.0
 MOUNT_SECONDS = 30.0
+READ_ONLY = frozenset({"ro", "emergency_ro", "shutdown"})
+"""Options of a file system that takes no writes; since Linux 6.14 ext4 says so beside `rw`."""
 _STATE = re.compile(r"^Filesystem state:\s+(.+)$", re.MULTILINE)
 
 
@@ -92,7 +94,7 @@ def mount_of(point: str, mountinfo: str, fstab: str) -> Mount | None:
         fields, (kind, source, options) = left.split(), right.split()[:3]
         if _plain(fields[4]) == point:
             here = "ro" in fields[5].split(",")
-            read_only = here or "ro" in options.split(",")
+            read_only = here or bool(READ_ONLY & set(options.split(",")))
             meant = _meant_read_only(point, fstab)
             # Where nobody wrote it down: the kernel takes the file system, people the mount.
             meant_so = here if meant is None else meant

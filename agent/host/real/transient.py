@@ -15,10 +15,14 @@ EXITED = 1
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """code  exit status, or minus the signal; timed_out: systemd ended it as it was late"""
+    """code        exit status, or minus the signal
+    timed_out   systemd ended it as it was late
+    invocation  names this run in the journal
+    """
 
     code: int
     timed_out: bool = False
+    invocation: str = ""
 
 
 async def begin(host: SystemdHost, unit: str, properties: Mapping[str, Variant]) -> None:
@@ -28,13 +32,23 @@ async def begin(host: SystemdHost, unit: str, properties: Mapping[str, Variant])
 
 
 async def run(
-    host: SystemdHost, unit: str, properties: Mapping[str, Variant], limit: float, output: int
+    host: SystemdHost,
+    unit: str,
+    properties: Mapping[str, Variant],
+    limit: float,
+    output: int | None = None,
 ) -> End:
-    """Begin it with the file `output` as its output; how it ended. Raises HostError."""
-    given = {**properties, "StandardOutputFileDescriptor": Variant("h", 0)}
+    """Begin it; how it ended. Raises HostError.
+
+    output  file of its output, the journal if None
+    """
+    files = [] if output is None else [output]
+    given = dict(properties)
+    if files:
+        given["StandardOutputFileDescriptor"] = Variant("h", 0)
     async with host.connect() as bus:
         await bus.listen()
-        (job,) = await bus.manager(*_start(unit, given), files=[output])
+        (job,) = await bus.manager(*_start(unit, given), files=files)
         await bus.end_of(job, limit, f"run {unit}")
         return _end(await _service(bus, unit))
 
@@ -74,4 +88,4 @@ async def _service(bus: Bus, unit: str) -> dict[str, Any]:
 def _end(read: Mapping[str, Any]) -> End:
     status = int(read["ExecMainStatus"])
     code = status if read["ExecMainCode"] in (0, EXITED) else -status
-    return End(code, read["Result"] == "timeout")
+    return End(code, read["Result"] == "timeout", bytes(read["InvocationID"]).hex())
