@@ -92,7 +92,7 @@ def _has_maintenance(instance: compute_v1.Instance) -> bool:
 def _described(instance: compute_v1.Instance) -> dict[str, Any]:
     maintenance = instance.resource_status.upcoming_maintenance
     told = compute_v1.UpcomingMaintenance.to_json(
-        maintenance, preserving_proto_field_name=False, including_default_value_fields=False
+        maintenance, preserving_proto_field_name=False, always_print_fields_with_no_presence=False
     )
     return {
         "selfLink": instance.self_link,
