@@ -8,7 +8,7 @@ that fails costs its own conditions, never the agent.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from agent.detectors import ConditionReport, EventReport, Severity, Sink
@@ -79,6 +79,11 @@ class CheckDetector:
         self._held = {kind: Held() for kind in self.conditions}
         self._broken = ""
 
+    def leave(self, taken: Collection[str]) -> None:
+        """Speak no more of conditions that others own. Before the start."""
+        self.conditions = tuple(kind for kind in self.conditions if kind not in taken)
+        self._held = {kind: Held() for kind in self.conditions}
+
     def start(self, sink: Sink) -> None:
         """Report what is not known yet, before the first look."""
         self._report(sink)
@@ -101,8 +106,9 @@ class CheckDetector:
             sink.report(EventReport(CANNOT_RUN, why, Severity.WARNING, now, self.name))
             log.warning("a check of this host is broken", extra={"check": self.name, "why": why})
         self._broken = why
-        for kind, finding in found.items():
-            self._held[kind] = weigh(self._held[kind], finding, self._rounds)
+        for kind, held in self._held.items():
+            if (finding := found.get(kind)) is not None:
+                self._held[kind] = weigh(held, finding, self._rounds)
         self._report(sink)
 
     async def _ask(self) -> tuple[Findings, str]:

@@ -36,15 +36,17 @@ HUNG = Rounds(to_set=2, to_clear=1)
 def builtins(
     given: Detectors, host: Host, turns: Turns, taken: Collection[str] = (), root: str = "/"
 ) -> list[Detector]:
-    """Those that are enabled. `taken`: conditions that others own; who would speak of one of them
-    is left out, and the log says so.
+    """Those that are enabled. `taken`: conditions that others own; nobody here speaks of one of
+    them, and the log says so.
     """
     found: list[Detector] = []
     for detector in (*_services(given, host, turns, taken, root), *_host(given, turns, root)):
         if both := sorted(set(detector.conditions) & set(taken)):
             extra = {"detector": detector.name, "conditions": ", ".join(both)}
-            log.info("a built-in check leaves its conditions to a configured monitor", extra=extra)
-            continue
+            log.info("a built-in check leaves conditions to another detector", extra=extra)
+            if not isinstance(detector, CheckDetector) or set(detector.conditions) <= set(taken):
+                continue
+            detector.leave(taken)
         found.append(detector)
     return found
 

@@ -45,7 +45,7 @@ class Clocks:
 def judge(known: Answer, chrony: float | None, limit: float) -> Finding:
     """`chrony`: seconds off, None when it was not to be had."""
     if known.get("synchronized") is not True:
-        return Finding(True, "NTPIsDown", "the kernel says that nobody keeps its clock")
+        return Finding(True, "ClockUnsynchronized", "the kernel says that nobody keeps its clock")
     own = known.get("offset_s", 0.0)
     off = abs(chrony) if chrony is not None else float(own)
     if off >= limit:

@@ -13,6 +13,7 @@ from support.watched import Heard
 
 from agent import settings
 from agent.detectors.building import CONFIG_INVALID, Complaints, detectors
+from agent.detectors.checks.asking import CheckDetector
 from agent.detectors.settings import Detectors, DiskSettings, PressureSettings, SmartSettings
 from agent.host.systemd import SystemdHost
 from agent.settings import SettingsError
@@ -78,6 +79,24 @@ def complaints(folder: Path, pattern: str) -> str:
     found = detectors(given, host, FakeClock(), str(folder))
     told = [one.complaints for one in found if isinstance(one, Complaints)]
     return "\n".join(line for lines in told for line in lines)
+
+
+async def test_a_check_of_several_conditions_leaves_only_the_one_that_is_taken(
+    tmp_path: Path,
+) -> None:
+    data = a_file(permanent("/x", condition="FDProblem"))
+    data["conditions"] = [{"type": "FDProblem", "reason": "NoFDProblem"}]
+    write(tmp_path, "fd.json", data)
+    given = Detectors(npd_configs=(str(tmp_path / "*.json"),))
+    owned = built(given, tmp_path)
+    assert (owned["FDProblem"], owned["PIDProblem"]) == ("ntp-custom-plugin-monitor", "tables")
+    heard, host = Heard(), SystemdHost("unix:path=/nowhere")
+    found = detectors(given, host, FakeClock(), str(tmp_path))
+    tables = next(detector for detector in found if detector.name == "tables")
+    assert isinstance(tables, CheckDetector)
+    await tables.look(heard)
+    assert heard.history("PIDProblem")
+    assert not heard.history("FDProblem")
 
 
 @pytest.mark.parametrize(
