@@ -12,7 +12,7 @@ import typer
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
-from kubenode.cli.options import Context, Kubeconfig
+from kubenode.cli.options import Context, Kubeconfig, Listing
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
@@ -110,6 +110,32 @@ def crds() -> None:
 
 
 app.command("record")(record)
+
+
+@app.command()
+def events(
+    node: Annotated[str, typer.Option("--node", metavar="NAME", help="Only of this node.")] = "",
+    class_: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="CLASS", help="Only of this class; repeatable."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Closed ones too; they are kept for a day.")
+    ] = False,
+    unresolved: Annotated[
+        bool, typer.Option("--unresolved", help="Only those that are about no node we know.")
+    ] = False,
+    output: Annotated[Listing, typer.Option("--output", "-o")] = Listing.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """What others know of our hosts: alerts, and what clouds have planned or reported."""
+    from kubenode.cli.events_listing import list_events as work
+    from kubenode.cli.exits import run
+
+    raise typer.Exit(
+        run(work(kubeconfig, context, node, class_ or [], everything, unresolved, output))
+    )
 
 
 PauseScope = Annotated[
