@@ -122,6 +122,7 @@ class Agent:
     detectors  what watches the host; they are told through `outbox`
     limit    of what is repaired without asking, if anything is
     renewed  called once, when the Lease was renewed for the first time
+    host_root  where the host's files are, for what is only read
     collector  of diagnostics
     metadata  the cloud's metadata service, which ApproveEvent speaks to
     """
@@ -142,6 +143,7 @@ class Agent:
         outbox: Outbox | None = None,
         limit: Limit | None = None,
         renewed: Callable[[], None] | None = None,
+        host_root: str = "/",
         settle: float = SETTLE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
         checks: Mapping[str, Check] | None = None,
@@ -190,7 +192,7 @@ class Agent:
             self.worker,
             self.questions,
             self.prober,
-            MachineHost(kube, agent, machine_host(host.boot_id(), version()), clock),
+            MachineHost(kube, agent, machine_host(host.boot_id(), version(), host_root), clock),
         ]
         self.publisher: Publisher | None = None
         if outbox is not None:

@@ -129,7 +129,7 @@ async def run(loaded: Settings) -> None:
             clock,
             probes,
             detectors=[
-                *watch(loaded.detectors, host, clock, state_dir=loaded.state_dir),
+                *watch(loaded.detectors, host, clock, loaded.host_root, loaded.state_dir),
                 *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),
             ],
             checks=loaded.checks,
@@ -141,6 +141,7 @@ async def run(loaded: Settings) -> None:
             outbox=Outbox(state / OUTBOX),
             limit=limit,
             renewed=upgrade.proven,
+            host_root=loaded.host_root,
         )
         alive = Alive(Notifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
         if agent.publisher and (report := upgrade.rejected(clock.now(), SELF)):

@@ -68,6 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     certificate_life      of the certificates that it asks for then, such as 720h
     state_dir     where the journal lives; must survive reboots
     boot_id_file  where the kernel tells the boot ID
+    host_root     where the host's files are, for what is only read; a DaemonSet mounts them
     checks        what RunCheck may run, by name; in the file alone
     detectors     what is watched, see agent.detectors.settings; in the file alone
     local         what is repaired without asking, see agent.local; in the file alone
@@ -89,6 +90,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     certificate_life: str = "720h"
     state_dir: str = "/var/lib/kubenode-agent"
     boot_id_file: str = BOOT_ID_FILE
+    host_root: str = "/"
     log_level: str = "info"
     checks: dict[str, Check] = msgspec.field(default_factory=dict)
     detectors: Detectors = Detectors()

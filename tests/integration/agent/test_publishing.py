@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agent_jobs import EVENTS, GROUP, MACHINES, NODES, a_machine, install, user
+from support.agent_jobs import (
+    CHART,
+    EVENTS,
+    GROUP,
+    MACHINES,
+    NODES,
+    a_machine,
+    install,
+    node_token,
+    user,
+)
 from support.agent_world import World
 from support.control_plane import ControlPlane
 from support.running import running, until
@@ -62,6 +72,8 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.kubectl("create", "-f", "-", stdin=json.dumps(node))
     control_plane.kubectl("create", "-f", "-", stdin=json.dumps(a_machine(NODE)))
     yield control_plane
+    pod = ("pod", f"agent-{NODE}", "--ignore-not-found", "--force", "--grace-period=0")
+    control_plane.kubectl("delete", "-n", "kubenode-agents", *pod)
     control_plane.kubectl("delete", "node", NODE)
     control_plane.kubectl("delete", "knm", NODE)
     control_plane.kubectl("delete", "event", "--all")
@@ -69,11 +81,18 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 
 @asynccontextmanager
-async def an_agent(cp: ControlPlane, folder: Path, server: str = "") -> AsyncIterator[Lever]:
-    """A process of the agent; `server` instead of the real one."""
-    identity = cp.issue_client_cert(user(NODE), [GROUP])
-    files = str(cp.ca_file), str(identity.cert_file), str(identity.key_file)
-    kube, world, lever = Kube(PlainTransport(server or cp.server, *files)), World(folder), Lever()
+async def an_agent(
+    cp: ControlPlane, folder: Path, server: str = "", token: str = ""
+) -> AsyncIterator[Lever]:
+    """A process of the agent; `server` instead of the real one, `token` for a certificate."""
+    files: tuple[str | None, ...] = None, None, str(folder / "token")
+    if token:
+        (folder / "token").write_text(token)
+    else:
+        identity = cp.issue_client_cert(user(NODE), [GROUP])
+        files = str(identity.cert_file), str(identity.key_file), None
+    kube = Kube(PlainTransport(server or cp.server, str(cp.ca_file), *files))
+    world, lever = World(folder), Lever()
     try:
         agent = Agent(
             kube,
@@ -156,6 +175,22 @@ async def test_a_fault_and_its_end_in_the_form_that_readers_know(
             lambda: read(cluster, f"{MACHINES}/{NODE}"), lambda m: "host" in m.get("status", {})
         )
     assert machine["status"]["host"]["bootID"] == "boot-1"
+
+
+async def test_a_pod_of_the_daemonset_tells_the_same(cluster: ControlPlane, tmp_path: Path) -> None:
+    token = await asyncio.to_thread(node_token, cluster, NODE)
+    async with an_agent(cluster, tmp_path, token=token) as lever:
+        lever.says(Status.TRUE, "DockerHung", "m")
+        await until_told(cluster, "True")
+        await until_events(cluster, "DockerHung")
+        lease = "/apis/coordination.k8s.io/v1/namespaces/kubenode-agents/leases"
+        await eventually(lambda: read(cluster, lease), lambda found: bool(found["items"]))
+
+
+def test_the_daemonset_is_what_the_api_server_takes(cluster: ControlPlane) -> None:
+    made = cluster.kubectl("apply", "--dry-run=server", "-f", CHART / "daemonset.yaml")
+    assert "daemonset.apps/kubenode-agent created" in made.stdout
+    assert "warning" not in made.stderr.lower()
 
 
 async def test_what_happened_while_the_server_was_away_is_told_after_a_restart(
