@@ -23,7 +23,7 @@ from kubenode.runtime.clock import Clock, wait
 
 log = logging.getLogger(__name__)
 
-LOST, BAD_CONFIG = "LogLinesLost", "LogConfigInvalid"
+LOST, BAD_CONFIG = "LogLinesLost", "DetectorConfigInvalid"
 SOON, LATER = timedelta(seconds=1), timedelta(seconds=60)
 """How long what was told, and how far was read, may be on no disk. After a crash the lines since
 are read again.
