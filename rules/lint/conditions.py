@@ -46,7 +46,13 @@ CCE = words(
     " MountPointProblem DiskHung DiskSlow ProcessD ProcessZ RDMAProblem ResolvConfFileProblem"
     " ScheduledEvent SpotPriceNodeReclaimNotification"
 )
-KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | TKE | CCE
+OURS = words(
+    "ConntrackTableFull CPUThermalThrottling NetworkLinkFlapping BondDegraded DiskSMARTProblem"
+    " CertificateExpiring InotifyProblem MemoryContentionPressure DiskContentionPressure"
+    " CPUContentionPressure FrequentUnitRestart"
+)
+"""Of the agent, where no vendor has a name; else it uses theirs."""
+KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | TKE | CCE | OURS
 
 HEALTHY_WHEN_TRUE = EKS | {"Ready", "EtcdIsVoter"}
 """All others are healthy when False."""

@@ -1,16 +1,19 @@
-"""The vendor tables of the shared data, row by row, each with a signal as its detector sends it.
+"""The tables of vendors, and the agent's own, row by row, with a signal as the detector sends it.
 
 A row says what a vendor's detector can report. The signal is made of the row alone, so that nobody
 can write by hand that a rule serves it.
 """
 
 import json
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import agent.detectors.logs
 from kubenode.api.v1alpha1.hostevent import HostEventClass
+from rules.lint.conditions import OURS
 
 OFTEN = 60
 """Occurrences of an Event in one signal: more than any rule asks for."""
@@ -205,4 +208,29 @@ def _host_events(folder: Path) -> Iterator[Row]:
             yield Row("host events", f"{class_.value} {phase}", (signal,))
 
 
-_TABLES = (_npd, _eks, _xids, _alerts, _ack, _aks, _tke, _cce, _host_events)
+def _agent(folder: Path) -> Iterator[Row]:
+    """What the agent's own watcher knows, with the lines that each pattern is shown with."""
+    for pack in sorted(PACKS.glob("*.toml")):
+        given = tomllib.loads(pack.read_text(encoding="utf-8"))
+        for rule in given["rule"]:
+            if rule.get("clears"):
+                continue
+            reason, condition = rule["reason"], rule.get("condition", "")
+            if condition:
+                yield Row(AGENT, condition, (_condition(condition, reason),))
+            else:
+                told = (_event(reason, line, given["detector"]) for line in rule["matches"])
+                yield Row(AGENT, reason, tuple(told))
+    for name in sorted(OURS):
+        reasons = CHECKED.get(name, ("",))
+        yield Row(AGENT, name, tuple(_condition(name, reason) for reason in reasons))
+
+
+CHECKED = {
+    "CertificateExpiring": ("CertificateExpired", "CertificateExpiresSoon"),
+    "DiskSMARTProblem": ("DiskIsFailing", "NVMeWornOut"),
+}
+"""Reasons of checks whose condition means more than one fault."""
+PACKS = Path(agent.detectors.logs.__file__).parent / "packs"
+AGENT = "the agent's own detectors"
+_TABLES = (_agent, _npd, _eks, _xids, _alerts, _ack, _aks, _tke, _cce, _host_events)

@@ -23,6 +23,8 @@ from kubenode.api.meta import ConditionStatus
 from kubenode.cli.replay.signals import Condition, Event, Log
 
 Written = Condition | Event
+NAME = "logs"
+"""The detector that owns all their conditions."""
 
 
 @dataclass(slots=True)
@@ -94,13 +96,12 @@ def builtin() -> Program:
 def _started(program: Program, now: datetime, before: State | None = None) -> _Agent:
     held = after_boot(program, dict(before.held)) if before is not None else {}
     state, reports = begin(program, now, held)
-    owners = {name: one.detector for name, one in program.conditions.items()}
-    agent = _Agent(state, Board(owners), Tally())
+    agent = _Agent(state, Board(dict.fromkeys(program.conditions, NAME)), Tally())
     agent.board.begin(now)
     agent.state, more = looked(program, state, program.conditions, now)
     for report in [*reports, *more]:
         if isinstance(report, ConditionReport):
-            agent.board.put(report, now)
+            agent.board.put(NAME, report, now)
     return agent
 
 
@@ -123,7 +124,7 @@ def _published(agent: _Agent, reports: Iterable[Report], now: datetime) -> Itera
             yield _event(agent.tally.put(report, now))
             continue
         before = agent.board.status(report.type)
-        if agent.board.put(report, now) is not News.STATE:
+        if agent.board.put(NAME, report, now) is not News.STATE:
             continue
         yield from _conditions(agent)
         if before is not Status.UNKNOWN or report.status is not Status.FALSE:
