@@ -57,7 +57,8 @@ async def test_events_are_listed_open_ones_first(
         assert (await doctor.post("/v1/alertmanager", group(*told)))[0] == 200
 
     async def listed(output: Listing = Listing.JSON, **given: Any) -> str:
-        asked = {"node": "", "classes": (), "everything": False, "unresolved": False} | given
+        asked: dict[str, Any] = {"node": "", "classes": (), "everything": False}
+        asked = {**asked, "unresolved": False, **given}
         await list_events(str(plane.kubeconfig), None, output=output, **asked)
         return capsys.readouterr().out
 
