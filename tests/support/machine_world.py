@@ -15,7 +15,7 @@ from support.control_plane import ControlPlane
 from support.machine_requests import REQUESTS
 
 from kubenode.api.crd import FOLDER
-from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1 import Machine, default_policy
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
@@ -35,6 +35,7 @@ OPERATOR = "system:serviceaccount:kubenode-system:kubenode-machine"
 OPERATOR_GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kubenode-system")
 MACHINES = custom("machines")
 PATIENCE = 60.0
+FREEZE = "machine-world-freeze"
 
 
 def install(cp: ControlPlane) -> None:
@@ -73,6 +74,7 @@ class MachineWorld:
         self.cp, self.kube, self.folder = cp, kube, folder
         self.tokens = Tokens(kube)
         self._made: list[str] = []
+        self._frozen = False
 
     async def make(self, name: str, **spec: Any) -> Machine:
         self._made.append(name)
@@ -84,6 +86,14 @@ class MachineWorld:
     async def annotate(self, name: str, **annotations: str) -> None:
         marks = {f"kubenode.io/{key}": value for key, value in annotations.items()}
         await self.kube.patch(custom("machines", name), {"metadata": {"annotations": marks}})
+
+    async def freeze(self) -> None:
+        """A DefenderPolicy under which nothing may be disrupted; taken away by `clean`."""
+        policy = default_policy().to_dict()
+        policy["metadata"] = {"name": FREEZE}
+        policy["spec"]["pauses"] = [{"scope": "Cluster", "by": "ann", "why": "freeze"}]
+        await self.kube.create(custom("defenderpolicies"), policy)
+        self._frozen = True
 
     async def delete(self, name: str) -> None:
         await self.kube.delete(custom("machines", name))
@@ -148,6 +158,8 @@ class MachineWorld:
         return await until(look, f"{name} is not signed")
 
     async def clean(self) -> None:
+        if self._frozen:
+            await self.kube.delete(custom("defenderpolicies", FREEZE))
         for name in self._made:
             try:
                 await self.delete(name)
@@ -161,24 +173,28 @@ async def machine_world(
     folder: Path,
     settings: MachineSettings | None = None,
     clock: Clock | None = None,
+    kind: type[Kube] = Kube,
 ) -> AsyncIterator[MachineWorld]:
     """Administrator and operator, until the end of the block."""
     admin = Kube(connect(str(cp.kubeconfig)))
     world = MachineWorld(cp, admin, folder)
     try:
-        async with running(cp, settings, clock):
+        async with running(cp, settings, clock, kind):
             yield world
-        await world.clean()
     finally:
+        await world.clean()
         await admin.close()
 
 
 @asynccontextmanager
 async def running(
-    cp: ControlPlane, settings: MachineSettings | None = None, clock: Clock | None = None
+    cp: ControlPlane,
+    settings: MachineSettings | None = None,
+    clock: Clock | None = None,
+    kind: type[Kube] = Kube,
 ) -> AsyncIterator[MachineOperator]:
     """The operator under its service account's rights; what it raises fails the block."""
-    kube = Kube(connect(str(cp.kubeconfig_for(OPERATOR, OPERATOR_GROUPS))))
+    kube = kind(connect(str(cp.kubeconfig_for(OPERATOR, OPERATOR_GROUPS))))
     operator = MachineOperator(
         kube, AlwaysLeader(), clock or SystemClock(), CollectorRegistry(), settings
     )

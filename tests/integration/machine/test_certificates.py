@@ -12,7 +12,7 @@ from support.machine_requests import REQUESTS, a_request, as_object
 from support.machine_world import MachineWorld, install, machine_world, until
 
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import KubeError, Unauthorized
+from kubenode.runtime.kube.errors import KubeError, Unauthorized, Unreachable
 from kubenode.runtime.tls.certificates import ends_at
 from machine.certificates.checks import Reason
 from machine.names import MACHINE_UID, agent_user, secret_name
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     install(control_plane)
     yield control_plane
-    control_plane.kubectl("delete", "csr", "--all")
+    control_plane.kubectl("delete", "--raw", REQUESTS)
 
 
 @asynccontextmanager
@@ -230,3 +230,46 @@ async def test_reissue_lets_one_more_certificate_through(
             assert set(await world.decided("again-2")) == {"Approved"}
             await host.create(REQUESTS, as_object("again-3", a_request(agent_user("again"))))
             assert (await world.decided("again-3"))["Denied"]["reason"] == Reason.LIVE
+
+
+def losing(number: int, *, applied: bool) -> type[Kube]:
+    """A client whose write of this number fails, after it happened or before."""
+
+    class Losing(Kube):
+        writes = 0
+
+        async def patch(self, path: str, *args: Any, **more: Any) -> Any:
+            if "/events/" in path:
+                return await super().patch(path, *args, **more)
+            Losing.writes += 1
+            mine = Losing.writes == number
+            if mine and not applied:
+                raise Unreachable("lost before it happened")
+            answer = await super().patch(path, *args, **more)
+            if mine:
+                raise Unreachable("happened, and the answer was lost")
+            return answer
+
+    return Losing
+
+
+@pytest.mark.parametrize("applied", [False, True])
+async def test_dying_at_any_write_grants_one_certificate_and_no_second(
+    cluster: ControlPlane, tmp_path: Path, applied: bool
+) -> None:
+    for number in range(1, 5):
+        name = f"dies-{number}-{applied}".lower()
+        kind = losing(number, applied=applied)
+        async with machine_world(cluster, tmp_path, kind=kind) as world:
+            await world.make(name)
+            async with asking(world, name) as host:
+                await host.create(REQUESTS, as_object(f"{name}-1", a_request(agent_user(name))))
+                await host.create(REQUESTS, as_object(f"{name}-2", a_request(agent_user(name))))
+                said = [set(await world.decided(f"{name}-{n}")) for n in (1, 2)]
+            assert sorted(said, key=str) == [{"Approved"}, {"Denied"}]
+
+            async def remembered(world: MachineWorld = world, name: str = name) -> bool:
+                bootstrap = (await world.machine(name)).status.bootstrap
+                return bootstrap is not None and not bootstrap.request_id
+
+            await until(remembered, "the end of the certificate is not in the status")

@@ -11,6 +11,7 @@ import pytest
 from support.control_plane import ControlPlane
 from support.machine_requests import REQUESTS
 from support.machine_world import MachineWorld, install, machine_world, until
+from support.pki import Authority
 
 from agent.heartbeat import Heartbeat
 from agent.host.systemd import SystemdHost
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.integration
 def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     install(control_plane)
     yield control_plane
-    control_plane.kubectl("delete", "csr", "--all")
+    control_plane.kubectl("delete", "--raw", REQUESTS)
 
 
 class Ahead(SystemClock):
@@ -50,13 +51,15 @@ class Host:
 
     def __init__(self, world: MachineWorld, name: str) -> None:
         self.name, self.clock = name, Ahead()
+        self.ca_file = world.folder / f"{name}.ca"
+        self.ca_file.write_bytes(world.cp.ca_file.read_bytes())
         self.folder = world.folder / name
         self.token_file = world.folder / f"{name}.token"
         self.store = Store(self.folder)
         current = str(self.store.current)
-        self._files = (world.cp.server, str(world.cp.ca_file), current, current)
-        self.kube = Kube(PlainTransport(*self._files), clock=self.clock)
-        wanted = Wanted(name, world.cp.server, str(world.cp.ca_file), str(self.token_file), 600)
+        files = (world.cp.server, str(self.ca_file), current, current)
+        self.kube = Kube(PlainTransport(*files), clock=self.clock)
+        wanted = Wanted(name, world.cp.server, str(self.ca_file), str(self.token_file), 600)
         self.keeper = IdentityKeeper(wanted, self.store, self.kube, self.clock, spread=lambda: 0.0)
 
     @property
@@ -188,3 +191,27 @@ async def test_two_keys_of_one_host_that_died_on_the_way_end_as_one_certificate(
         listed = await world.kube.get(REQUESTS)
         ours = [r for r in listed["items"] if "-dies-" in r["metadata"]["name"]]
         assert len(ours) == 1
+
+
+async def test_invariant_14_certificates_outlive_pause_observation_and_another_authority(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """A Machine that is only observed, in a cluster where nothing may be disrupted, and an agent
+    whose server's authority was replaced on disk."""
+    async with machine_world(cluster, tmp_path) as world, a_host(world, "paused") as host:
+        await joined(world, host)
+        await world.freeze()
+        await world.kube.patch(custom("machines", "paused"), {"spec": {"mode": "Observe"}})
+        first = host.store.read_current()
+        good = host.ca_file.read_bytes()
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        host.ca_file.write_bytes(Authority(elsewhere).cert_file.read_bytes())
+        await host.keeper.look()
+        assert host.keeper.trouble == ""
+        host.clock.by = host.validity.due_at(1.0) - SystemClock().now() + timedelta(seconds=1)
+        assert await host.keeper.look() > 0
+        assert host.keeper.trouble, "an authority that did not sign the server is not believed"
+        host.ca_file.write_bytes(good)
+        await host.keeper.look()
+        assert host.store.read_current() != first

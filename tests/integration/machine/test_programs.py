@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.command import environment, kubenode, started
 from support.control_plane import ControlPlane
+from support.machine_requests import REQUESTS
 from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, a_machine, install
 from support.running import until
 
@@ -29,7 +30,7 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.kubectl("create", "-f", "-", stdin=json.dumps(a_machine(NAME)))
     yield control_plane
     control_plane.kubectl("delete", "knm", NAME)
-    control_plane.kubectl("delete", "csr", "--all")
+    control_plane.kubectl("delete", "--raw", REQUESTS)
 
 
 @contextmanager

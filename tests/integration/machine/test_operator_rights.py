@@ -1,0 +1,73 @@
+"""What the Machine operator and bootstrap tokens may not do; what the operator needs, the other
+tests here show, as it runs under nothing else."""
+
+from collections.abc import Iterator
+
+import pytest
+from support.control_plane import ControlPlane
+from support.machine_world import OPERATOR, install
+from support.rights import Question, wrong
+
+from machine.names import TOKEN_GROUP
+
+pytestmark = pytest.mark.integration
+
+CSR, CERTIFICATES = "certificatesigningrequests", "certificates.k8s.io"
+MAY: list[Question] = [
+    ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client"),
+    ("patch", CERTIFICATES, f"{CSR}/approval", "", "x"),
+    ("patch", "kubenode.io", "machines/status", "", "m"),
+]
+MAY_NOT: list[Question] = [
+    ("approve", CERTIFICATES, "signers", "", "example.com/other"),
+    ("sign", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client"),
+    ("update", CERTIFICATES, f"{CSR}/status", "", "x"),
+    ("create", CERTIFICATES, CSR, "", ""),
+    ("delete", CERTIFICATES, CSR, "", "x"),
+    ("patch", "kubenode.io", "machines", "", "m"),
+    ("create", "kubenode.io", "machines", "", ""),
+    ("delete", "kubenode.io", "machines", "", "m"),
+    ("list", "", "secrets", "kube-system", ""),
+    ("get", "", "secrets", "kubenode-system", "x"),
+    ("get", "", "secrets", "default", "x"),
+    ("patch", "", "nodes", "", "n"),
+    ("create", "", "pods", "default", ""),
+    ("patch", "coordination.k8s.io", "leases", "kubenode-agents", "m"),
+    ("patch", "rbac.authorization.k8s.io", "clusterrolebindings", "", "x"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    install(control_plane)
+    yield control_plane
+
+
+def test_the_operator_has_these_rights_and_no_others(cluster: ControlPlane) -> None:
+    assert wrong(cluster, OPERATOR, MAY, MAY_NOT) == []
+
+
+def test_a_bootstrap_token_asks_for_a_certificate_and_does_nothing_else(
+    cluster: ControlPlane,
+) -> None:
+    asked = [("create", CSR), ("get", CSR)]
+    others = [
+        ("list", CSR),
+        ("watch", CSR),
+        ("delete", CSR),
+        ("update", f"{CSR}/approval"),
+        ("get", "secrets"),
+        ("get", "configmaps"),
+        ("get", "nodes"),
+        ("get", "machines.kubenode.io"),
+    ]
+    token = ("--as=system:bootstrap:abcdef", f"--as-group={TOKEN_GROUP}")
+
+    def may(verb: str, resource: str) -> bool:
+        plural, _, sub = resource.partition("/")
+        more = [f"--subresource={sub}"] if sub else []
+        words = ("auth", "can-i", verb, plural, *more, *token, "-n", "kube-system")
+        return cluster.kubectl(*words, check=False).stdout.strip() == "yes"
+
+    assert [may(*question) for question in asked] == [True, True]
+    assert [what for what in others if may(*what)] == []
