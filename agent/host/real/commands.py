@@ -94,7 +94,7 @@ class Commands:
         end = await transient.run(self._host, unit, _properties(command, kept=True), limit)
         if end.timed_out:
             raise TimeoutError
-        return Ran(end.code, await self._logged(end))
+        return Ran(end.code, await self._logged(unit))
 
     async def begin_kept(self, command: Command) -> None:
         """Begin and do not wait."""
@@ -103,22 +103,16 @@ class Commands:
 
     async def ended(self, name: str) -> Ran | None:
         """None while it runs. Raises NoSuchUnit when it never began, or was forgotten."""
-        end = await transient.ended(self._host, f"{name}.service")
-        return None if end is None else Ran(end.code, await self._logged(end))
+        unit = f"{name}.service"
+        end = await transient.ended(self._host, unit)
+        return None if end is None else Ran(end.code, await self._logged(unit))
 
-    async def _logged(self, end: transient.End) -> str:
-        """What it wrote, as far as the journal has it."""
-        asked = (
-            "--output=cat",
-            f"--lines={KEPT_LINES}",
-            f"_SYSTEMD_INVOCATION_ID={end.invocation}",
-        )
+    async def _logged(self, unit: str) -> str:
+        """What it wrote, as far as the journal has it. Its name is of one request alone."""
+        asked = ("--boot", "--output=cat", f"--lines={KEPT_LINES}", f"_SYSTEMD_UNIT={unit}")
         await self.run(Command(["journalctl", "--sync"], JOURNAL_SECONDS))
-        return (
-            await self.run(
-                Command(["journalctl", "--no-pager", "--quiet", *asked], JOURNAL_SECONDS)
-            )
-        ).output
+        argv = ["journalctl", "--no-pager", "--quiet", *asked]
+        return (await self.run(Command(argv, JOURNAL_SECONDS, ("CAP_DAC_OVERRIDE",)))).output
 
     async def forget(self, name: str) -> None:
         await transient.forget(self._host, f"{name}.service")

@@ -15,14 +15,12 @@ EXITED = 1
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """code        exit status, or minus the signal
-    timed_out   systemd ended it as it was late
-    invocation  names this run in the journal
+    """code       exit status, or minus the signal
+    timed_out  systemd ended it as it was late
     """
 
     code: int
     timed_out: bool = False
-    invocation: str = ""
 
 
 async def begin(host: SystemdHost, unit: str, properties: Mapping[str, Variant]) -> None:
@@ -88,4 +86,4 @@ async def _service(bus: Bus, unit: str) -> dict[str, Any]:
 def _end(read: Mapping[str, Any]) -> End:
     status = int(read["ExecMainStatus"])
     code = status if read["ExecMainCode"] in (0, EXITED) else -status
-    return End(code, read["Result"] == "timeout", bytes(read["InvocationID"]).hex())
+    return End(code, read["Result"] == "timeout")
