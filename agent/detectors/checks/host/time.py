@@ -4,7 +4,8 @@ The kernel knows whether a daemon keeps the clock. How far off it is only chrony
 slews by frequency, so the kernel's own offset stays near 0. Both are asked where both are there.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.programs import Runner
@@ -13,8 +14,18 @@ from agent.probes import Answer, CannotAnswer
 CONDITION = "NTPProblem"
 CHRONY = ("chronyc", "-c", "-n", "tracking")
 CHRONY_SECONDS = 3.0
-_SYSTEM_TIME = 4
-"""Of the comma-separated fields: seconds that the system's clock is off from NTP time."""
+_SYSTEM_TIME, _LEAP_STATUS = 4, 13
+"""Of the comma-separated fields: seconds that the clock is off from NTP time, and whether it is
+synchronised at all.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """offset  seconds that the clock is off; sign as it comes"""
+
+    synchronised: bool
+    offset: float = 0.0
 
 
 class Clocks:
@@ -34,31 +45,33 @@ class Clocks:
         self._limit, self._kernel, self._chrony = limit, kernel, chrony
 
     async def look(self) -> Findings:
+        chrony = tracking(await self._chrony())
         try:
             known = self._kernel()
-        except OSError as error:
-            raise CannotAnswer(f"clock: {error}") from error
-        chrony = offset(await self._chrony())
-        return {CONDITION: judge(known, chrony, self._limit)}
+        except OSError as error:  # as in a container that may not ask
+            if chrony is None:
+                raise CannotAnswer(f"clock: {error}") from error
+            return {CONDITION: judge([chrony], self._limit)}
+        own = Kept(known.get("synchronized") is True, float(known.get("offset_s", 0.0)))
+        return {CONDITION: judge([own, *([chrony] if chrony else [])], self._limit)}
 
 
-def judge(known: Answer, chrony: float | None, limit: float) -> Finding:
-    """`chrony`: seconds off, None when it was not to be had."""
-    if known.get("synchronized") is not True:
-        return Finding(True, "ClockUnsynchronized", "the kernel says that nobody keeps its clock")
-    own = known.get("offset_s", 0.0)
-    off = abs(chrony) if chrony is not None else float(own)
+def judge(clocks: Sequence[Kept], limit: float) -> Finding:
+    """One who says that it is wrong is enough."""
+    if not all(one.synchronised for one in clocks):
+        return Finding(True, "ClockUnsynchronized", "nobody keeps the clock of this host")
+    off = max(abs(one.offset) for one in clocks)
     if off >= limit:
         return Finding(True, "ClockIsOff", f"the clock is {off:.3f} s off, limit {limit:g} s")
     return Finding(False, "NTPIsUp", f"the clock is kept, within {limit:g} s")
 
 
-def offset(tracking: str) -> float | None:
-    """Seconds from `chronyc -c tracking`; None when it says nothing of the kind."""
-    words = tracking.strip().split(",")
+def tracking(said: str) -> Kept | None:
+    """From `chronyc -c tracking`; None when it says nothing of the kind."""
+    words = said.strip().split(",")
     try:
-        return float(words[_SYSTEM_TIME]) if len(words) > _SYSTEM_TIME else None
-    except ValueError:
+        return Kept(words[_LEAP_STATUS] != "Not synchronised", float(words[_SYSTEM_TIME]))
+    except (IndexError, ValueError):
         return None
 
 

@@ -45,12 +45,14 @@ class UnitFlaps:
         self._within, self._listener, self._turns = within, listener, turns
         self.conditions = tuple(dict.fromkeys(condition(unit) for unit in units))
         self._news = asyncio.Event()
-        self._why = "the system bus was not asked yet"
+        self._hears, self._why = False, ""
         self._asked = CheckDetector(self, turns, within)
 
     async def look(self) -> Findings:
         if self._why:
             raise CannotAnswer(self._why)
+        if not self._hears:
+            return {}  # not all units have been asked yet
         now = self._turns.clock.monotonic()
         flapping: dict[str, dict[str, int]] = {kind: {} for kind in self.conditions}
         for unit, restarts in self._units.items():
@@ -90,7 +92,7 @@ class UnitFlaps:
             try:
                 await self._listener.listen(tuple(self._units), self._seen, self._ready)
             except CannotAnswer as error:
-                self._why = str(error)
+                self._hears, self._why = False, str(error)
             self._news.set()
             await self._turns.clock.sleep(self._turns.pause(AGAIN_SECONDS))
 
@@ -99,5 +101,5 @@ class UnitFlaps:
         self._news.set()
 
     def _ready(self) -> None:
-        self._why = ""
+        self._hears, self._why = True, ""
         self._news.set()

@@ -230,6 +230,7 @@ class Bus:
         self.seen = seen
         for unit in units:
             seen(unit, self.first)
+            await asyncio.sleep(0)
         ready()
         await self.gone.wait()
         raise CannotAnswer("the system bus went away")
