@@ -17,6 +17,7 @@ from agent.diagnostics.upload import OperatorStore
 from agent.duration import seconds
 from agent.host.real.build import real_ports
 from agent.host.systemd import SystemdHost
+from agent.identity.joining import Joined
 from agent.identity.keeper import IdentityKeeper, Wanted
 from agent.identity.store import Store, StoreError
 from agent.journal import FileJournal, JournalError
@@ -146,7 +147,11 @@ async def run(loaded: Settings) -> None:
         alive = Alive(Notifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
         if agent.publisher and (report := upgrade.rejected(clock.now(), SELF)):
             agent.publisher.report(report)
-        await run_until_signal([agent, alive, *_keeper(loaded, identity, kube)])
+        parts: list[Part] = [agent]
+        if identity is not None:
+            keeper = _keeper(loaded, identity, kube, operator)
+            parts = [Joined(agent, keeper.there, clock), keeper]
+        await run_until_signal([*parts, alive])
     finally:
         await kube.close()
         if operator is not None:
@@ -167,9 +172,9 @@ def _operator(loaded: Settings, kept: str) -> PlainTransport | None:
     )
 
 
-def _keeper(loaded: Settings, identity: Store | None, kube: Kube) -> list[Part]:
-    if identity is None:
-        return []
+def _keeper(
+    loaded: Settings, identity: Store, kube: Kube, operator: PlainTransport | None
+) -> IdentityKeeper:
     wanted = Wanted(
         loaded.agent_name,
         loaded.server,
@@ -177,7 +182,8 @@ def _keeper(loaded: Settings, identity: Store | None, kube: Kube) -> list[Part]:
         loaded.bootstrap_token_file,
         int(seconds(loaded.certificate_life)),
     )
-    return [IdentityKeeper(wanted, identity, kube, kube.clock)]
+    others = [] if operator is None else [operator]
+    return IdentityKeeper(wanted, identity, kube, kube.clock, others=others)
 
 
 async def _greet(transport: PlainTransport) -> None:

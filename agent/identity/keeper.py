@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,8 @@ class Wanted:
 class IdentityKeeper:
     """A Part. `there` is set once there is a certificate, be it expired.
 
-    kube  the agent's own, which shows `store.current`
+    kube    the agent's own, which shows `store.current`
+    others  ways to other servers under the same certificate
     """
 
     name = "identity"
@@ -75,6 +76,7 @@ class IdentityKeeper:
         kube: Kube,
         clock: Clock,
         *,
+        others: Sequence[Transport] = (),
         spread: Spread = random.random,
         look: float = LOOK_SECONDS,
     ) -> None:
@@ -83,6 +85,7 @@ class IdentityKeeper:
         self._wanted, self._store, self._kube, self._clock = wanted, store, kube, clock
         self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
         self._look = look
+        self._transports = (kube.transport, *others)
         self.trouble = ""
         self._authority = self._read_authority()
         if store.read_current():
@@ -113,7 +116,7 @@ class IdentityKeeper:
         """A server whose certificate another authority signs answers no 401 that would tell."""
         if (now := self._read_authority()) and now != self._authority:
             self._authority = now
-            await _reload(self._kube.transport)
+            await self._reload()
 
     def _read_authority(self) -> bytes:
         return _read(self._wanted.ca_file)
@@ -220,11 +223,17 @@ class IdentityKeeper:
                 raise BadPem(f"the API server refuses the new certificate: {error}") from error
         if user != f"{AGENT_USER}{agent}":
             raise BadPem(f"the API server takes the new certificate for {user or 'nobody'}")
-        transport = self._kube.transport
         self._store.adopt()
         self.there.set()
-        await _reload(transport)
+        await self._reload()
         log.info("the agent has a new certificate", extra={"agent": agent})
+
+    async def _reload(self) -> None:
+        for transport in self._transports:
+            try:
+                await transport.reload(transport.generation)
+            except CredentialsError as error:
+                log.warning("new credentials are not used yet", extra={"why": str(error)})
 
     # -- ways to the server -----------------------------------------------------------------------
 
@@ -300,10 +309,3 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes() if path else b""
     except OSError:
         return b""
-
-
-async def _reload(transport: Transport) -> None:
-    try:
-        await transport.reload(transport.generation)
-    except CredentialsError as error:
-        log.warning("new credentials are not used yet", extra={"why": str(error)})
