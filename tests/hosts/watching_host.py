@@ -46,7 +46,7 @@ class Watched:
 async def main(config: str) -> None:
     loaded = settings.load({}, config)
     sink = Printed()
-    found = detectors(loaded.detectors, SystemdHost(), SystemClock())
+    found = detectors(loaded.detectors, SystemdHost(), SystemClock(), state_dir=loaded.state_dir)
     await run_until_signal([Watched(detector, sink) for detector in found])
 
 
