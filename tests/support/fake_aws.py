@@ -1,5 +1,6 @@
 """EC2 and Auto Scaling: moto where it is true, and published XML where moto has no word for it."""
 
+from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,9 @@ class PublishedEc2:
     def __init__(self) -> None:
         self.describe: str | None = None
         self.error: tuple[int, str, str] | None = None
+        self.lifecycle = ""
+        """State of the instance in its group `workers`; "" is in no group."""
+        self.completed: list[Mapping[str, str]] = []
         self.on_change: tuple[int, str, str] | None = None
         """Answered to whatever changes something."""
         self.server = CloudServer(self._answer)
@@ -137,13 +141,26 @@ class PublishedEc2:
             case "DescribeInstances":
                 return xml("DescribeInstances", f"<reservationSet>{self._items()}</reservationSet>")
             case "DescribeAutoScalingInstances":
-                inside = "<AutoScalingInstances/>"
+                inside = f"<AutoScalingInstances>{self._member()}</AutoScalingInstances>"
                 return scaling("DescribeAutoScalingInstances", inside)
+            case "CompleteLifecycleAction":
+                self.completed.append(request.form)
+                self.lifecycle = "Terminating:Proceed"
+                return scaling("CompleteLifecycleAction", "")
             case action if self.on_change is not None:
                 assert action
                 return error(*self.on_change)
             case action:
                 return xml(action, "<instancesSet/><return>true</return>")
+
+    def _member(self) -> str:
+        if not self.lifecycle:
+            return ""
+        return (
+            "<member><InstanceId>i-0123456789abcdef0</InstanceId>"
+            "<AutoScalingGroupName>workers</AutoScalingGroupName>"
+            f"<LifecycleState>{self.lifecycle}</LifecycleState></member>"
+        )
 
     def _items(self) -> str:
         if self.describe is None:

@@ -49,6 +49,8 @@ class FakeGcp:
         self.status: dict[str, str] = {}
         """Instead of that of the machine."""
         self.groups: dict[str, str] = {}
+        self.maintenance: dict[str, dict[str, Any]] = {}
+        """Upcoming maintenance by name of the instance; PENDING begins when it is asked for."""
         self.trouble: Trouble | None = None
         self.refusal: tuple[int, str, str] | None = None
         """Answered to whatever changes something."""
@@ -64,6 +66,9 @@ class FakeGcp:
     def _answer(self, request: Request) -> Answer:
         if self.trouble is not None:
             return error(*TROUBLES[self.trouble])
+        if request.path == f"/compute/v1/projects/{PROJECT}/aggregated/instances":
+            inside = [self._body(name, machine) for name, machine in self.machines.items()]
+            return Answer(200, {"items": {f"zones/{ZONE}": {"instances": inside}}})
         if found := _GROUP.fullmatch(request.path):
             return self._group(request, found[1], found[2] or "")
         found = _INSTANCE.fullmatch(request.path)
@@ -76,11 +81,14 @@ class FakeGcp:
         if self.refusal is not None:
             return error(*self.refusal)
         if machine.once(request.form["requestId"]):
-            self._act(request, found[2] or "", machine)
+            self._act(request, found[1], found[2] or "", machine)
         return operation(request.path, found[2] or "")
 
-    def _act(self, request: Request, what: str, machine: FakeMachine) -> None:
+    def _act(self, request: Request, name: str, what: str, machine: FakeMachine) -> None:
         match what:
+            case "performMaintenance":
+                assert self.maintenance[name]["maintenanceStatus"] == "PENDING"
+                self.maintenance[name] |= {"maintenanceStatus": "ONGOING"}
             case "stop":
                 assert request.form.get("noGracefulShutdown") == "true", "its system may hang"
                 machine.off()
@@ -121,7 +129,12 @@ class FakeGcp:
             "metadata": {"kind": "compute#metadata", "fingerprint": "x", "items": items},
             "selfLink": f"{place}/instances/{name}",
             "scheduling": {"onHostMaintenance": "MIGRATE", "automaticRestart": True},
+            **self._status(name),
         }
+
+    def _status(self, name: str) -> dict[str, Any]:
+        found = self.maintenance.get(name)
+        return {"resourceStatus": {"upcomingMaintenance": found}} if found else {}
 
 
 def operation(path: str, kind: str) -> Answer:

@@ -14,7 +14,7 @@ from remedy.job.moves import MESSAGE, Move, close, hold, patience, wait
 from remedy.job.planned import WHY_CANCELLED, acted
 from remedy.job.records import ask, disrupt, done, failed, late, put
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import over, waits_for_provider
+from remedy.job.steps.asking import deadline, waits_for_provider
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
 from remedy.power.seen import Outcome
 
@@ -81,8 +81,6 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
         why = f"the provider was not heard to take it: event {event.external_id}"
         return failed(job, seen, step, record, why)
     if event.shared:
-        if over(step, record, seen.now):
-            return failed(job, seen, step, record, event.shared)
         return hold(job, seen.now, HoldReason.GROUP_WAIT, event.shared, until=seen.now + LOOK)
     if waits_for_provider(job, seen.now):
         return wait(job)
@@ -112,7 +110,8 @@ def _intent(job: Job, seen: Seen, node: NodeSeen, record: StepStatus, event: Eve
     output = {**record.output, event.name: ASKED}
     if event.inside:
         noted = record.model_copy(update={"output": {**output, EVENT: event.external_id}})
-        return ask(job, seen.now, node, noted, StepBy.AGENT, seen.now + ANSWER), Act.NONE
+        until = min(record.expires_at or seen.now + ANSWER, seen.now + ANSWER)
+        return ask(job, seen.now, node, noted, StepBy.AGENT, until), Act.NONE
     noted = record.model_copy(update={"output": output})
     expires = record.expires_at or seen.now + ANSWER
     return ask(job, seen.now, node, noted, StepBy.PROVIDER, expires), Act.NONE
@@ -122,7 +121,8 @@ def _answered(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
     """The agent on the machine says it, once for each request, whatever becomes of us."""
     answer, expires = job.answer, record.expires_at or seen.now
     if answer is None or answer.state is RequestState.RUNNING:
-        if seen.now < expires + ANSWER + ANSWER_GRACE:
+        longer = timedelta(0) if answer is None else ANSWER
+        if seen.now < expires + longer + ANSWER_GRACE:
             return wait(job)
         why = f"agent {job.spec.agent} did not say whether the planned act may start"
         return failed(job, seen, step, record, why)
@@ -134,7 +134,8 @@ def _answered(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
         for name, note in record.output.items()
         if name != EVENT
     }
-    told = record.model_copy(update={"output": output, "asked_at": None, "expires_at": None})
+    changes = {"output": output, "asked_at": None, "expires_at": deadline(step, record)}
+    told = record.model_copy(update=changes)
     return put(job, told).having(hold=None), Act.NONE
 
 

@@ -23,7 +23,15 @@ from support.fake_aws import (
 from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
 
 from kubenode.providers.aws import Aws
-from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled, Unreachable
+from kubenode.providers.errors import (
+    Busy,
+    Denied,
+    NoSuchMachine,
+    Refused,
+    Throttled,
+    Unreachable,
+    Unsupported,
+)
 from kubenode.providers.port import Machine, PowerState
 from kubenode.providers.settings import AwsSettings, StopInGroup
 from kubenode.providers.threaded import Threaded
@@ -330,3 +338,42 @@ def test_botocores_model_knows_what_we_send_and_read() -> None:
         )
         client.stop_instances(InstanceIds=[INSTANCE], Force=True, SkipOsShutdown=True)
         stubber.assert_no_pending_responses()
+
+
+LIFECYCLE = "lifecycle/drain-first/87654321-4321-4321-4321-210987654321"
+
+
+async def test_a_lifecycle_action_is_completed_once(
+    published: PublishedEc2, provider: Threaded
+) -> None:
+    published.lifecycle = "Terminating:Wait"
+    assert provider.can.approve
+    for _ in range(2):
+        await provider.approve(MACHINE, LIFECYCLE)
+    (form,) = published.completed
+    assert form["LifecycleActionResult"] == "CONTINUE"
+    assert (form["AutoScalingGroupName"], form["LifecycleHookName"]) == ("workers", "drain-first")
+    assert form["LifecycleActionToken"] == "87654321-4321-4321-4321-210987654321"
+    assert form["InstanceId"] == INSTANCE
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "error", "words"),
+    [
+        ("InService", LIFECYCLE, Refused, "InService: no lifecycle action waits"),
+        ("Terminating:Wait", "instance-event-1", Unsupported, "no call that lets"),
+        ("Terminating:Wait", "lifecycle/", Unsupported, "no call that lets"),
+    ],
+)
+async def test_what_waits_for_no_word_gets_none(
+    published: PublishedEc2,
+    provider: Threaded,
+    state: str,
+    event: str,
+    error: type[Exception],
+    words: str,
+) -> None:
+    published.lifecycle = state
+    with pytest.raises(error, match=words):
+        await provider.approve(MACHINE, event)
+    assert published.completed == []

@@ -12,7 +12,7 @@ from support.fake_gcp import PROJECT, REGION, ZONE, FakeGcp
 from support.provider_contract import ProviderContract, Trouble
 from support.served_provider import ServedWorld
 
-from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
+from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled, Unsupported
 from kubenode.providers.gcp import NUMBER, Gcp
 from kubenode.providers.port import Machine, PowerState
 from kubenode.providers.settings import GcpSettings, StopInGroup
@@ -180,3 +180,43 @@ async def test_a_request_is_sent_once(cloud: FakeGcp) -> None:
         f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances/{ALONE}/reset"
     ]
     await world.provider.close()
+
+
+MAINTENANCE = {
+    "type": "SCHEDULED",
+    "canReschedule": True,
+    "windowStartTime": "2026-02-01T19:00:01Z",
+    "maintenanceStatus": "PENDING",
+}
+
+
+async def test_upcoming_maintenance_starts_at_our_word_and_once(member: GcpWorld) -> None:
+    member.cloud.maintenance[MEMBER] = dict(MAINTENANCE)
+    assert member.provider.can.approve
+    for _ in range(2):
+        await member.provider.approve(member.machine, "upcoming-maintenance")
+    assert member.cloud.maintenance[MEMBER]["maintenanceStatus"] == "ONGOING"
+    asked = [r for r in member.cloud.server.asked if r.method == "POST"]
+    assert [r.path.rpartition("/")[2] for r in asked] == ["performMaintenance"]
+
+
+@pytest.mark.parametrize(
+    ("event", "maintenance", "error", "words"),
+    [
+        ("upcoming-maintenance", None, Refused, "no upcoming maintenance"),
+        ("upcoming-maintenance", {"canReschedule": False}, Refused, "keeps its window"),
+        ("maintenance-event", {}, Unsupported, "waits for nobody"),
+    ],
+)
+async def test_what_cannot_start_early_is_left_alone(
+    member: GcpWorld,
+    event: str,
+    maintenance: dict[str, Any] | None,
+    error: type[Exception],
+    words: str,
+) -> None:
+    if maintenance is not None:
+        member.cloud.maintenance[MEMBER] = MAINTENANCE | maintenance
+    with pytest.raises(error, match=words):
+        await member.provider.approve(member.machine, event)
+    assert all(request.method == "GET" for request in member.cloud.server.asked)
