@@ -25,6 +25,8 @@ from support.hosts import Hosts
 from support.machine_world import OPERATOR, OPERATOR_GROUPS, a_machine, install
 from support.programs import KUBENODE, Program
 
+from kubenode.runtime.clock import SystemClock
+
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 REPOSITORY = Path(__file__).parents[2]
