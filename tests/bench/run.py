@@ -15,7 +15,20 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from bench import drain, first_heal, leases, permits, registry, replay, rules, storm, verdict
+from bench import (
+    agent,
+    drain,
+    first_heal,
+    hostdoctor,
+    leases,
+    logs,
+    permits,
+    registry,
+    replay,
+    rules,
+    storm,
+    verdict,
+)
 
 MODULES: tuple[ModuleType, ...] = (
     first_heal,
@@ -27,6 +40,9 @@ MODULES: tuple[ModuleType, ...] = (
     storm,
     drain,
     leases,
+    hostdoctor,
+    agent,
+    logs,
 )
 """Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
 
