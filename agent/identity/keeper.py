@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.identity import pem
+from agent.identity import making, pem, words
 from agent.identity.asking import (
     Denied,
     Unanswered,
@@ -17,6 +17,7 @@ from agent.identity.asking import (
     token_mark,
     works_as,
 )
+from agent.identity.making import ChildFailed
 from agent.identity.pem import AGENT_USER, BadPem, Validity
 from agent.identity.store import Store, StoreError
 from kubenode.runtime.clock import Clock
@@ -42,6 +43,10 @@ LEAST_APART = 60.0
 
 class NoIdentity(Exception):
     """Neither a certificate that works nor a token that does: says what a person can do."""
+
+
+TROUBLE = (NoIdentity, Denied, Unanswered, BadPem, ChildFailed, StoreError, KubeError, OSError)
+"""What is told and tried again; OSError: no child can be started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class IdentityKeeper:
                 self._well()
                 return self._until(known)
             await self._obtain(known)
-        except (NoIdentity, Denied, Unanswered, BadPem, StoreError, KubeError) as error:
+        except TROUBLE as error:
             self._tell(error)
             return self._backoff.next()
         self._backoff.reset()
@@ -124,12 +129,12 @@ class IdentityKeeper:
     # -- what there is ----------------------------------------------------------------------------
 
     def _known(self) -> Validity | None:
-        """Of the current certificate; None: there is none that could be ours."""
+        """Of the current certificate, which was looked at when it came; None: there is none."""
         pair = self._store.read_current()
         if not pair:
             return None
         try:
-            return pem.validity(pair, self._wanted.agent)
+            return pem.held(pair)
         except BadPem as error:
             log.warning("the agent's certificate is of no use", extra={"why": str(error)})
             return None
@@ -158,12 +163,12 @@ class IdentityKeeper:
                     raise
         token = self._token()
         if not token:
-            raise NoIdentity(self._no_token())
+            raise NoIdentity(words.no_token(self._wanted.agent, self._wanted.token_file))
         try:
             async with self._bootstrapping() as kube:
                 await self._asked(kube, token_mark(token))
         except Unauthorized as error:
-            raise NoIdentity(self._token_refused()) from error
+            raise NoIdentity(words.refused(self._wanted.agent, self._wanted.token_file)) from error
 
     async def _resumed(self) -> bool:
         """Whether a pair that was written before a restart works."""
@@ -171,7 +176,7 @@ class IdentityKeeper:
         if not pair:
             return False
         try:
-            pem.validity(pair, self._wanted.agent)
+            await making.check(self._wanted.agent, pair)
             await self._adopt()
         except BadPem:
             self._store.drop()
@@ -180,36 +185,26 @@ class IdentityKeeper:
 
     async def _asked(self, kube: Kube, asker: str) -> None:
         agent = self._wanted.agent
-        key = self._key()
-        name = request_name(agent, pem.fingerprint(key), asker)
+        kept = self._store.read_key()
+        # Never again the key of the current certificate: a kill left it after its use.
+        known = kept if kept not in self._store.read_current() else b""
+        key, request, fingerprint = await making.request(agent, known)
+        if key != kept:
+            self._store.keep_key(key)  # before it is used
+        name = request_name(agent, fingerprint, asker)
         try:
-            got = await certificate(
-                kube, self._clock, name, pem.new_request(key, agent), self._wanted.seconds
-            )
+            got = await certificate(kube, self._clock, name, request, self._wanted.seconds)
         except Denied:
             self._store.drop()  # the next request is another one, by another key
             raise
         pair = key + got
         try:
-            pem.validity(pair, agent)
+            await making.check(agent, pair)
         except BadPem:
             self._store.drop()  # somebody else's request of our name
             raise
         self._store.keep_next(pair)
         await self._adopt()
-
-    def _key(self) -> bytes:
-        """The key to ask for: kept before it is used, and never that of the current certificate."""
-        key, current = self._store.read_key(), self._store.read_current()
-        if key and key not in current:
-            try:
-                pem.fingerprint(key)
-                return key
-            except BadPem:
-                pass
-        key = pem.new_key()
-        self._store.keep_key(key)
-        return key
 
     async def _adopt(self) -> None:
         """Use the next pair, once the API server has taken it for ours."""
@@ -266,32 +261,8 @@ class IdentityKeeper:
 
     # -- what a person is told --------------------------------------------------------------------
 
-    def _way_back(self) -> str:
-        agent, file = self._wanted.agent, self._wanted.token_file or "bootstrap_token_file"
-        return (
-            f"say `kubenode machine reissue {agent}` and write what"
-            f" `kubenode machine token {agent}` prints into {file}"
-        )
-
     def _lost(self, known: Validity) -> str:
-        return (
-            f"the API server does not take the certificate, which ends at {pem.utc(known.ends)},"
-            f" and there is no bootstrap token: {self._way_back()}"
-        )
-
-    def _no_token(self) -> str:
-        agent, file = self._wanted.agent, self._wanted.token_file
-        where = f"{file} is missing or empty" if file else "bootstrap_token_file is not set"
-        return (
-            f"there is no certificate and {where}: write what `kubenode machine token {agent}`"
-            " prints into it"
-        )
-
-    def _token_refused(self) -> str:
-        return (
-            f"the API server refuses the token in {self._wanted.token_file}: it was revoked or has"
-            f" expired; {self._way_back()}"
-        )
+        return words.lost(self._wanted.agent, self._wanted.token_file, known)
 
     def _tell(self, error: Exception) -> None:
         """Once per change of text."""

@@ -1,6 +1,6 @@
 """Keys, requests and certificates as PEM.
 
-`cryptography` costs memory, so it is loaded by the functions that need it and by nothing else.
+What needs `cryptography` loads it; the agent asks for it in a child (agent.identity.making).
 """
 
 import hashlib
@@ -8,6 +8,8 @@ import re
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from agent.identity.dates import dates
 
 KEY_BLOCK = re.compile(rb"-----BEGIN PRIVATE KEY-----.*?-----END PRIVATE KEY-----\n?", re.S)
 AGENT_USER, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
@@ -92,6 +94,14 @@ def validity(pair: bytes, agent: str) -> Validity:
     if names != [f"{AGENT_USER}{agent}"]:
         raise BadPem(f"the certificate is for {names}, not for {AGENT_USER}{agent}")
     return Validity(found.not_valid_before_utc, found.not_valid_after_utc)
+
+
+def held(pair: bytes) -> Validity:
+    """Of the certificate in `pair`, whatever else is wrong with it. Raises BadPem."""
+    try:
+        return Validity(*dates(pair))
+    except ValueError as error:
+        raise BadPem(str(error)) from error
 
 
 def key_of(pair: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A certificate of an agent that has ended, with its key."""
+"""Certificates of agents with their keys, which no authority signed."""
 
 from datetime import datetime, timedelta
 
@@ -12,6 +12,11 @@ from machine.names import AGENT_GROUP, agent_user
 
 def expired_pair(machine: str, now: datetime, ago: timedelta = timedelta(hours=1)) -> bytes:
     """PEM of key and certificate, as the agent keeps them; it ended `ago`."""
+    return pair_of(machine, now - ago - timedelta(days=30), now - ago)
+
+
+def pair_of(machine: str, begins: datetime, ends: datetime) -> bytes:
+    """Likewise, signed by its own key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name(
         [
@@ -25,8 +30,8 @@ def expired_pair(machine: str, now: datetime, ago: timedelta = timedelta(hours=1
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - ago - timedelta(days=30))
-        .not_valid_after(now - ago)
+        .not_valid_before(begins)
+        .not_valid_after(ends)
         .sign(key, hashes.SHA256())
     )
     private = key.private_bytes(

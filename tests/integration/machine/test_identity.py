@@ -9,21 +9,25 @@ from typing import Any
 
 import pytest
 from support.control_plane import ControlPlane
+from support.expired import expired_pair
 from support.machine_requests import REQUESTS
 from support.machine_world import MachineWorld, install, machine_world, until
 from support.pki import Authority
 
 from agent.heartbeat import Heartbeat
 from agent.host.systemd import SystemdHost
-from agent.identity import pem
+from agent.identity import making, pem
+from agent.identity.asking import works_as
 from agent.identity.keeper import IdentityKeeper, Wanted
+from agent.identity.pem import BadPem
 from agent.identity.store import Store
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.kube.plain import PlainTransport
-from machine.bootstrap.lifesigns import AgentLease
+from machine.bootstrap.lifesigns import AgentLease, decode_lease
+from machine.certificates.asked import read
 from machine.names import agent_user
 
 pytestmark = pytest.mark.integration
@@ -67,8 +71,6 @@ class Host:
         return pem.validity(self.store.read_current(), self.name)
 
     async def user(self) -> str:
-        from agent.identity.asking import works_as
-
         return await works_as(self.kube)
 
 
@@ -131,8 +133,6 @@ async def test_the_certificate_is_renewed_in_time_and_no_watch_is_dropped(
 
 
 def _decode(raw: bytes) -> AgentLease:
-    from machine.bootstrap.lifesigns import decode_lease
-
     return decode_lease(raw)
 
 
@@ -161,8 +161,6 @@ async def test_f25_expired_while_off_is_shown_with_the_way_back_and_reissue_is_o
 
 def _expire(host: Host) -> None:
     """Put in the place of the certificate one that has ended, and that nobody would take."""
-    from support.expired import expired_pair
-
     pair = expired_pair(host.name, SystemClock().now())
     host.store.keep_next(pair)
     host.store.adopt()
@@ -215,3 +213,15 @@ async def test_invariant_14_certificates_outlive_pause_observation_and_another_a
         host.ca_file.write_bytes(good)
         await host.keeper.look()
         assert host.store.read_current() != first
+
+
+async def test_a_child_makes_what_is_asked_for_and_keeps_a_key_that_is_one() -> None:
+    pair = expired_pair("h1", SystemClock().now())
+    key, request, fingerprint = await making.request("h1")
+    assert read(request).common_names == (agent_user("h1"),)
+    assert fingerprint == pem.fingerprint(key)
+    assert (await making.request("h1", key))[0] == key
+    assert (await making.request("h1", b"no key"))[0] not in (b"no key", key)
+    await making.check("h1", pair)
+    with pytest.raises(BadPem, match="not for kubenode:agent:h2"):
+        await making.check("h2", pair)

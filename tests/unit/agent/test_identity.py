@@ -3,16 +3,20 @@
 import os
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from hypothesis import given
+from hypothesis import strategies as st
 from support.clock import T0
-from support.expired import expired_pair
+from support.expired import expired_pair, pair_of
 from support.machine_requests import a_request
 
 from agent.identity import pem
 from agent.identity.asking import request_name
+from agent.identity.dates import dates
 from agent.identity.pem import BadPem, Validity
 from agent.identity.store import Store, StoreError
 from machine.certificates.asked import read
@@ -57,6 +61,22 @@ def test_it_is_due_at_two_thirds_of_its_life_and_not_with_all_others() -> None:
     assert month.due_at(0.5) - T0 == timedelta(days=20)
     assert pem.spread_of(PAIR) == pem.spread_of(PAIR)
     assert 0 <= pem.spread_of(PAIR) < 1
+
+
+@given(st.integers(-600_000_000, 7_000_000_000), st.integers(1, 3_000_000_000))
+def test_dates_are_read_as_cryptography_reads_them(begin: int, life: int) -> None:
+    begins = datetime.fromtimestamp(begin, UTC)
+    pair = pair_of("h1", begins, begins + timedelta(seconds=life))
+    found = x509.load_pem_x509_certificate(pair)
+    assert dates(pair) == (found.not_valid_before_utc, found.not_valid_after_utc)
+
+
+@given(st.integers(0, len(PAIR)), st.binary(max_size=6), st.integers(0, 20))
+def test_no_bytes_make_the_reading_of_dates_fail_otherwise(at: int, junk: bytes, cut: int) -> None:
+    try:
+        dates(PAIR[:at] + junk + PAIR[at + cut :])
+    except ValueError as error:
+        assert str(error)
 
 
 def test_its_files_are_root_s_alone_and_written_whole(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Keys, requests and new certificates, handled in a short-lived child process.
+
+`cryptography` stays 9 MB in the memory of whoever loaded it; a certificate is asked for every few
+weeks. The child gets what it needs on standard input and answers on standard output: a key is in
+no argument, no variable and no file but its own.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+
+from agent.identity import pem
+from agent.identity.pem import BadPem
+
+SECONDS = 60.0
+"""For one answer, also on a host that is short of everything."""
+CHILD = (
+    "import json, sys; given = json.load(sys.stdin); sys.path[:] = given.pop('path');"
+    " from agent.identity import making; print(json.dumps(making.made(given)))"
+)
+
+
+class ChildFailed(Exception):
+    """No answer: what the child said last."""
+
+
+async def request(agent: str, key: bytes = b"") -> tuple[bytes, bytes, str]:
+    """Key, request and fingerprint; `key` is used if it is one. Raises ChildFailed."""
+    said = await _ask({"do": "request", "agent": agent, "key": key.decode(errors="replace")})
+    return said["key"].encode(), said["request"].encode(), said["fingerprint"]
+
+
+async def check(agent: str, pair: bytes) -> None:
+    """Raises BadPem for a pair that is not whole and this agent's, ChildFailed."""
+    said = await _ask({"do": "check", "agent": agent, "pair": pair.decode(errors="replace")})
+    if said["bad"]:
+        raise BadPem(said["bad"])
+
+
+async def _ask(what: Mapping[str, object]) -> dict[str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-c", CHILD),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            given = json.dumps({**what, "path": sys.path}).encode()
+            out, trouble = await process.communicate(given)
+    except TimeoutError as error:
+        raise ChildFailed(f"no answer in {SECONDS:.0f} s") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise ChildFailed(trouble.decode(errors="replace").strip().rpartition("\n")[2])
+    answer: dict[str, str] = json.loads(out)
+    return answer
+
+
+def made(given: Mapping[str, str]) -> dict[str, str]:
+    """What the child answers."""
+    if given["do"] == "check":
+        try:
+            pem.validity(given["pair"].encode(), given["agent"])
+        except BadPem as error:
+            return {"bad": str(error)}
+        return {"bad": ""}
+    key = given["key"].encode()
+    try:
+        fingerprint = pem.fingerprint(key)
+    except BadPem:
+        key = pem.new_key()
+        fingerprint = pem.fingerprint(key)
+    asked = pem.new_request(key, given["agent"])
+    return {"key": key.decode(), "request": asked.decode(), "fingerprint": fingerprint}
