@@ -97,11 +97,13 @@ def _matches(
     state: State, place: int, monitor: Monitor, line: Line
 ) -> Iterable[tuple[Rule, tuple[Line, ...]]]:
     """Rules that match, in their order, and the lines that each matched."""
-    found: list[tuple[int, tuple[Line, ...]]] = []
+    hits = None
     if monitor.chosen is not None:
         hits = monitor.chosen.Match(line.text.encode(errors="replace"))
-        places = (monitor.singles[hit] for hit in hits or ())
-        found = [(n, (line,)) for n in places if not _excused(monitor.rules[n], line.text)]
+    if not hits and not monitor.spanning:
+        return ()
+    places = (monitor.singles[hit] for hit in hits or ())
+    found = [(n, (line,)) for n in places if not _excused(monitor.rules[n], line.text)]
     if monitor.spanning:
         found += spanning_matches(monitor, state.kept[place])
     return [(monitor.rules[n], lines) for n, lines in sorted(found, key=lambda one: one[0])]
