@@ -16,7 +16,7 @@ FOREIGN = frozenset(
     {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
 )
 """Kubelet's and the node controller's; the API server refuses ours."""
-MOST = 64
+MOST = 90
 MESSAGE_BYTES = 1024
 REASON_BYTES = 128
 NOBODY = "NotWatched"
