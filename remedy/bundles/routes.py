@@ -7,7 +7,7 @@ GET /v1/hosts/AGENT/bundles/NAME   by whoever may read; the bytes as they came
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import IO
@@ -26,7 +26,7 @@ TAKE_SECONDS = 120.0
 GZIP = b"\x1f\x8b"
 PATH = "/v1/hosts/{agent}/bundles/{name}"
 
-Guard = Callable[[Request], Response | None]
+Guard = Callable[[Request], Awaitable[Response | None]]
 """None, or the answer that refuses."""
 
 
@@ -43,7 +43,7 @@ class BundleRoutes:
 
     async def _put(self, request: Request) -> Response:
         agent, name = request.path_params["agent"], request.path_params["name"]
-        if (refused := self._may_hand_in(request)) is not None:
+        if (refused := await self._may_hand_in(request)) is not None:
             return refused
         if not fits(agent, name):
             return _said(400, f"name {name!r}: letters, digits, . and -, ending with .tar.gz")
@@ -74,7 +74,7 @@ class BundleRoutes:
 
     async def _get(self, request: Request) -> Response:
         agent, name = request.path_params["agent"], request.path_params["name"]
-        if (refused := self._may_read(request)) is not None:
+        if (refused := await self._may_read(request)) is not None:
             return refused
         if not fits(agent, name):
             return _said(404, f"host {agent} has no bundle {name}")

@@ -63,17 +63,17 @@ class Endpoints:
         self._rates, self._room = Rates(clock), Room()
         self._refused_lines = TokenBucket(1.0, 20.0, clock)
 
-    def may_read(self, request: Request) -> Response | None:
+    async def may_read(self, request: Request) -> Response | None:
         """For further routes: None for whoever may tell us everything, else the refusal."""
-        return self._other(request, of_agents=False)
+        return await self._other(request, of_agents=False)
 
-    def may_hand_in(self, request: Request) -> Response | None:
+    async def may_hand_in(self, request: Request) -> Response | None:
         """The same for the agent that the route's path names, and nobody else."""
-        return self._other(request, of_agents=True)
+        return await self._other(request, of_agents=True)
 
-    def _other(self, request: Request, *, of_agents: bool) -> Response | None:
+    async def _other(self, request: Request, *, of_agents: bool) -> Response | None:
         try:
-            self._admitted(request, of_agents=of_agents)
+            await self._admitted(request, of_agents=of_agents)
         except Refused as error:
             return self._refusal("more", "nobody", error)
         return None
@@ -105,7 +105,7 @@ class Endpoints:
         async def take(request: Request) -> Response:
             who = "nobody"
             try:
-                caller = self._admitted(request, of_agents=of_agents)
+                caller = await self._admitted(request, of_agents=of_agents)
                 who = caller.name
                 with self._room.body() as body:
                     announced = request.headers.get("content-length", "")
@@ -123,10 +123,11 @@ class Endpoints:
 
         return take
 
-    def _admitted(self, request: Request, *, of_agents: bool) -> Caller:
+    async def _admitted(self, request: Request, *, of_agents: bool) -> Caller:
         """Raises Refused."""
+        peer = request.scope.get(SCOPE_KEY)
         try:
-            caller = self._gate.identify(_token(request), request.scope.get(SCOPE_KEY))
+            caller = await self._gate.identify(_token(request), peer, of_agents=of_agents)
         except Unreadable as error:
             raise Refused(503, Refusal.NOT_READY, str(error)) from None
         if caller is None:

@@ -2,6 +2,8 @@
 
     token          every line of each file is one, so an old and a new one are good side by side;
                    files are read again, so nothing has to be restarted
+    service        of the agents' DaemonSet, for the machine of its pod's node; only where an agent
+    account        may speak
     certificate    of an agent (`kubenode:agent:NAME`, group `kubenode:agents`): for its own machine
                    alone; of a common name that is listed: for everything but agents' words
 
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.tls.peer import Peer
+from remedy.hostdoctor.reviews import Reviews, Unverified
 
 AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
 READ_EVERY = 2.0
@@ -23,7 +26,7 @@ SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
 
 
 class Unreadable(Exception):
-    """A token file cannot be read: nobody is let in by it, and the same caller may try again."""
+    """Who it is cannot be found out now: nobody is let in, and the same caller may try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,26 @@ class GateSettings:
 
 
 class Gate:
-    def __init__(self, clock: Clock, settings: GateSettings) -> None:
-        self._clock, self._settings = clock, settings
+    """reviews  None: no agent has a service account"""
+
+    def __init__(
+        self, clock: Clock, settings: GateSettings, reviews: Reviews | None = None
+    ) -> None:
+        self._clock, self._settings, self._reviews = clock, settings, reviews
         self._tokens: Sequence[tuple[str, bytes]] = ()
         self._read_at = float("-inf")
 
-    def identify(self, token: str, peer: Peer | None) -> Caller | None:
+    async def identify(
+        self, token: str, peer: Peer | None, *, of_agents: bool = False
+    ) -> Caller | None:
         """Who shows this; None: nobody. A shown token counts, whatever the certificate says.
+
+        of_agents  whether an agent is expected: others' tokens are shown to nobody
 
         Raises Unreadable.
         """
+        if token and of_agents:
+            return await self._serviced(token)
         if token:
             return self._bearer(token)
         if peer is not None:
@@ -76,6 +89,17 @@ class Gate:
             if hmac.compare_digest(shown, wanted):
                 found = found or Caller(f"token {name}")
         return found
+
+    async def _serviced(self, token: str) -> Caller | None:
+        if (known := self._bearer(token)) is not None:
+            return known  # who speaks for no agent, and is told so
+        if self._reviews is None or len(token) > LONGEST_TOKEN:
+            return None
+        try:
+            agent = await self._reviews.agent(token)
+        except Unverified as error:
+            raise Unreadable(str(error)) from None
+        return Caller(f"service account of agent {agent}", agent) if agent else None
 
     def _all(self) -> Sequence[tuple[str, bytes]]:
         now = self._clock.monotonic()

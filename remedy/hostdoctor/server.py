@@ -24,6 +24,7 @@ from remedy.hostdoctor.app import Endpoints
 from remedy.hostdoctor.desk import Desk
 from remedy.hostdoctor.gate import Gate, GateSettings
 from remedy.hostdoctor.metrics import Metrics
+from remedy.hostdoctor.reviews import Reviews
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,8 @@ class HostDoctor:
 
         Raises CannotStart for files that cannot be used.
         """
-        self.endpoints = Endpoints(desk, Gate(clock, settings.gate), clock, metrics, audit)
+        gate = Gate(clock, settings.gate, Reviews(kube, clock))
+        self.endpoints = Endpoints(desk, gate, clock, metrics, audit)
         context = LiveContext() if settings.tls else None
         self.server = HostDoctorServer(
             self.endpoints.app(more(self.endpoints)), settings.address, settings.port, context

@@ -149,11 +149,14 @@ async def test_an_event_finds_its_node_when_that_appears(kube: Kube, tmp_path: P
     async with doctoring(kube, tmp_path) as doctor:
         await doctor.post(AM, group(alert(node="late")))
         await make_node(kube, "late")
-        await until(lambda: all(e.spec.node.name for e in doctor.events.cache.values()), 20)
+
+        def resolved() -> bool:
+            conditions = [c for e in doctor.events.cache.values() for c in e.status.conditions]
+            return any(c.type == "Resolved" and c.status == "True" for c in conditions)
+
+        await until(resolved, 20)
         (event,) = await stored(kube)
         assert event.spec.node.name == "late"
-        resolved = next(c for c in event.status.conditions if c.type == "Resolved")
-        assert resolved.status == "True"
 
 
 async def test_a_closed_event_is_removed_a_day_later(kube: Kube, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ MAY = [
     ("patch", OURS, "hostevents", "", "any"),
     ("patch", OURS, "hostevents/status", "", "any"),
     ("delete", OURS, "hostevents", "", "any"),
+    ("create", "authentication.k8s.io", "tokenreviews", "", ""),
     ("create", OURS, "hostprobes", "", ""),
     ("delete", OURS, "hostprobes", "", "any"),
     ("patch", OURS, "hostprobes/status", "", "any"),

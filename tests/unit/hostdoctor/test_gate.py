@@ -1,13 +1,21 @@
 """Who may tell Host Doctor something."""
 
+import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.clock import FakeClock
 
+from kubenode.runtime.kube.client import Kube, as_dict
+from kubenode.runtime.kube.errors import Unreachable
 from kubenode.runtime.tls.peer import Peer
 from remedy.hostdoctor.gate import LOOPBACK, Caller, Gate, GateSettings, Unreadable
+from remedy.hostdoctor.reviews import ACCOUNT, NODE_CLAIM, Reviews
+
+NOWHERE: Any = None
 
 OLD, NEW = "0123456789abcdef-old", "0123456789abcdef-new"
 
@@ -16,32 +24,36 @@ def peer(name: str, *groups: str, ends: timedelta = timedelta(days=1)) -> Peer:
     return Peer(name, groups, FakeClock().now() + ends)
 
 
-def test_every_line_of_every_file_is_a_token_and_files_are_read_again(tmp_path: Path) -> None:
+async def test_every_line_of_every_file_is_a_token_and_files_are_read_again(tmp_path: Path) -> None:
     first, second = tmp_path / "alertmanager", tmp_path / "grafana"
     first.write_text(f"{OLD}\n\n")
     second.write_text("grafana-0123456789abcdef\n")
     clock = FakeClock()
     gate = Gate(clock, GateSettings((first, second)))
-    assert gate.identify(OLD, None) == Caller("token alertmanager")
-    assert gate.identify("grafana-0123456789abcdef", None) == Caller("token grafana")
+    assert await gate.identify(OLD, None) == Caller("token alertmanager")
+    assert await gate.identify("grafana-0123456789abcdef", None) == Caller("token grafana")
     first.write_text(f"{OLD}\n{NEW}\n")
     clock.step(timedelta(seconds=3))
-    assert gate.identify(OLD, None) == gate.identify(NEW, None) == Caller("token alertmanager")
+    assert (
+        await gate.identify(OLD, None)
+        == await gate.identify(NEW, None)
+        == Caller("token alertmanager")
+    )
     first.write_text(f"{NEW}\n")
     clock.step(timedelta(seconds=3))
-    assert gate.identify(OLD, None) is None
+    assert await gate.identify(OLD, None) is None
 
 
 @pytest.mark.parametrize("shown", ["", "short", OLD[:-1], OLD + "x", "\u2028" * 20, "x" * 100_000])
-def test_nothing_else_is_a_token(tmp_path: Path, shown: str) -> None:
+async def test_nothing_else_is_a_token(tmp_path: Path, shown: str) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"{OLD}\nshort\n\n")
-    assert Gate(FakeClock(), GateSettings((file,))).identify(shown, None) is None
+    assert await Gate(FakeClock(), GateSettings((file,))).identify(shown, None) is None
 
 
-def test_a_file_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
     with pytest.raises(Unreadable, match="cannot be read"):
-        Gate(FakeClock(), GateSettings((tmp_path / "none",))).identify(OLD, None)
+        await Gate(FakeClock(), GateSettings((tmp_path / "none",))).identify(OLD, None)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +68,64 @@ def test_a_file_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
         (None, None),
     ],
 )
-def test_certificates(shown: Peer | None, caller: Caller | None) -> None:
+async def test_certificates(shown: Peer | None, caller: Caller | None) -> None:
     gate = Gate(FakeClock(), GateSettings(clients=frozenset({"alertmanager"})))
-    assert gate.identify("", shown) == caller
+    assert await gate.identify("", shown) == caller
 
 
-def test_a_wrong_token_is_not_made_good_by_a_certificate() -> None:
+async def test_a_wrong_token_is_not_made_good_by_a_certificate() -> None:
     gate = Gate(FakeClock(), GateSettings(clients=frozenset({"alertmanager"}), anyone=True))
-    assert gate.identify("wrong", peer("alertmanager")) is None
-    assert gate.identify("", None) == LOOPBACK
+    assert await gate.identify("wrong", peer("alertmanager")) is None
+    assert await gate.identify("", None) == LOOPBACK
+
+
+class Reviewing(Kube):
+    """An API server that says whose token it is. `asked` counts."""
+
+    def __init__(self, username: str, *nodes: str) -> None:
+        super().__init__(NOWHERE, clock=FakeClock())
+        self.asked = 0
+        self._user = {"username": username, "extra": {NODE_CLAIM: list(nodes)}}
+
+    async def create(
+        self, path: str, body: Any, decode: Callable[[bytes], Any] = as_dict, query: Any = None
+    ) -> Any:
+        self.asked += 1
+        if body["spec"]["token"] == "cut":
+            raise Unreachable("cut")
+        good = body["spec"]["token"] == "good"
+        status = {"authenticated": good, "user": self._user if good else {}}
+        return decode(json.dumps({"status": status}).encode())
+
+
+@pytest.mark.parametrize(
+    ("kube", "token", "agent"),
+    [
+        (Reviewing(ACCOUNT, "n1"), "good", "n1"),
+        (Reviewing(ACCOUNT, "n1"), "made-up", ""),
+        (Reviewing(ACCOUNT), "good", ""),
+        (Reviewing(ACCOUNT, "n1", "n2"), "good", ""),
+        (Reviewing("system:serviceaccount:shop:default", "n1"), "good", ""),
+    ],
+)
+async def test_a_pod_of_the_daemonset_is_the_agent_of_its_node(
+    kube: Reviewing, token: str, agent: str
+) -> None:
+    clock = FakeClock()
+    gate = Gate(clock, GateSettings(), Reviews(kube, clock))
+    for _ in range(3):
+        caller = await gate.identify(token, None, of_agents=True)
+        assert (caller.agent if caller is not None else "") == agent
+    assert kube.asked == 1, "an answer is remembered"
+    assert await gate.identify(token, None) is None, "it speaks for its machine alone"
+    assert kube.asked == 1, "and is shown to nobody for anything else"
+    clock.step(timedelta(minutes=2))
+    await gate.identify(token, None, of_agents=True)
+    assert kube.asked == 2
+
+
+async def test_a_token_that_nobody_can_judge_now_is_for_later() -> None:
+    clock = FakeClock()
+    gate = Gate(clock, GateSettings(), Reviews(Reviewing(ACCOUNT, "n1"), clock))
+    with pytest.raises(Unreadable, match="did not say whose token it is"):
+        await gate.identify("cut", None, of_agents=True)

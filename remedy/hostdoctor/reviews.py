@@ -1,0 +1,83 @@
+"""Whose agent a service account's token is: a DaemonSet's pods have no certificates of their own.
+
+The API server says whose token it is, and of which node the pod is that it was made for. Answers
+are remembered for a minute, by the token's digest alone; how often we ask is bounded, so that
+made-up tokens do not use up the requests that the operator needs.
+"""
+
+from collections import OrderedDict
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.rate import TokenBucket
+
+ACCOUNT = "system:serviceaccount:kubenode-agents:kubenode-agent"
+"""Of the DaemonSet, in charts/kubenode/agent."""
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
+PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
+SECONDS = 60.0
+MOST = 16_384
+RATE, BURST = 50.0, 200.0
+
+
+class Unverified(Exception):
+    """The API server did not say now."""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    extra: dict[str, list[str]] | None = None
+
+
+class _Status(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+
+
+class Reviews:
+    def __init__(self, kube: Kube, clock: Clock) -> None:
+        self._kube, self._clock = kube, clock
+        self._known: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._bucket = TokenBucket(RATE, BURST, clock)
+
+    async def agent(self, token: str) -> str:
+        """The agent that shows this token: its node's name; "" for nobody's. Raises Unverified."""
+        digest = sha256(token.encode(errors="replace")).digest()
+        until, agent = self._known.get(digest, (0.0, ""))
+        now = self._clock.monotonic()
+        if now < until:
+            return agent
+        if not self._bucket.allow():
+            raise Unverified("too many tokens at once are unknown to us")
+        agent = await self._ask(token)
+        self._known[digest] = (now + SECONDS, agent)
+        self._known.move_to_end(digest)
+        if len(self._known) > MOST:
+            self._known.popitem(last=False)
+        return agent
+
+    async def _ask(self, token: str) -> str:
+        body: dict[str, Any] = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token},
+        }
+        try:
+            status = (await self._kube.create(PATH, body, _decode)).status
+        except KubeError as error:
+            raise Unverified(f"the API server did not say whose token it is: {error}") from error
+        claimed = (status.user.extra or {}).get(NODE_CLAIM) or [""]
+        ours = status.authenticated and status.user.username == ACCOUNT
+        return claimed[0] if ours and len(claimed) == 1 else ""
