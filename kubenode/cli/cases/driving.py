@@ -15,7 +15,7 @@ from kubenode.cli.cases.form import Case, LogSignal
 from kubenode.cli.cases.limits import policy_of
 from kubenode.cli.cases.outside import announced
 from kubenode.cli.cases.setting import Setting, setting, uid_of
-from kubenode.cli.cases.underway import answer, lead, limited, watch
+from kubenode.cli.cases.underway import Ran, answer, lead, limited, watch
 from kubenode.cli.replay.compiled import Compiled
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.world import World
@@ -48,7 +48,7 @@ class Outcome:
     storm    what held it is a fact of the fleet
     asked    probes that were asked of the node, in order
     granted  jobs of any node that were given a permit
-    ran      of a case whose job runs already: what that job began, in order; else None
+    ran      of a case whose job runs already: what that job did; else None
     heard    what Host Doctor was told, before it was asked whose node it is about
     notices  what people were told of events that no rule can see
     refused  what was delivered could not be read
@@ -60,7 +60,7 @@ class Outcome:
     storm: bool
     asked: tuple[str, ...]
     granted: int
-    ran: tuple[str, ...] | None
+    ran: Ran | None
     heard: tuple[Told, ...]
     notices: tuple[Notice, ...]
     refused: bool
@@ -189,7 +189,7 @@ def _drive(
     )
 
 
-def _earlier(world: World, case: Case) -> tuple[tuple[str, ...] | None, JobRecord | None]:
+def _earlier(world: World, case: Case) -> tuple[Ran | None, JobRecord | None]:
     """The job that was made for what was announced, if it is open, and what it does at `now`."""
     world.run_before(case.now)
     job = next((job for job in world.jobs_of(case.node) if job.open), None)

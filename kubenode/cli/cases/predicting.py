@@ -59,8 +59,8 @@ def _predict(case: Case, outcome: Outcome) -> Prediction:
 def _does(job: JobRecord, outcome: Outcome) -> tuple[list[str], RepairClass]:
     """What a new job would do; of one that runs already, what it did in the end."""
     if outcome.ran is not None:
-        ran = list(outcome.ran)
-        return ran, class_of(ran, person_next=WAIT_HUMAN in ran)
+        first = outcome.ran.first
+        return list(outcome.ran.words), class_of(first, person_next=WAIT_HUMAN in first)
     return plan(job.rule, job.start_rung), repair_class(job.rule, job.start_rung)
 
 

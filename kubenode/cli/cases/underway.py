@@ -4,7 +4,8 @@ So is one that an event was announced to before: the job that was made for it is
 the job does is what the production controller does; nothing is read off its ladder.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier
@@ -56,11 +57,20 @@ def _timed(step: Step, timeout: timedelta) -> Step:
     return step.model_copy(update={"migrate": migrate})
 
 
-def watch(world: World, case: Case, job: JobRecord) -> tuple[str, ...] | None:
-    """Actions in the order in which the job began them, `wait_human` where it stands in the end.
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Actions in the order in which a job began them, each once.
 
-    None: it never came to the step that it is said to be in.
+    words  all of them, `wait_human` where the job stands in the end
+    first  those of the rung that it was in, `wait_human` if it did not get beyond it
     """
+
+    words: tuple[str, ...]
+    first: tuple[str, ...]
+
+
+def watch(world: World, case: Case, job: JobRecord) -> Ran | None:
+    """None: it never came to the step that it is said to be in."""
     said = case.facts.job
     if said is None:
         return None
@@ -70,17 +80,18 @@ def watch(world: World, case: Case, job: JobRecord) -> tuple[str, ...] | None:
     if run is None:
         return None
     world.run_until(run.began + timedelta(seconds=said.elapsed_s) + WATCHED)
-    return tuple(_words(job))
+    return Ran(_words(job, job.steps), _words(job, [s for s in job.steps if s.rung == run.rung]))
 
 
-def answer(world: World, case: Case, job: JobRecord) -> tuple[str, ...]:
+def answer(world: World, case: Case, job: JobRecord) -> Ran:
     """What a job that was made before `now` does from then on."""
     world.run_until(case.now + AFTERWARDS)
     begun = (run for run in job.steps if run.began >= case.now)
     words = [word for run in begun for word in actions_of(_step(job, run))]
     if job.uncordoned is not None and job.uncordoned >= case.now:
         words.append("uncordon")
-    return tuple(dict.fromkeys(words))
+    told = tuple(dict.fromkeys(words))
+    return Ran(told, told)
 
 
 def _run_of(job: JobRecord, action: str) -> StepRun | None:
@@ -92,11 +103,12 @@ def _step(job: JobRecord, run: StepRun) -> Step:
     return next(step for step in rung.steps if step.name == run.name)
 
 
-def _words(job: JobRecord) -> Iterator[str]:
-    """Each action once: a rung that is begun anew after a pause repeats what it has done."""
-    words = (word for run in job.steps for word in actions_of(_step(job, run)))
-    yield from (word for word in dict.fromkeys(words) if word != FORCED)
+def _words(job: JobRecord, runs: Sequence[StepRun]) -> tuple[str, ...]:
+    """A rung that is begun anew after a pause repeats what it has done."""
+    words = [word for run in runs for word in actions_of(_step(job, run)) if word != FORCED]
     if job.deleted:
-        yield FORCED
-    if job.open and (job.phase is JobPhase.NEEDS_HUMAN or job.hold is not None):
-        yield WAIT_HUMAN
+        words.append(FORCED)
+    unfinished = runs and runs[-1].state != "Done"
+    if job.open and (unfinished or (job.phase is JobPhase.NEEDS_HUMAN and job.steps[-1] in runs)):
+        words.append(WAIT_HUMAN)
+    return tuple(dict.fromkeys(words))

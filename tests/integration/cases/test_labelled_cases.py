@@ -1,4 +1,8 @@
-"""Labelled cases, negatives and benign life against the rules that ship: the numbers we promise."""
+"""Labelled cases, negatives and benign life against the rules that ship: the numbers we promise.
+
+Cases are of every kind and stage: log lines through the agent's watcher, alerts and cloud events
+through Host Doctor, fleets through Kube Defender, jobs under way through the job controller.
+"""
 
 import json
 import subprocess
@@ -13,7 +17,7 @@ from support.negatives import negatives
 from support.negatives_run import acted_on
 
 from kubenode.cli.cases.command import predictions
-from kubenode.cli.cases.form import Case
+from kubenode.cli.cases.form import Case, Kind
 from kubenode.cli.cases.reading import read
 from kubenode.cli.cases.scoring import Prediction, Score, score
 from kubenode.cli.library import library
@@ -51,6 +55,8 @@ def test_shared_cases_meet_their_targets_and_the_shared_score(tmp_path: Path) ->
     assert result.precision >= 0.95, told(result)
     assert result.recall is not None, "something is wanted"
     assert result.recall >= 0.9, told(result)
+    right, asked = result.parsed
+    assert (right, asked) == (2, 2), "as many host events as the parsers must give"
     assert {j.case.id for j in result.wrong} <= answered().keys(), "every miss has its answer"
     scorer = folder.parent / "testing" / "score_cases.py"
     if scorer.is_file():
@@ -99,7 +105,10 @@ def _shared_score(
 
 def test_own_cases_meet_the_same_shares_and_every_miss_is_answered() -> None:
     _, _, result = judged(own_files())
-    assert result.cases >= CASES
+    assert result.cases >= 3 * CASES
+    assert {case.kind for case in (j.case for j in result.judged)} == set(Kind)
+    assert result.violations == 0, told(result)
+    assert result.false_actions == 0, told(result)
     assert result.precision is not None, "something is done"
     assert result.precision >= 0.95, told(result)
     assert result.recall is not None, "something is wanted"
