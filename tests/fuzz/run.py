@@ -8,6 +8,7 @@ A crash ends it with the bytes in a file `crash-*` of the folder that --keep nam
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 import atheris
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--megabytes", type=int, default=512)
-    parser.add_argument("--keep", type=Path, default=Path("fuzz"))
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir(), "kubenode-fuzz"))
     given = parser.parse_args()
     corpus = given.keep / given.target
     seeds(corpus)

@@ -1,6 +1,7 @@
 """Every rule of our packs has lines that it must know, and our packs know what they should."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -153,3 +154,13 @@ def test_a_bad_pack_is_refused_with_file_field_value_and_remedy(text: str, compl
     with pytest.raises(ConfigError) as raised:
         build_pack("p.toml", read_pack("p.toml", text))
     assert str(raised.value).startswith(complaint)
+
+
+def test_the_page_for_users_names_every_condition_and_event() -> None:
+    page = (Path(__file__).parents[4] / "docs/detectors-logs.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    for case in RULES:
+        words = {case.rule.reason, case.rule.condition} - {""}
+        owners = [row for row in rows if f"`{case.pack.detector}`" in row]
+        for word in words:
+            assert any(f"`{word}`" in row for row in owners), (case.pack.detector, word)
