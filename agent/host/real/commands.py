@@ -26,6 +26,7 @@ MARGIN_SECONDS = 10.0
 """How much later than systemd we stop waiting."""
 LEFT_OVER_SECONDS = 2.0
 KEPT_LINES = 200
+FORGET_SECONDS = 30.0
 JOURNAL_SECONDS = 10.0
 CAPABILITIES = {
     "CAP_CHOWN": 0,
@@ -115,7 +116,7 @@ class Commands:
         return (await self.run(Command(argv, JOURNAL_SECONDS, ("CAP_DAC_OVERRIDE",)))).output
 
     async def forget(self, name: str) -> None:
-        await transient.forget(self._host, f"{name}.service")
+        await transient.forget(self._host, f"{name}.service", FORGET_SECONDS)
 
     async def _run(self, unit: str, command: Command) -> Ran:
         properties = _properties(command, kept=False)

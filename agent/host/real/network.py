@@ -21,7 +21,7 @@ from agent.host.systemd import SystemdHost
 MANAGERS = ("systemd-networkd.service", "NetworkManager.service", "networking.service")
 SCRIPT = Path(__file__).with_name("restart-network.sh")
 READ_SECONDS = 10.0
-UNDO_SECONDS = 60.0
+UNDO_SECONDS = 30.0
 NEEDED = ("bash", "ip", "timeout", "systemctl")
 _RIGHTS = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_DAC_OVERRIDE")
 _LINES = {
@@ -56,7 +56,7 @@ class RealNetwork:
     async def manager(self) -> str:
         for name in MANAGERS:
             try:
-                if (await self._host.unit(name)).active in ("active", "failed"):
+                if (await self._host.unit(name)).active != "inactive":
                     return name
             except NoSuchUnit:
                 continue
@@ -92,7 +92,7 @@ class RealNetwork:
                 _RIGHTS,
                 unit,
                 after=["/bin/bash", str(script), "undo", folder],
-                after_limit=UNDO_SECONDS,
+                after_limit=within + UNDO_SECONDS,
             )
         )
 
@@ -135,29 +135,31 @@ def files_of(
 ) -> dict[str, str]:
     """What `restart-network.sh` reads, by file name: pure."""
     address = urlsplit(server)
-    addresses = [
-        _address(line) for line in _lines(saved["addresses4"] + "\n" + saved["addresses6"])
-    ]
-    routes = {family: _lines(saved[f"routes{family}"]) for family in "46"}
-    restore = [
-        *(f"link set dev {_name(link['ifname'])} mtu {link['mtu']} up" for link in _up(links)),
-        *(f"address replace {what} dev {device}{more}" for device, what, more in addresses),
-    ]
-    for family in "46":
+    addresses: list[tuple[str, str]] = []
+    routes: dict[str, list[str]] = {}
+    restore: dict[str, list[str]] = {
+        "4": [f"link set dev {_name(link['ifname'])} mtu {link['mtu']} up" for link in _up(links)],
+        "6": [],
+    }
+    for family, lines in restore.items():
+        for device, what, more in map(_address, _lines(saved[f"addresses{family}"])):
+            addresses.append((device, what))
+            lines.append(f"address replace {what} dev {device}{more}")
+        routes[family] = _lines(saved[f"routes{family}"])
         plain = [_route(line) for line in routes[family] if " table local" not in line]
         # A gateway is reached by a route of its own, which has to be there before.
         plain.sort(key=lambda line: " via " in line or "nexthop" in line)
-        restore += [f"-{family} route replace {line}" for line in plain if line]
-        restore += [f"-{family} rule add {_rule(line)}" for line in _lines(saved[f"rules{family}"])]
+        lines += [f"route replace {line}" for line in plain if line]
+        lines += [f"rule add {_rule(r)}" for r in _lines(saved[f"rules{family}"]) if _own(r)]
     main = [_seen(line) for lines in routes.values() for line in lines if " table " not in line]
     return {
         "manager": manager,
         "within": f"{within:.0f}",
         "host": address.hostname or "",
         "port": str(address.port or 443),
-        "addresses": "".join(f"{device} {what}\n" for device, what, _ in addresses),
+        "addresses": "".join(f"{device} {what}\n" for device, what in addresses),
         "routes": "".join(f"{line}\n" for line in main),
-        "restore": "".join(f"{line}\n" for line in restore),
+        **{f"restore{f}": "".join(f"{line}\n" for line in ls) for f, ls in restore.items()},
     }
 
 
@@ -208,6 +210,11 @@ def _route(line: str) -> str:
 def _seen(line: str) -> str:
     """As the script sees the same route again."""
     return line.partition(" \\")[0].partition("\\")[0].partition(" expires")[0].rstrip()
+
+
+def _own(rule: str) -> bool:
+    """Whether it is none of the three that the kernel has by itself."""
+    return rule.split(":")[0] not in ("0", "32766", "32767")
 
 
 def _rule(line: str) -> str:

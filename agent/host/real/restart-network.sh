@@ -4,8 +4,8 @@
 #   restart-network.sh act FOLDER     restart; status 0 once the API server is reached for good
 #   restart-network.sh undo FOLDER    run by systemd after `act` failed, was killed or took too long
 #
-# FOLDER was filled before: manager, within (seconds), host and port of the API server, `restore` for
-# `ip -batch`, and the addresses and routes that there were. `result` tells the agent how it ended.
+# FOLDER was filled before: manager, within (seconds), host and port of the API server, `restore4`
+# and `restore6` for `ip -batch`, and the addresses and routes that there were. `result` tells the agent how it ended.
 set -u
 folder=$2
 manager=$(<"$folder/manager")
@@ -63,10 +63,12 @@ undo)
     exit 0
   fi
   take_away_what_is_new
-  ip -force -batch "$folder/restore"
+  for family in 4 6; do
+    ip -$family -force -batch "$folder/restore$family"
+  done
   if [ -e "$folder/resolv.conf" ] && ! cmp -s "$folder/resolv.conf" /etc/resolv.conf; then
     cat "$folder/resolv.conf" > /etc/resolv.conf
   fi
-  if reached_for_good $((SECONDS + 12)); then result 'put back, reached'; else result 'put back, not reached'; fi
+  if reached_for_good $((SECONDS + within)); then result 'put back, reached'; else result 'put back, not reached'; fi
   ;;
 esac

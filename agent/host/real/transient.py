@@ -6,7 +6,7 @@ from typing import Any
 
 from dbus_fast import Variant
 
-from agent.host import HostError, NoSuchUnit
+from agent.host import NoSuchUnit, UnitVerb
 from agent.host.systemd import SYSTEMD, Bus, SystemdHost
 
 EXITED = 1
@@ -62,13 +62,13 @@ async def ended(host: SystemdHost, unit: str) -> End | None:
     return _end(read)
 
 
-async def forget(host: SystemdHost, unit: str) -> None:
-    """Let systemd unload it; one that runs is ended."""
+async def forget(host: SystemdHost, unit: str, limit: float) -> None:
+    """Let systemd unload it, once what is run at its end has run; one that runs is ended."""
     async with host.connect() as bus:
         try:
-            await bus.manager("StopUnit", "ss", unit, "replace")
+            await bus.run_job(UnitVerb.STOP, unit, limit)
             await bus.manager("ResetFailedUnit", "s", unit)
-        except HostError:
+        except NoSuchUnit:
             return  # it is unloaded, as it should be
 
 
