@@ -16,12 +16,14 @@ import msgspec
 from support.clock import T0, FakeClock
 
 from agent.actions import Bench
+from agent.actions.allowed import Repairs, Script
 from agent.actions.checks import Check
 from agent.core import AgentCore
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
 from agent.diagnostics.upload import Store
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
+from agent.host.ports import Ports
 from agent.journal import Entry, FileJournal
 from agent.request import Key
 from agent.wire import Answer, Job, decode_job, format_time
@@ -99,6 +101,9 @@ class World:
     reboots: int = 0
     goes_down: bool = True
     checks: dict[str, Check] = field(default_factory=dict)
+    ports: Ports | None = None
+    allowed: Repairs = field(default_factory=Repairs)
+    scripts: dict[str, Script] = field(default_factory=dict)
     store: Store | None = None
     answers: list[tuple[str, Answer]] = field(default_factory=list)
     reads: int = 0
@@ -117,7 +122,9 @@ class World:
         journal = DyingJournal(self)
         bundles = Bundles(self.folder.parent / "diagnostics")
         collector = Collector(bundles, self.clock, self.store)
-        bench = Bench(self, self.clock, 0.0, self.checks, collector)
+        bench = Bench(
+            self, self.clock, 0.0, self.checks, collector, self.ports, self.allowed, self.scripts
+        )
         return AgentCore(self, bench, journal, node=NODE, agent=AGENT)
 
     @property
