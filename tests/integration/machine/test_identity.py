@@ -1,9 +1,10 @@
 """An agent's identity on a real API server: from a token to a certificate, and on to the next."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,11 @@ class Host:
         current = str(self.store.current)
         files = (world.cp.server, str(self.ca_file), current, current)
         self.kube = Kube(PlainTransport(*files), clock=self.clock)
-        wanted = Wanted(name, world.cp.server, str(self.ca_file), str(self.token_file), 600)
-        self.keeper = IdentityKeeper(wanted, self.store, self.kube, self.clock, spread=lambda: 0.0)
+        self._wanted = Wanted(name, world.cp.server, str(self.ca_file), str(self.token_file), 600)
+        self.use(self.store)
+
+    def use(self, store: Store) -> None:
+        self.keeper = IdentityKeeper(self._wanted, store, self.kube, self.clock, spread=lambda: 0.0)
 
     @property
     def validity(self) -> pem.Validity:
@@ -213,6 +217,62 @@ async def test_invariant_14_certificates_outlive_pause_observation_and_another_a
         host.ca_file.write_bytes(good)
         await host.keeper.look()
         assert host.store.read_current() != first
+
+
+class Dying(Store):
+    """The agent is killed at its write of this number, before or after it is on disk."""
+
+    def __init__(self, folder: Path, number: int, *, applied: bool) -> None:
+        super().__init__(folder)
+        self.writes, self._number, self._applied = 0, number, applied
+
+    def _dies(self, write: Callable[[], None]) -> None:
+        self.writes += 1
+        if self.writes != self._number:
+            write()
+            return
+        if self._applied:
+            write()
+        raise Killed
+
+    def keep_key(self, key: bytes) -> None:
+        self._dies(lambda: Store.keep_key(self, key))
+
+    def keep_next(self, pair: bytes) -> None:
+        self._dies(lambda: Store.keep_next(self, pair))
+
+    def adopt(self) -> None:
+        self._dies(lambda: Store.adopt(self))
+
+    def drop(self) -> None:
+        self._dies(lambda: Store.drop(self))
+
+
+class Killed(BaseException):
+    """Nothing of the agent runs after it."""
+
+
+async def test_killed_at_any_write_a_host_still_joins_with_one_request(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with machine_world(cluster, tmp_path) as world:
+        for number, applied in product(range(1, 5), (False, True)):
+            name = f"killed-{number}-{applied}".lower()
+            await world.make(name)
+            token = (await world.token(name)).text
+            async with a_host(world, name) as host:
+                host.token_file.write_text(token)
+                host.use(Dying(host.folder, number, applied=applied))
+                with pytest.raises(Killed):
+                    await host.keeper.look()
+            async with a_host(world, name) as again:
+                await again.keeper.look()
+                assert again.keeper.trouble == ""
+                assert await again.user() == agent_user(name)
+                assert not again.store.read_next()
+            listed = await world.kube.get(REQUESTS)
+            ours = [r for r in listed["items"] if f"-{name}-" in r["metadata"]["name"]]
+            assert len(ours) == 1
 
 
 async def test_a_child_makes_what_is_asked_for_and_keeps_a_key_that_is_one() -> None:
