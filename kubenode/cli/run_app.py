@@ -108,6 +108,15 @@ HostDoctorPlainHttp = Annotated[
     typer.Option("--host-doctor-plain-http/--no-host-doctor-plain-http",
                  help="Without TLS, where a mesh encrypts."),
 ]  # fmt: skip
+Bundles = Annotated[
+    str | None,
+    typer.Option("--bundles", metavar="PLACE",
+                 help="Where diagnostics of hosts are kept: a folder or s3://BUCKET/PREFIX."),
+]  # fmt: skip
+BundlesEndpoint = Annotated[
+    str | None,
+    typer.Option("--bundles-endpoint", metavar="URL", help="Another S3 service than AWS."),
+]
 
 # -- those that run Kube Defender
 
@@ -247,6 +256,8 @@ def run_all(
     host_doctor_service: HostDoctorService = None,
     host_doctor_host: HostDoctorHost = None,
     host_doctor_plain_http: HostDoctorPlainHttp = None,
+    bundles: Bundles = None,
+    bundles_endpoint: BundlesEndpoint = None,
     listen_address: ListenAddress = None,
     listen_port: ListenPort = None,
     token_file: TokenFile = None,
@@ -328,6 +339,8 @@ def run_remedy(
     host_doctor_service: HostDoctorService = None,
     host_doctor_host: HostDoctorHost = None,
     host_doctor_plain_http: HostDoctorPlainHttp = None,
+    bundles: Bundles = None,
+    bundles_endpoint: BundlesEndpoint = None,
 ) -> None:
     """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
     from kubenode.cli.running import remedy

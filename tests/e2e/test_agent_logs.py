@@ -5,7 +5,6 @@ what the kernel (facility 0) or a tenant with access to the device (any other) w
 """
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from support.agent_service import binds
 from support.hosts import Host, Hosts
+from support.kmsg import Kmsg
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -54,25 +54,6 @@ enabled = false
 [detectors.runtime]
 enabled = false
 """
-
-
-class Kmsg:
-    """A pipe in the form of /dev/kmsg, held open so that it never ends."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-        self._sequence = 0
-
-    def write(self, text: str, *, facility: int = 0) -> None:
-        self._sequence += 1
-        now = int(time.monotonic() * 1e6)
-        record = f"{facility << 3 | 3},{self._sequence},{now},-;{text}\n"
-        os.write(self._fd, record.encode())
-
-    def close(self) -> None:
-        os.close(self._fd)
 
 
 class Watching:

@@ -136,6 +136,10 @@ class ControlPlane:
         self._issued += 1
         return self._authority.issue(f"client-{self._issued}", cn, orgs)
 
+    def issue_server_cert(self, name: str, sans: Sequence[str]) -> Identity:
+        """A certificate for a server of a test, by the authority that everybody here trusts."""
+        return self._authority.issue(name, name, sans=sans)
+
     def write_kubeconfig(self, path: Path, identity: Identity) -> Path:
         """A kubeconfig for `identity` that refers to certificate files; JSON is YAML."""
         config = {
