@@ -67,7 +67,7 @@ class Writer:
 
     async def _write(self, have: HostEvent | None, wanted: HostEvent) -> HostEvent:
         after = await self._create(wanted) if have is None else await self._patch(have, wanted)
-        told, status = after.to_dict()["status"], wanted.to_dict()["status"]
+        told, status = after.status.to_dict(), wanted.status.to_dict()
         status["observedGeneration"] = after.metadata.generation
         if patch := difference(told, status):
             body = {
@@ -85,11 +85,9 @@ class Writer:
         return await self._kube.create(paths.custom(PLURAL), body, HostEvent.from_server)
 
     async def _patch(self, have: HostEvent, wanted: HostEvent) -> HostEvent:
-        before, after = have.to_dict(), wanted.to_dict()
-        spec = difference(before["spec"], after["spec"])
-        notes = difference(
-            before["metadata"].get("annotations", {}), after["metadata"].get("annotations", {})
-        )
+        same = wanted.spec is have.spec
+        spec = {} if same else difference(have.spec.to_dict(), wanted.spec.to_dict())
+        notes = difference(have.metadata.annotations, wanted.metadata.annotations)
         if not spec and not notes:
             return have
         meta: dict[str, Any] = {"resourceVersion": have.metadata.resource_version}
