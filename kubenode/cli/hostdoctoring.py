@@ -17,7 +17,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.files import Files
 from remedy.bundles.places import BadPlace, store_at
-from remedy.bundles.port import BundleStore
+from remedy.bundles.port import BundleStore, StoreFailed
 from remedy.bundles.routes import BundleRoutes
 from remedy.hostdoctor.app import Endpoints
 from remedy.hostdoctor.gate import SHORTEST_TOKEN, GateSettings, Unreadable, read_tokens
@@ -103,7 +103,23 @@ def host_doctor_parts(
         guards = ends.may_hand_in, ends.may_read
         return () if store is None else BundleRoutes(store, *guards).routes
 
-    return HostDoctor(operator.desk, kube, clock, metrics, made, audit, more=more).parts
+    parts = HostDoctor(operator.desk, kube, clock, metrics, made, audit, more=more).parts
+    return parts if store is None else [*parts, StoreCheck(store)]
+
+
+class StoreCheck:
+    """A Part that ends: says at the start that bundles cannot be kept. Repairs do not need them."""
+
+    name = "check of the store of bundles"
+
+    def __init__(self, store: BundleStore) -> None:
+        self._store = store
+
+    async def run(self) -> None:
+        try:
+            await self._store.check()
+        except StoreFailed as error:
+            log.warning("bundles cannot be kept now", extra={"why": str(error)})
 
 
 def bundle_store(settings: HostDoctorFlags) -> BundleStore | None:
