@@ -1,6 +1,7 @@
 """Puts the log detector together: our packs, the site's packs, node-problem-detector's files."""
 
 import os
+import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -130,11 +131,19 @@ def _packs(given: LogSettings, taken: Collection[str], complaints: list[str]) ->
 def _kernel(given: LogSettings) -> str:
     if given.kernel != "auto":
         return KMSG if given.kernel == "kmsg" else JOURNAL
+    return KMSG if _readable(given.kmsg) or not given.journal else JOURNAL
+
+
+def _readable(device: str) -> bool:
+    """Whether it is a device: in containers it may be a pipe that somebody else reads as well."""
     try:
-        os.close(os.open(given.kmsg, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return JOURNAL if given.journal else KMSG
-    return KMSG
+        return False
+    try:
+        return stat.S_ISCHR(os.fstat(fd).st_mode)
+    finally:
+        os.close(fd)
 
 
 class _Times:
@@ -193,8 +202,8 @@ def _sources(
         back = [JOURNAL_LOOKBACK, *(timedelta(seconds=m.lookback) for m in npd)]
         since = min(times.now - max(back), times.booted if kernel == JOURNAL else times.now)
         let_through = matches(program.monitors, kernel)
-        directory = _directory(npd, root)
-        found.append(JournalSource(clock, let_through, since, directory=directory, boot_id=boot_id))
+        where = _where(npd, root)
+        found.append(JournalSource(clock, let_through, since, where=where, boot_id=boot_id))
     readers: dict[str, list[tuple[str, Translator]]] = {}
     for one in npd:
         if one.translator is not None:
@@ -205,12 +214,14 @@ def _sources(
     return found
 
 
-def _directory(npd: Sequence[NpdMonitor], root: str) -> str:
-    """The journal's folder, "" for the host's own. The first monitor that names one decides."""
+def _where(npd: Sequence[NpdMonitor], root: str) -> str:
+    """Which journal, as an option of journalctl; "" is the host's own. The first monitor that names
+    another folder decides.
+    """
     for one in npd:
         if one.plugin == JOURNALD and one.log_path not in ("", HOST_JOURNAL):
-            return one.log_path
-    return "" if root == "/" else str(Path(root, HOST_JOURNAL.lstrip("/")))
+            return f"--directory={one.log_path}"
+    return "" if root == "/" else f"--root={root}"
 
 
 def _translate(known: Sequence[tuple[str, Translator]], booted: datetime) -> Translate:

@@ -16,6 +16,7 @@ from agent.detectors.logs.entry import FIELDS, decode, line_of
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
 from agent.detectors.logs.splitting import Splitter
+from agent.detectors.logs.wiring import JOURNAL
 from kubenode.runtime.clock import Clock
 
 PROGRAM = "journalctl"
@@ -35,9 +36,11 @@ class JournalError(Exception):
 class JournalSource:
     """matches    what to read; journalctl filters, so nothing else costs us
     since      where to begin without a position
-    directory  of the journal, "" is the host's own
+    where      which journal, as an option of journalctl; "" is the host's own
     boot_id    of this boot
     """
+
+    name = JOURNAL
 
     def __init__(
         self,
@@ -45,13 +48,12 @@ class JournalSource:
         matches: Matches,
         since: datetime,
         *,
-        directory: str = "",
+        where: str = "",
         boot_id: str = "",
         program: Sequence[str] = (PROGRAM,),
     ) -> None:
-        self.name = f"journal:{directory}" if directory else "journal"
         self._clock, self._since, self._program = clock, since, list(program)
-        self._where = [f"--directory={directory}"] if directory else []
+        self._where = [where] if where else []
         self._matches: list[str] = []
         for group in matches:
             self._matches += (["+"] if self._matches else []) + list(group)
