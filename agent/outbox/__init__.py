@@ -7,6 +7,7 @@ not keep the agent from telling it. What cannot be read, or is of another boot, 
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -21,15 +22,27 @@ PATIENCE = 0.25
 """Seconds that the telling waits for the disk."""
 
 
+Write = Callable[[], bytes]
+Beside = Callable[[Write], "asyncio.Future[bytes]"]
+
+
+def in_a_thread(write: Write) -> "asyncio.Future[bytes]":
+    return asyncio.get_running_loop().run_in_executor(None, write)
+
+
 class Outbox:
     """`folder` is made if it is missing. A disk that does not work is logged, once per kind.
 
+    beside  has a write done while the loop goes on
     behind  whether what was last to be saved is not on disk: it did not work, or takes long
     """
 
-    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+    def __init__(
+        self, folder: Path, disk: Disk | None = None, beside: Beside = in_a_thread
+    ) -> None:
         self._folder = folder
         self._disk = disk or RealDisk()
+        self._beside = beside
         self._saved = b""
         self._writing: asyncio.Future[bytes] | None = None
         self._trouble = ""
@@ -56,8 +69,7 @@ class Outbox:
         if self._writing is not None:
             await self._settle(self._writing)
         if self._writing is None and content != self._saved:
-            loop = asyncio.get_running_loop()
-            self._writing = loop.run_in_executor(None, self._write, content)
+            self._writing = self._beside(lambda: self._write(content))
             await self._settle(self._writing)
         self.behind = content != self._saved
 

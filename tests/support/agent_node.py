@@ -1,5 +1,6 @@
 """The API server as the publisher sees it: one Node's status and its Events, with levers."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ import msgspec
 from support.clock import FakeClock
 
 from agent.detectors import ConditionReport, Sink, Status
+from agent.disk import Disk
 from agent.outbox import Outbox
 from agent.publishing.publisher import Publisher
 from kubenode.runtime.kube.client import JSON, STRATEGIC_PATCH, Decode, Kube, Query
@@ -90,6 +92,16 @@ class Watcher:
             raise self.fails.pop(0)
 
 
+def at_once(write: Callable[[], bytes]) -> "asyncio.Future[bytes]":
+    """A disk that takes no time, so that tests need not wait for a thread."""
+    done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    try:
+        done.set_result(write())
+    except OSError as error:
+        done.set_exception(error)
+    return done
+
+
 def publisher(
     server: Server,
     folder: Path,
@@ -97,10 +109,12 @@ def publisher(
     detectors: Iterable[Watcher] = (Watcher(),),
     boot_id: str = "boot-1",
     agent: str = AGENT,
+    disk: Disk | None = None,
 ) -> Publisher:
     """A new process over the same disk, its detectors running."""
     given = list(detectors)
-    made = Publisher(server, NODE, agent, boot_id, given, Outbox(folder), clock, spread=lambda: 0.5)
+    outbox = Outbox(folder, disk, at_once)
+    made = Publisher(server, NODE, agent, boot_id, given, outbox, clock, spread=lambda: 0.5)
     for detector in given:
         made.started(detector.name)
     return made

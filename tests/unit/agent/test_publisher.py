@@ -1,6 +1,6 @@
 """What detectors see reaches the API server: at once, once, late if need be, with true times."""
 
-import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from support.agent_node import Server, Watcher, deadlock, publisher
 from support.clock import FakeClock, settle
-from support.running import running, until
+from support.lossy_disk import LossyDisk
+from support.running import running
 
 from agent.detectors import NOT_LOOKED_AT, EventReport, Severity, Status
+from agent.outbox import Outbox
 from agent.publishing.conditions import RENEW_SECONDS
 from agent.publishing.publisher import Publisher
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
@@ -28,18 +30,26 @@ AWAY = Unreachable("no route to host")
 class Site:
     """A server, a disk and a clock; processes come and go."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.clock = folder, FakeClock()
+    folder = Path("/outbox")
+
+    def __init__(self) -> None:
+        self.clock, self.disk = FakeClock(), LossyDisk()
         self.server = Server(self.clock)
 
     @asynccontextmanager
     async def process(
         self, *detectors: Watcher, boot_id: str = "boot-1"
     ) -> AsyncIterator[Publisher]:
-        made = publisher(self.server, self.folder, self.clock, detectors or (Watcher(),), boot_id)
+        made = self.publisher(*(detectors or (Watcher(),)), boot_id=boot_id)
         async with running(made.run()):
             await settle()
             yield made
+
+    def publisher(
+        self, *detectors: Watcher, boot_id: str = "boot-1", agent: str = "n1"
+    ) -> Publisher:
+        given = self.server, self.folder, self.clock, detectors
+        return publisher(*given, boot_id=boot_id, agent=agent, disk=self.disk)
 
     def status(self, type_: str = "KernelDeadlock") -> tuple[str, str]:
         told = self.server.conditions[type_]
@@ -48,18 +58,12 @@ class Site:
     async def pass_time(self, seconds: float, steps: int = 10) -> None:
         for _ in range(steps):
             self.clock.step(SECOND * (seconds / steps))
-            await self.work()
-
-    async def work(self) -> None:
-        """Let tasks run that wait for the disk, which is real."""
-        for _ in range(5):
-            await settle(20)
-            await asyncio.sleep(0.0005)
+            await settle(30)
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site() -> Site:
+    return Site()
 
 
 def an_event(site: Site, message: str = "m", reason: str = "OOMKilling") -> EventReport:
@@ -69,7 +73,7 @@ def an_event(site: Site, message: str = "m", reason: str = "OOMKilling") -> Even
 async def test_a_fault_is_told_at_once_in_the_form_that_readers_know(site: Site) -> None:
     async with site.process() as publisher:
         publisher.report(deadlock(site.clock))
-        await until(lambda: bool(site.server.conditions and site.server.events))
+        await settle()
     assert site.server.conditions["KernelDeadlock"] == {
         "type": "KernelDeadlock",
         "status": "True",
@@ -95,7 +99,7 @@ async def test_what_changes_together_is_one_patch_and_flapping_is_bounded(site: 
         for number in range(200):
             status = Status.TRUE if number % 2 else Status.FALSE
             publisher.report(deadlock(site.clock, status))
-            await site.work() if number % 20 == 0 else None
+            await settle(30 if number % 20 == 0 else 1)
         await site.pass_time(1)
         assert len(site.server.patches) <= 11
         await site.pass_time(20)
@@ -113,7 +117,7 @@ async def test_nothing_is_said_to_be_well_that_nobody_has_looked_at(site: Site) 
 async def test_a_restart_neither_clears_a_fault_nor_makes_it_younger(site: Site) -> None:
     async with site.process() as publisher:
         publisher.report(deadlock(site.clock))
-        await until(lambda: bool(site.server.patches))
+        await settle()
     site.clock.step(timedelta(minutes=3))
     async with site.process() as publisher:
         publisher.report(deadlock(site.clock, Status.UNKNOWN, NOT_LOOKED_AT, ""))
@@ -126,7 +130,7 @@ async def test_a_restart_neither_clears_a_fault_nor_makes_it_younger(site: Site)
 async def test_a_new_boot_knows_nothing_until_it_has_looked(site: Site) -> None:
     async with site.process() as publisher:
         publisher.report(deadlock(site.clock))
-        await until(lambda: bool(site.server.patches))
+        await settle()
     async with site.process(boot_id="boot-2"):
         await site.pass_time(3)
     assert site.status()[0] == "Unknown"
@@ -134,7 +138,8 @@ async def test_a_new_boot_knows_nothing_until_it_has_looked(site: Site) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"conditions": 3}', b"\xff\0" * 99])
 async def test_a_file_that_cannot_be_read_is_nothing_known(site: Site, content: bytes) -> None:
-    (site.folder / "untold.json").write_bytes(content)
+    site.disk.make_folder(site.folder)
+    site.disk.write(site.folder / "untold.json", content)
     async with site.process():
         await site.pass_time(3)
     assert site.status()[0] == "Unknown"
@@ -219,11 +224,11 @@ async def test_events_outlive_the_process_while_the_server_is_away(site: Site) -
     site.server.down = AWAY
     async with site.process() as publisher:
         publisher.report(an_event(site))
-        await site.work()
+        await settle()
     site.server.down = None
     site.clock.step(timedelta(hours=2))
     async with site.process(boot_id="boot-2"):
-        await until(lambda: bool(site.server.events))
+        await settle()
     (event,) = site.server.events.values()
     assert event["firstTimestamp"] == "2026-01-01T12:00:00Z"
 
@@ -257,18 +262,24 @@ async def test_a_node_that_is_made_anew_is_told_everything(site: Site) -> None:
     assert site.status() == ("True", "2026-01-01T12:00:00Z")
 
 
+class Broken(LossyDisk):
+    def write(self, path: Path, content: bytes) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+
 async def test_a_disk_that_does_not_work_does_not_silence_it(site: Site) -> None:
-    (site.folder / "untold.json").mkdir()
+    site.disk = Broken()
     async with site.process() as publisher:
         publisher.report(deadlock(site.clock))
-        await until(lambda: bool(site.server.conditions))
+        await settle()
+        assert site.server.conditions
 
 
 async def test_a_detector_may_speak_for_its_parts(site: Site) -> None:
     """One detector reads all logs; its monitors are the components of what it says."""
     async with site.process(Watcher("logs", ("KernelDeadlock",))) as publisher:
         publisher.sink("logs").report(deadlock(site.clock))
-        await until(lambda: bool(site.server.conditions and site.server.events))
+        await settle()
         publisher.sink("psi").report(deadlock(site.clock, Status.FALSE))
         assert publisher.refused == 1
     assert site.status()[0] == "True"
@@ -277,10 +288,10 @@ async def test_a_detector_may_speak_for_its_parts(site: Site) -> None:
 
 
 async def test_an_agent_of_another_name_writes_about_its_machine(site: Site) -> None:
-    made = publisher(site.server, site.folder, site.clock, agent="sh-113")
+    made = site.publisher(agent="sh-113")
     async with running(made.run()):
         made.report(an_event(site))
-        await until(lambda: bool(site.server.events))
+        await settle()
     (event,) = site.server.events.values()
     assert event["involvedObject"]["kind"] == "Machine"
     assert event["involvedObject"]["name"] == "sh-113"
@@ -289,12 +300,26 @@ async def test_an_agent_of_another_name_writes_about_its_machine(site: Site) -> 
 
 def test_two_detectors_for_one_condition_are_a_mistake_of_the_settings(site: Site) -> None:
     with pytest.raises(CannotStart, match=r"KernelDeadlock: detectors a and b both report it"):
-        publisher(site.server, site.folder, site.clock, [Watcher("a"), Watcher("b")])
+        site.publisher(Watcher("a"), Watcher("b"))
     with pytest.raises(CannotStart, match="condition Ready is kubelet's"):
-        publisher(site.server, site.folder, site.clock, [Watcher("a", ("Ready",))])
+        site.publisher(Watcher("a", ("Ready",)))
 
 
 def test_a_report_never_raises(site: Site) -> None:
-    made = publisher(site.server, site.folder, site.clock)
+    made = site.publisher()
     made.report(deadlock(site.clock, detector="another"))
     assert made.refused == 1
+
+
+async def test_a_power_cut_leaves_the_old_outbox_or_the_new_one(site: Site) -> None:
+    site.server.down = AWAY
+    async with site.process() as publisher:
+        publisher.report(an_event(site, "first"))
+        await site.pass_time(3)
+        publisher.report(an_event(site, "second"))
+        await site.pass_time(3)
+    seen = set()
+    for disk in site.disk.after_power_cut():
+        left = Outbox(site.folder, disk).load("boot-1")
+        seen.add(tuple(event.message for event in left.events))
+    assert seen == {("first", "second")}
