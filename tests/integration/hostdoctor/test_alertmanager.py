@@ -1,6 +1,8 @@
 """A real Alertmanager tells Host Doctor, which stores it at a real API server."""
 
+import base64
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,16 @@ from support.running import until
 
 from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventPhase
 from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists
 from remedy.hostdoctor.gate import GateSettings
-from remedy.hostdoctor.server import HostDoctorSettings
+from remedy.hostdoctor.server import SECRET, HostDoctorSettings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 LABELS = {"alertname": "NodeDiskIOError", "instance": "10.0.0.1:9100", "severity": "critical"}
 SECONDS = 40.0
+SYSTEM = "kubenode-system"
 
 
 def settings(port: int, token: Path) -> HostDoctorSettings:
@@ -74,10 +79,18 @@ async def test_an_alert_is_an_event_until_it_is_resolved_though_the_operator_res
 async def test_what_the_api_server_does_not_take_is_sent_again(
     real_kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token, port = token_file(tmp_path), free_port()
-    async with doctoring(real_kube, tmp_path, settings=settings(port, token)) as doctor:
-        url = f"{doctor.url}/v1/alertmanager"
-        with Alertmanager(tmp_path, url, token) as alertmanager:
+    """Over HTTPS, by the certificate that Host Doctor keeps in a Secret."""
+    token, name = token_file(tmp_path), "kubenode-host-doctor.kubenode-system.svc"
+    with suppress(AlreadyExists):
+        await real_kube.create(paths.namespaces(), {"metadata": {"name": SYSTEM}})
+    own = HostDoctorSettings(0, names=(name,), gate=GateSettings((token,)))
+    async with doctoring(real_kube, tmp_path, settings=own) as doctor:
+        secrets = paths.resource("/api/v1", "secrets", namespace=SYSTEM, name=SECRET)
+        kept = (await real_kube.get(secrets))["data"]
+        authority = tmp_path / "ca.crt"
+        authority.write_bytes(base64.b64decode(kept["ca.crt"]))
+        url = f"https://127.0.0.1:{doctor.server.port}/v1/alertmanager"
+        with Alertmanager(tmp_path, url, token, authority, name) as alertmanager:
             monkeypatch.setattr("remedy.hostdoctor.desk.MOST_WAITING", 0)
             doctor.desk._waiting = 1
             alertmanager.fire(LABELS)
