@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,14 @@ from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventPhase
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import AlreadyExists
 from remedy.hostdoctor.gate import GateSettings
 from remedy.hostdoctor.server import SECRET, HostDoctorSettings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 LABELS = {"alertname": "NodeDiskIOError", "instance": "10.0.0.1:9100", "severity": "critical"}
 SECONDS = 40.0
-SYSTEM = "kubenode-system"
+SYSTEM = "host-doctor-of-tests"
+"""No other test makes it: the control plane is shared."""
 
 
 def settings(port: int, token: Path) -> HostDoctorSettings:
@@ -81,9 +80,8 @@ async def test_what_the_api_server_does_not_take_is_sent_again(
 ) -> None:
     """Over HTTPS, by the certificate that Host Doctor keeps in a Secret."""
     token, name = token_file(tmp_path), "kubenode-host-doctor.kubenode-system.svc"
-    with suppress(AlreadyExists):
-        await real_kube.create(paths.namespaces(), {"metadata": {"name": SYSTEM}})
-    own = HostDoctorSettings(0, names=(name,), gate=GateSettings((token,)))
+    await real_kube.create(paths.namespaces(), {"metadata": {"name": SYSTEM}})
+    own = HostDoctorSettings(0, namespace=SYSTEM, names=(name,), gate=GateSettings((token,)))
     async with doctoring(real_kube, tmp_path, settings=own) as doctor:
         secrets = paths.resource("/api/v1", "secrets", namespace=SYSTEM, name=SECRET)
         kept = (await real_kube.get(secrets))["data"]
