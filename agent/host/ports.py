@@ -246,7 +246,9 @@ class Network(Protocol):
         """None while it is under way; raises HostError if nothing of that name is known."""
         ...
 
-    async def forget(self, name: str) -> None: ...
+    async def forget(self, name: str) -> None:
+        """Take away what it needed; the result stays until the next restart begins."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ class Scripts(Protocol):
         ...
 
     async def ended(self, name: str) -> Ran | None:
-        """After an interruption: how it ended, once. None: it still runs.
+        """After an interruption: how it ended, until the next begins. None: it still runs.
 
         Raises HostError when nobody knows of it any more.
         """

@@ -245,7 +245,7 @@ class SimulatedNetwork:
         return None if self.slow else self.results[name]
 
     async def forget(self, name: str) -> None:
-        self.results.pop(name, None)
+        return
 
 
 @dataclass
@@ -255,7 +255,8 @@ class SimulatedGpus:
     lost: bool = False
 
     async def gpus(self) -> list[Gpu]:
-        return [replace(gpu, answers=not (self.lost and self.resets)) for gpu in self.known]
+        lost = self.lost and bool(self.resets)
+        return [replace(gpu, answers=gpu.answers and not lost) for gpu in self.known]
 
     async def reset(self, uuids: Sequence[str]) -> None:
         self.resets += uuids

@@ -5,6 +5,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from agent.host import HostError
 from agent.host.ports import Ran
 from agent.host.real.commands import Command, Commands
@@ -25,17 +27,30 @@ class RealScripts:
         path = self._write(unit, program)
         command = Command([str(path), *args], limit, capabilities=None, name=unit)
         ran = await self._commands.run_kept(command)
-        await self._forget(unit)
+        await self._keep(unit, ran)
         return ran
 
     async def ended(self, name: str) -> Ran | None:
         unit = _unit(name)
+        try:
+            return msgspec.json.decode((self._folder / f"{unit}.ended").read_bytes(), type=Ran)
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.DecodeError) as error:
+            raise HostError(f"how {unit} ended cannot be read: {error}") from error
         ran = await self._commands.ended(unit)
         if ran is not None:
-            await self._forget(unit)
+            await self._keep(unit, ran)
         return ran
 
-    async def _forget(self, unit: str) -> None:
+    async def _keep(self, unit: str, ran: Ran) -> None:
+        """Its unit and program go, and how it ended stays for who follows, if we die now."""
+        try:
+            path = self._folder / f"{unit}.ended"
+            path.with_suffix(".new").write_bytes(msgspec.json.encode(ran))
+            path.with_suffix(".new").replace(path)
+        except OSError as error:
+            raise HostError(f"{self._folder}: {error.strerror}") from error
         await self._commands.forget(unit)
         (self._folder / unit).unlink(missing_ok=True)
 
@@ -43,7 +58,8 @@ class RealScripts:
         path = self._folder / unit
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
+            for earlier in self._folder.iterdir():
+                earlier.unlink()
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o500)
             with os.fdopen(handle, "wb") as file:
                 file.write(program)
