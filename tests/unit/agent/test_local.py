@@ -1,12 +1,14 @@
 """Repairs without asking: off by default, bounded over restarts, and never beside a job."""
 
 import asyncio
+import errno
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.agent_world import UNIT, World
 from support.clock import FakeClock, settle
+from support.lossy_disk import LossyDisk
 
 from agent.detectors import EventReport, Report
 from agent.host import UnitVerb
@@ -29,16 +31,21 @@ class Told:
         return [report.reason for report in self.reports]
 
 
+class FullDisk(LossyDisk):
+    def write(self, path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+
 class Site:
     """A host whose unit has failed, and processes of the agent over one disk."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.clock = folder, FakeClock()
+        self.folder, self.clock, self.disk = folder, FakeClock(), LossyDisk()
         self.host = World(folder / "unused", clock=self.clock)
         self.told, self.hands, self.job = Told(), asyncio.Lock(), ""
 
     def process(self) -> LocalHealer:
-        limit = Limit(self.folder, {UNIT: RULE})
+        limit = Limit(self.folder, {UNIT: RULE}, self.disk)
         return LocalHealer(limit, self.host, self.hands, lambda: self.job, self.told, self.clock)
 
     async def looks(self, healer: LocalHealer, minutes: float) -> None:
@@ -132,9 +139,10 @@ async def test_a_clock_that_goes_back_gives_no_more_starts(site: Site) -> None:
     assert site.starts == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"starts": 3}', b"\0" * 40])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"starts": 3}', b"\0" * 40], ids=repr)
 async def test_a_limit_that_cannot_be_read_is_used_up(site: Site, content: bytes) -> None:
-    (site.folder / FILE).write_bytes(content)
+    site.disk.make_folder(site.folder)
+    site.disk.write(site.folder / FILE, content)
     healer = site.process()
     await site.looks(healer, 50)
     assert site.starts == 0
@@ -143,7 +151,7 @@ async def test_a_limit_that_cannot_be_read_is_used_up(site: Site, content: bytes
 
 
 async def test_what_cannot_be_written_down_is_not_done(site: Site) -> None:
-    (site.folder / f".{FILE}.new").mkdir()
+    site.disk = FullDisk()
     await site.looks(site.process(), 10)
     assert site.starts == 0
     assert "cannot be written down" in site.told.reports[0].message

@@ -105,6 +105,7 @@ async def test_it_acts_at_most_once_whatever_is_lost_at_any_moment(
     assert lives > 20 and losses > lives
 
 
+@pytest.mark.exhaustive
 async def test_it_acts_at_most_once_when_the_power_goes_twice(tmp_path: Path) -> None:
     for dead in await deaths(tmp_path):
         for disk in dead.disk.after_power_cut():

@@ -136,7 +136,7 @@ async def test_a_new_boot_knows_nothing_until_it_has_looked(site: Site) -> None:
     assert site.status()[0] == "Unknown"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"conditions": 3}', b"\xff\0" * 99])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"conditions": 3}', b"\xff\0" * 99], ids=len)
 async def test_a_file_that_cannot_be_read_is_nothing_known(site: Site, content: bytes) -> None:
     site.disk.make_folder(site.folder)
     site.disk.write(site.folder / "untold.json", content)
