@@ -52,6 +52,7 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   bootstrap_token_file  for the first certificate, where the agent keeps its own
   certificate_life      of those that it asks for, default 720h
   state_dir          default /var/lib/kubenode-agent
+  host_root          where the host's files are, default /
   log_level          debug, info, warning, error
   checks             what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
   detectors          what is watched, and its limits; in the file alone: [detectors.NAME]
