@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.detectors import Detector, EventReport, Severity, Sink
 from agent.detectors.checks.asking import Turns
-from agent.detectors.checks.building import builtins
+from agent.detectors.checks.building import builtins, runner
 from agent.detectors.checks.npd import config
 from agent.detectors.checks.npd.builtin import BuiltIns
 from agent.detectors.checks.npd.monitor import PluginMonitor
@@ -39,7 +39,7 @@ def detectors(
     state_dir  where what logs said is remembered; "" is nowhere
     """
     files, complaints = read(given.npd_configs)
-    looks, programs = Turns(clock), Turns(clock)
+    looks, programs, run = Turns(clock), Turns(clock), runner(host, root)
     found: list[Detector] = []
     owners: dict[str, str] = {}
     for file, data in files.items():
@@ -51,7 +51,7 @@ def detectors(
         except config.ConfigError as error:
             complaints.append(str(error))
             continue
-        found.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root)))
+        found.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root), run))
     logs = build_logs(
         {file: data for file, data in files.items() if data.get("plugin") in LOG_PLUGINS},
         given.logs,

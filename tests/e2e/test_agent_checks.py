@@ -1,19 +1,21 @@
 """Checks on a real host: what is broken there is told within seconds, and told to be well again."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.agent_service import binds
+from support.agent_service import SERVICE, binds
 from support.components import in_ci
 from support.hosts import Host, Hosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 RUNNER = Path(__file__).parents[1] / "hosts" / "watching_host.py"
+CONFINED = re.compile("(No|Capability|Protect|Private|Restrict|Lock)[A-Za-z]+=")
 LOG = "var/log/watching.jsonl"
 SETTINGS = """
 node = "checks"
@@ -44,7 +46,7 @@ folders = ["/mnt/full"]
 [detectors.mounts]
 every_seconds = 1
 """
-HANGS = "#!/bin/sh\nsleep 4242 & sleep 4242 &\nsleep 4242\n"
+HANGS = "#!/bin/sh\nsetsid sleep 4242 & sleep 4242 &\nsleep 4242\n"
 MONITOR = {
     "plugin": "custom",
     "pluginConfig": {"invoke_interval": "1s", "timeout": "1s"},
@@ -52,6 +54,7 @@ MONITOR = {
     "conditions": [
         {"type": "Hanging", "reason": "NotHanging", "message": "does not hang"},
         {"type": "Broken", "reason": "NotBroken", "message": "is not broken"},
+        {"type": "Missing", "reason": "NotMissing", "message": "is there"},
         {"type": "VictimStarts", "reason": "FewStarts", "message": "starts seldom"},
     ],
     "rules": [
@@ -63,6 +66,7 @@ MONITOR = {
             "path": "/bin/cat",
             "args": ["/etc/broken"],
         },
+        {"type": "permanent", "condition": "Missing", "reason": "IsMissing", "path": "/opt/none"},
         {
             "type": "permanent",
             "condition": "VictimStarts",
@@ -120,6 +124,13 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
+def confinement() -> list[str]:
+    """What the agent's own service may not do."""
+    lines = [line for line in SERVICE.read_text().splitlines() if CONFINED.match(line)]
+    assert len(lines) > 5
+    return [f"--property={line}" for line in lines]
+
+
 @pytest.fixture(scope="module")
 def watched(hosts: Hosts, disk: Path) -> Iterator[Watched]:
     bound = {**binds(), RUNNER: "/opt/kubenode/watching_host.py"}
@@ -138,6 +149,7 @@ def watched(hosts: Hosts, disk: Path) -> Iterator[Watched]:
     host.run("systemctl", "start", "kubelet.service", "containerd.service")
     host.run(
         *("systemd-run", "--unit=watching", f"--property=StandardOutput=file:/{LOG}"),
+        *confinement(),
         *("--setenv=PYTHONPATH=/opt/kubenode/src:/opt/kubenode/lib", "/usr/bin/python3", "-P"),
         *("/opt/kubenode/watching_host.py", "/etc/kubenode/agent.toml"),
     )
@@ -148,11 +160,13 @@ def watched(hosts: Hosts, disk: Path) -> Iterator[Watched]:
 def test_f01_a_check_whose_children_hang_is_unknown_and_leaves_nothing(watched: Watched) -> None:
     message = watched.wait_for("Hanging", "Unknown", "CheckCannotRun")
     assert "no result within 1 s" in message
+    watched.wait_for("Missing", "Unknown", "CheckCannotRun")
     told = [line for line in watched.lines() if "type" not in line]
     assert any("/opt/hangs" in line["message"] for line in told)
     watched.host.write("/opt/hangs", "#!/bin/sh\nexit 0\n", 0o755)
     watched.wait_for("Hanging", "False", "NotHanging")
     assert watched.host.run("pgrep", "-f", "sleep 4242", check=False).stdout == ""
+    assert "KubeNode check" not in watched.host.run("journalctl", "-q", "-o", "cat").stdout
 
 
 def test_a_custom_plugin_s_condition_comes_and_goes(watched: Watched) -> None:

@@ -14,23 +14,33 @@ from agent.detectors.checks.asking import CheckDetector, Reading, Turns
 from agent.detectors.checks.host import certificates, gpu, mounts, space, tables, tasks, time
 from agent.detectors.checks.host.pressure import NAMES, Pressure, PressureDetector
 from agent.detectors.checks.host.smart import Smart
-from agent.detectors.checks.programs import Programs
+from agent.detectors.checks.programs import Programs, Runner
 from agent.detectors.checks.services import health
 from agent.detectors.checks.services.bus import SystemdListener
 from agent.detectors.checks.services.restarts import condition
 from agent.detectors.checks.services.units import UnitFlaps
 from agent.detectors.checks.steady import Rounds
+from agent.detectors.checks.unconfined import Unconfined
 from agent.detectors.checks.waking import Waking
 from agent.detectors.settings import Detectors
 from agent.host import Host
+from agent.host.systemd import SystemdHost
 from agent.probes import readings
 
 log = logging.getLogger(__name__)
 
+SYSTEM_BUS = "run/dbus/system_bus_socket"
 HEALTH = Rounds(to_set=3, to_clear=2)
 LEVELS = Rounds(to_set=2, to_clear=2)
 CLOCK = Rounds(to_set=3, to_clear=2)
 HUNG = Rounds(to_set=2, to_clear=1)
+
+
+def runner(host: Host, root: str = "/") -> Runner:
+    """Programs run outside the agent's sandbox where there is a systemd to run them."""
+    if isinstance(host, SystemdHost) and Path(root, SYSTEM_BUS).exists():
+        return Unconfined(host)
+    return Programs()
 
 
 def builtins(
@@ -40,7 +50,8 @@ def builtins(
     them, and the log says so.
     """
     found: list[Detector] = []
-    for detector in (*_services(given, host, turns, taken, root), *_host(given, turns, root)):
+    own = _host(given, turns, runner(host, root), root)
+    for detector in (*_services(given, host, turns, taken, root), *own):
         if both := sorted(set(detector.conditions) & set(taken)):
             extra = {"detector": detector.name, "conditions": ", ".join(both)}
             log.info("a built-in check leaves conditions to another detector", extra=extra)
@@ -75,7 +86,7 @@ def _services(
             yield UnitFlaps(names, *limits, SystemdListener(), turns)
 
 
-def _host(given: Detectors, turns: Turns, root: str) -> Iterator[Detector]:
+def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterator[Detector]:
     def reading(check: Check, every: float, rounds: Rounds) -> Detector:
         return CheckDetector(check, turns, every, rounds)
 
@@ -104,9 +115,7 @@ def _host(given: Detectors, turns: Turns, root: str) -> Iterator[Detector]:
             if limit:
                 yield PressureDetector(Pressure(resource, limit, root), turns)
     if (smart := given.smart).enabled:
-        yield reading(
-            Smart(smart.devices, smart.sectors, Programs()), smart.every_seconds, Rounds()
-        )
+        yield reading(Smart(smart.devices, smart.sectors, programs), smart.every_seconds, Rounds())
     if given.gpu.enabled and Path(root, gpu.DRIVER).exists():
         read = gpu.Gpus(given.gpu.expected, gpu.pynvml, root).look
         yield reading(Reading("gpu", gpu.CONDITIONS, read), given.gpu.every_seconds, LEVELS)

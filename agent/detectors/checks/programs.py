@@ -56,7 +56,7 @@ class Programs:
         if earlier is not None and earlier.returncode is None:
             self._hanging[key] = earlier
             return Ran(None, why=f"{argv[0]}: an earlier run hangs in the kernel")
-        with _Pipe(kept) as said, _Pipe(kept) as complained:
+        with Kept(kept) as said, Kept(kept) as complained:
             try:
                 process = await asyncio.create_subprocess_exec(
                     *argv,
@@ -101,7 +101,7 @@ class Programs:
                 self._hanging[key] = process
 
 
-class _Pipe:
+class Kept:
     """Reads while the program writes, so that it never blocks; keeps the beginning."""
 
     def __init__(self, kept: int) -> None:

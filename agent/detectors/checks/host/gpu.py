@@ -14,7 +14,7 @@ from agent.detectors.checks import Finding, Findings
 
 log = logging.getLogger(__name__)
 
-DRIVER = "dev/nvidiactl"
+DRIVER = "proc/driver/nvidia/version"
 MISSING, DOUBLE_BIT, REMAP_FAILED, REMAP_PENDING, PAGES_PENDING, LINKS, THROTTLED = (
     "GPUMissing",
     "GPUDoubleBitEccError",

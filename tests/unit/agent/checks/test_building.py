@@ -53,8 +53,8 @@ def test_each_can_be_switched(tmp_path: Path) -> None:
 
 
 def test_gpus_are_watched_where_there_is_a_driver(tmp_path: Path) -> None:
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "dev/nvidiactl").touch()
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").touch()
     assert built(Detectors(), tmp_path)["GPUMissing"] == "gpu"
 
 

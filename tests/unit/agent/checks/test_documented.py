@@ -14,8 +14,8 @@ TEXT = (Path(__file__).parents[4] / "docs" / "detectors.md").read_text()
 
 
 def test_every_condition_of_a_check_is_documented(tmp_path: Path) -> None:
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "dev/nvidiactl").touch()
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").touch()
     given = Detectors(
         kube_proxy=KubeProxySettings(enabled=True),
         smart=SmartSettings(enabled=True),
