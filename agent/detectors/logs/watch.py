@@ -103,6 +103,7 @@ def _matches(
     if not hits and not monitor.spanning:
         return ()
     places = (monitor.singles[hit] for hit in hits or ())
+    found: list[tuple[int, tuple[Line, ...]]]
     found = [(n, (line,)) for n in places if not _excused(monitor.rules[n], line.text)]
     if monitor.spanning:
         found += spanning_matches(monitor, state.kept[place])
