@@ -74,7 +74,7 @@ def _services(
         yield healthy(service, kubelet.every_seconds, kubelet.grace_seconds)
     if (runtime := given.runtime).enabled:
         chosen = health.which_runtime(runtime.socket, root)
-        service = health.container_runtime(chosen, runtime.timeout_seconds)
+        service = health.container_runtime(chosen, runtime.timeout_seconds, root)
         yield healthy(service, runtime.every_seconds, runtime.grace_seconds)
     if (proxy := given.kube_proxy).enabled:
         service = health.kube_proxy(proxy.port, proxy.timeout_seconds)
@@ -90,6 +90,7 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
     def reading(check: Check, every: float, rounds: Rounds) -> Detector:
         return CheckDetector(check, turns, every, rounds)
 
+    near = Programs() if root == "/" else programs  # no unit for what the agent can do itself
     if (table := given.tables).enabled:
         limits = table.files_pct, table.tasks_pct, table.conntrack_pct
         read = tables.Tables(*limits, root=root).look
@@ -100,7 +101,7 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
     if given.mounts.enabled:
         yield MountDetector(turns, given.mounts.every_seconds, root)
     if (clock := given.clock).enabled:
-        check = time.Clocks(clock.offset_seconds, readings.clock, time.chronyc(Programs()))
+        check = time.Clocks(clock.offset_seconds, readings.clock, time.chronyc(near))
         yield reading(check, clock.every_seconds, CLOCK)
     if (certs := given.certificates).enabled:
         read = certificates.Certificates(certs.files, certs.days, turns.clock, root).look

@@ -5,20 +5,20 @@ theirs after 70 to 90 % of it, so one with a day to live is not late with two ho
 """
 
 import glob
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
+from agent.identity.dates import dates
 from kubenode.runtime.clock import Clock
 
 CONDITION = "CertificateExpiring"
 MOST = 1 << 20
 """Bytes of a file that are read."""
 LATE = 0.1
-_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+BEGIN = b"-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,15 @@ class Certificates:
 
 def read(path: str) -> list[Life]:
     """The certificate that a file begins with is the one that is shown; the rest are its chain."""
-    from cryptography import x509
-
     with open(path, "rb") as file:
-        found = _PEM.search(file.read(MOST))
-    if found is None:
+        content = file.read(MOST)
+    if BEGIN not in content:
         return []  # a key of its own
     try:
-        made = x509.load_pem_x509_certificate(found[0])
+        begins, ends = dates(content)
     except ValueError as error:
         raise ValueError(f"{path}: no certificate can be read: {error}") from error
-    return [Life(path, made.not_valid_before_utc, made.not_valid_after_utc)]
+    return [Life(path, begins, ends)]
 
 
 def judge(lives: Sequence[Life], now: datetime, soon: timedelta) -> Finding:

@@ -65,9 +65,9 @@ class BuiltIns:
             case "cri":
                 limit = seconds(flags.get("cri-timeout", "2s"))
                 socket = flags.get("cri-socket-path", "").removeprefix("unix://")
-                service = container_runtime(which_runtime(socket, self._root), limit)
+                service = container_runtime(which_runtime(socket, self._root), limit, self._root)
             case "docker":
-                service = docker(limit)
+                service = docker(limit, self._root)
             case other:
                 raise ValueError(f"--component={other}: one of kubelet, kube-proxy, cri, docker")
         return HealthCheck(service, self._host, self._clock, grace)

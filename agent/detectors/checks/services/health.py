@@ -179,6 +179,11 @@ def which_runtime(
     return known[0]
 
 
+def under(root: str, path: str) -> str:
+    """Where a file of the host is to be seen."""
+    return str(Path(root, path.lstrip("/")))
+
+
 def kubelet(port: int, seconds: float) -> Service:
     return Service(
         *("KubeletUnhealthy", "KubeletUnhealthy", "KubeletIsHealthy"),
@@ -193,15 +198,15 @@ def kube_proxy(port: int, seconds: float) -> Service:
     )
 
 
-def docker(seconds: float) -> Service:
+def docker(seconds: float, root: str = "/") -> Service:
     return Service(
         *("ContainerRuntimeUnhealthy", "DockerUnhealthy", "ContainerRuntimeIsHealthy"),
-        *("runtime", "docker.service", docker_ping("/run/docker.sock", seconds)),
+        *("runtime", "docker.service", docker_ping(under(root, "/run/docker.sock"), seconds)),
     )
 
 
-def container_runtime(chosen: Runtime, seconds: float) -> Service:
+def container_runtime(chosen: Runtime, seconds: float, root: str = "/") -> Service:
     return Service(
         *("ContainerRuntimeUnhealthy", chosen.reason, "ContainerRuntimeIsHealthy"),
-        *("runtime", chosen.unit, runtime(chosen.socket, seconds)),
+        *("runtime", chosen.unit, runtime(under(root, chosen.socket), seconds)),
     )

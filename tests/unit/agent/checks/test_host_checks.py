@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.clock import T0, FakeClock
+from support.pki import Authority
 from support.watched import Tree
 
 from agent.detectors.checks import Findings
@@ -213,6 +214,16 @@ def life(begins_days: float, ends_days: float) -> certificates.Life:
 def test_soon_depends_on_the_life_of_a_certificate(begins: float, ends: float, reason: str) -> None:
     lives = [life(-1, 3000), life(begins, ends)]
     assert certificates.judge(lives, T0, timedelta(days=7)).reason == reason
+
+
+def test_dates_of_a_certificate_are_read_from_its_file(tmp_path: Path) -> None:
+    made = Authority(tmp_path).cert_file.read_bytes()
+    (tmp_path / "client.pem").write_bytes(made)
+    (life,) = certificates.read(str(tmp_path / "client.pem"))
+    assert life.begins < life.ends
+    (tmp_path / "cut.pem").write_bytes(made[:200] + made[-40:])
+    with pytest.raises(ValueError, match=r"cut\.pem: no certificate can be read"):
+        certificates.read(str(tmp_path / "cut.pem"))
 
 
 def test_without_any_certificate_nothing_is_said(tmp_path: Path) -> None:
