@@ -73,8 +73,9 @@ async def observe(
     pods = await world.pods(job) if _draining(job) else None
     live = _acting(job) and (pods is None or pods.moves)
     node = await world.node(job, live=live) if not job.phase.closed else None
-    events = await world.planned(job, node) if not job.phase.closed else ()
     fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
+    # After the fault: an event that begins in between takes its evidence away, and must be seen.
+    events = await world.planned(job, node) if not job.phase.closed else ()
     power = await world.power(job, node) if asks_power(job, node) else None
     return Seen(
         now=now,

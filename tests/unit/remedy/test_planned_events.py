@@ -28,6 +28,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.act import ask_for
 from remedy.job.model import Act, CloseReason, Fault, Heard, Job, Seen
+from remedy.job.observe import observe
 from remedy.job.planned import holding
 from remedy.job.step import step
 from remedy.planned.seen import Ending, EventSeen, due_at, ending, evacuation
@@ -347,3 +348,20 @@ async def test_a_boot_before_the_wait_began_counts() -> None:
     world.outside.phase("Active")
     await world.run(lambda w: w.obj.status.phase is not JobPhase.RUNNING, 2)
     assert world.obj.status.steps[2].message == "the host has booted again"
+
+
+class BeginsMeanwhile(FakeWorld):
+    """The event begins just before the rule is judged, and the rule asks for scheduled ones."""
+
+    async def fault(self, job: Job) -> Fault:
+        self.outside.phase("Active")
+        return Fault(Truth.FALSE, Truth.FALSE, gone=Truth.TRUE)
+
+
+async def test_an_event_that_begins_while_we_look_is_not_taken_for_its_end() -> None:
+    obj = an_object(evacuate(APPROVE, WAIT), hostEvents=["reboot-1"])
+    world = BeginsMeanwhile(obj)
+    world.outside.planned = (an_event(),)
+    looked = await observe(approving(), world, T0)
+    assert [event.phase for event in looked.events] == [HostEventPhase.ACTIVE]
+    assert looked.fault.evidence is Truth.TRUE
