@@ -58,7 +58,7 @@ _NODE = (
     Builtin("node.runtimeVersion", "text", "", "container runtime and its version"),
     Builtin("node.gpuCount", "number", "devices", "GPUs that the node reports"),
 )
-GROUPS = ("zone", "rack", "pool", "cluster")
+GROUPS = ("zone", "rack", "pool", "vmHost", "cluster")
 CAUSES = ("kernel", "image", "componentRevision")
 _GROUP = (
     ("nodes", "nodes in the group"),

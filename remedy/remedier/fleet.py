@@ -1,4 +1,5 @@
-"""How many nodes of a zone, rack, pool and of the cluster are unhealthy: counted, never scanned.
+"""How many nodes of a zone, rack, pool, host of virtual machines and of the cluster are unhealthy:
+counted, never scanned.
 
 A node counts as unhealthy while its Ready condition is anything but True; a node that is being
 deleted counts in no group. A node without a group's label belongs to no such group, and a group of
@@ -17,6 +18,7 @@ GROUP_LABELS = {
     "zone": "topology.kubernetes.io/zone",
     "rack": "kubenode.io/rack",
     "pool": "kubenode.io/pool",
+    "vmHost": "kubenode.io/vm-host",
 }
 COMPONENT_REVISION = "kubenode.io/component-revision"
 """Annotation on a Node: the revision of the components that run on it."""

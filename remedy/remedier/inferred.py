@@ -27,6 +27,7 @@ GROUP_OF = {
     Scope.RACK: "rack",
     Scope.ZONE: "zone",
     Scope.POOL: "pool",
+    Scope.VM_HOST: "vmHost",
     Scope.CLUSTER: "cluster",
     Scope.KERNEL: "kernel",
     Scope.IMAGE: "image",
@@ -34,6 +35,8 @@ GROUP_OF = {
 }
 NODE = "node"
 MOST_ENTRIES = 64
+MOST_WITNESSES = 8
+"""Nodes named as evidence: the first of them, so that a storm does not write for every node."""
 
 Place = tuple[Group, bool]
 """A group to which a node matters: there is evidence on it, or (False) there may be."""
@@ -61,7 +64,8 @@ class Inferring:
         """Grows with each change of `entries`."""
         self._ends: list[tuple[datetime, Group]] = []
         """A heap of what is or was in `until`."""
-        self._there: dict[Place, set[str]] = {}
+        self._there: dict[Place, dict[str, None]] = {}
+        """In the order in which they came."""
         self._of: dict[str, Place] = {}
 
     def truth(self, group: Group, now: datetime) -> Truth:
@@ -133,29 +137,35 @@ class Inferring:
         """Evidence that is there has no end; those kept longest come first."""
         if not self.infer.for_:
             return []
-        found: list[tuple[str, datetime | None]]
-        found = sorted((group[1], None) for group, sure in self._there if sure)
+        found: list[tuple[str, datetime | None, list[str]]]
+        there = sorted((p for p in self._there if p[1]), key=lambda place: place[0][1])
+        found = [(place[0][1], None, self._witnesses(place)) for place in there]
         ends = sorted(self.until.items(), key=lambda e: (-e[1].timestamp(), e[0]))
-        found += [(group[1], until) for group, until in ends]
+        found += [(group[1], until, []) for group, until in ends]
         value = self.infer.value
-        return [InferredFact(group=g, value=value, until=u) for g, u in found[:MOST_ENTRIES]]
+        return [
+            InferredFact(group=group, value=value, until=until, nodes=nodes)
+            for group, until, nodes in found[:MOST_ENTRIES]
+        ]
+
+    def _witnesses(self, place: Place) -> list[str]:
+        return list(islice(self._there[place], MOST_WITNESSES))
 
     def _enter(self, node: str, place: Place) -> None:
         self._of[node] = place
-        if place not in self._there:
-            self._there[place] = set()
-            self.version += place[1]
-        self._there[place].add(node)
+        there = self._there.setdefault(place, {})
+        self.version += place[1] and len(there) < MOST_WITNESSES
+        there[node] = None
         if place[1]:
             self.until.pop(place[0], None)
 
     def _leave(self, node: str, place: Place, now: datetime) -> None:
         del self._of[node]
-        self._there[place].discard(node)
+        self.version += place[1] and node in self._witnesses(place)
+        del self._there[place][node]
         if self._there[place]:
             return
         del self._there[place]
-        self.version += place[1]
         if place[1] and self.infer.for_:
             self._keep(place[0], now + self.infer.for_)
 

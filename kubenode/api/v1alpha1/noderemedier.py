@@ -37,6 +37,7 @@ class Scope(StrEnum):
     RACK = "Rack"
     ZONE = "Zone"
     POOL = "Pool"
+    VM_HOST = "VMHost"
     CLUSTER = "Cluster"
     KERNEL = "Kernel"
     IMAGE = "Image"
@@ -189,6 +190,10 @@ class InferredFact(Model):
     value: Scalar = True
     until: Time | None = None
     """How long it is kept, now that its evidence is gone; absent while the evidence is there."""
+    nodes: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
+        default_factory=list, max_length=8
+    )
+    """Where the evidence was seen first; of more nodes than eight, these."""
 
 
 class NodeRemedierStatus(Model):

@@ -6,6 +6,7 @@ from typing import Any
 from support.clock import T0
 from support.remedy_facts import RACK, Facts
 
+from remedy.remedier.inferred import MOST_WITNESSES
 from rules.truth import Truth
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -111,11 +112,12 @@ def test_what_is_kept_survives_a_restart_by_the_status_of_the_rule() -> None:
     world.load(**RULES)
     world.settle()
     entries = world.store.wide.entries("power")
-    assert [e.to_dict() for e in entries] == [{"group": "r1", "value": True}]
+    seen = {"group": "r1", "value": True, "nodes": ["b"]}
+    assert [e.to_dict() for e in entries] == [seen]
     dark(world, "b", "False")
     entries = world.store.wide.entries("power")
     until = "2026-01-01T12:10:00.000Z"
-    assert [e.to_dict() for e in entries] == [{"group": "r1", "value": True, "until": until}]
+    assert [e.to_dict() for e in entries] == [{**seen, "until": until, "nodes": []}]
 
     world.clock.step(4 * MINUTE)
     anew = Facts(world.clock)
@@ -162,17 +164,37 @@ def test_the_status_changes_only_when_something_happens() -> None:
     dark(world, "c", "True")
     world.clock.step(MINUTE)
     world.settle()
+    assert told == ["power"] * 2, "two nodes are named as evidence"
     dark(world, "b", "False")
-    assert told == ["power"], "another node is evidence still"
     dark(world, "c", "False")
-    assert told == ["power"] * 2
+    assert told == ["power"] * 4
     for _ in range(9):
         world.clock.step(MINUTE)
         world.settle()
-    assert told == ["power"] * 2
+    assert told == ["power"] * 4
     world.clock.step(MINUTE)
     world.settle()
-    assert told == ["power"] * 3
+    assert told == ["power"] * 5
+
+
+def test_a_storm_names_the_first_nodes_and_writes_for_no_more() -> None:
+    names = [f"n{i:02}" for i in range(20)]
+    world = a_rack(*names)
+    told: list[str] = []
+    world.store.wide.changed = told.append
+    world.load(**RULES)
+    world.settle()
+    for name in reversed(names):
+        dark(world, name, "True")
+    (entry,) = world.store.wide.entries("power")
+    assert entry.nodes == list(reversed(names))[:MOST_WITNESSES]
+    assert len(told) == MOST_WITNESSES
+    dark(world, "n00", "False")
+    assert len(told) == MOST_WITNESSES, "one that is not named"
+    dark(world, "n19", "False")
+    assert len(told) == MOST_WITNESSES + 1
+    (entry,) = world.store.wide.entries("power")
+    assert len(entry.nodes) == MOST_WITNESSES and "n19" not in entry.nodes
 
 
 def test_a_new_version_of_the_rule_keeps_what_was_to_be_kept() -> None:
