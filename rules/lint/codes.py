@@ -72,6 +72,13 @@ _ERRORS = _codes(
         " `Release` (our cordon is taken off).",
     ),
     (
+        "unfit-parameters",
+        "The agent would refuse the step",
+        "`params` of an agent step are checked by the agent, which knows each action's. One that is"
+        " unknown, missing or does not fit is refused at the moment when it is needed.",
+        "Each message says what fits; docs/repairs.md has every action with its parameters.",
+    ),
+    (
         "endless-ladder",
         "The last rung cannot end",
         "Its migration waits for pods that are never moved, or that only end by themselves, and"

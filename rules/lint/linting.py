@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
-from rules.lint import evidence, patterns, proof, timing, together
+from rules.lint import evidence, patterns, proof, steps, timing, together
 from rules.lint.finding import Finding, Remark, finding
 
 
@@ -34,6 +34,7 @@ def _of(
     yield from evidence.remarks(rule, inferred, conditions)
     yield from patterns.remarks(rule)
     yield from proof.remarks(rule, inferred)
+    yield from steps.remarks(rule)
     yield from timing.remarks(rule)
 
 

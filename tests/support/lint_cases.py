@@ -76,6 +76,19 @@ DEADLOCKED = leaf("condition", type="KernelDeadlock", **{"for": "1m"})
 
 CASES = (
     Case(
+        "unfit-parameters",
+        "spec.ladder[0].steps[1].agent.params",
+        {"ladder": ladder(RESTART, {"agent": {"action": "CleanDisk", "params": {"target": "x"}}})},
+        (
+            {"ladder": ladder({"agent": {"action": "CleanDisk", "params": {"target": "logs"}}})},
+            {
+                "ladder": ladder(
+                    {"agent": {"action": "RunScript", "script": "s", "params": {"a": "b"}}}
+                )
+            },
+        ),
+    ),
+    Case(
         "unproven-repair",
         "spec.ladder[0]",
         {"when": {"all": [LATCHED, OOPS]}, "ladder": ladder(*EMPTY, {"reboot": {}})},
