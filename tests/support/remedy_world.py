@@ -419,7 +419,7 @@ class FakeWorld:
     def controller(self, busy: Callable[[], bool] = never_busy) -> JobController:
         return JobController(
             jobs=self,
-            world=_Reads(self),
+            world=Reads(self),
             effects=self,
             leave=self,
             recorder=self,
@@ -446,7 +446,7 @@ class FakeWorld:
                 self.clock.step(timedelta(seconds=1))
 
 
-class _Reads:
+class Reads:
     """World under its protocol's names: `pods` is a list in FakeWorld."""
 
     def __init__(self, world: FakeWorld) -> None:

@@ -21,7 +21,7 @@ from support.remedy_builders import (
     running,
     seen,
 )
-from support.remedy_world import FakeWorld, closed
+from support.remedy_world import FakeWorld, Reads, closed
 
 from kubenode.api.v1alpha1 import JobPhase, Operation
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
@@ -362,6 +362,6 @@ async def test_an_event_that_begins_while_we_look_is_not_taken_for_its_end() -> 
     obj = an_object(evacuate(APPROVE, WAIT), hostEvents=["reboot-1"])
     world = BeginsMeanwhile(obj)
     world.outside.planned = (an_event(),)
-    looked = await observe(approving(), world, T0)
+    looked = await observe(approving(), Reads(world), T0)
     assert [event.phase for event in looked.events] == [HostEventPhase.ACTIVE]
     assert looked.fault.evidence is Truth.TRUE
