@@ -121,7 +121,7 @@ JSON = st.recursive(
             max_size=6,
         )
     ),
-    max_leaves=24,
+    max_leaves=10,
 )
 
 
