@@ -1,5 +1,6 @@
 """The fuzz targets for a moment: any bytes, and bytes that look like what is expected."""
 
+import json
 from typing import Any
 
 import pytest
@@ -29,19 +30,19 @@ RULES = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_taken(name: str, data: bytes) -> None:
     TARGETS[name](data)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(LINES)
 def test_lines_in_any_order_keep_the_state_bounded(lines: list[tuple[bytes, bytes]]) -> None:
     TARGETS["watching"](b"\0".join(writer + text for writer, text in lines))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.fixed_dictionaries(
         {"plugin": st.sampled_from(["kmsg", "journald", "filelog"]), "source": st.just("s")},
@@ -56,6 +57,4 @@ def test_lines_in_any_order_keep_the_state_bounded(lines: list[tuple[bytes, byte
     )
 )
 def test_a_configuration_of_any_shape_is_read_or_refused(config: dict[str, Any]) -> None:
-    import json
-
     TARGETS["npd_config"](json.dumps(config).encode())
