@@ -10,7 +10,7 @@ from agent.host import HostError
 from agent.host.ports import Process
 
 SIGNALS = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
-_UNIT = re.compile(r"/([A-Za-z0-9:_.@\\-]+\.(?:service|scope))(?:/|$)")
+_UNIT = re.compile(r"/([A-Za-z0-9:_.@\\-]+\.(?:service|scope))(?=/|$)")
 
 
 class ProcProcesses:

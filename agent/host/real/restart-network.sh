@@ -69,6 +69,6 @@ undo)
   if [ -e "$folder/resolv.conf" ] && ! cmp -s "$folder/resolv.conf" /etc/resolv.conf; then
     cat "$folder/resolv.conf" > /etc/resolv.conf
   fi
-  if reached_for_good $((SECONDS + within)); then result 'put back, reached'; else result 'put back, not reached'; fi
+  if reached_for_good $((SECONDS + (within > 10 ? within : 10))); then result 'put back, reached'; else result 'put back, not reached'; fi
   ;;
 esac
