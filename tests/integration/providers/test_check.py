@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 from support.embedded import EmbeddedPlane
 
 from kubenode.cli.exits import Refusal
@@ -90,3 +92,35 @@ def test_no_sdk_is_loaded_until_its_provider_is_configured() -> None:
         [sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True
     )
     assert ran.stdout.strip() == "[]"
+
+
+async def test_sources_of_events_are_asked_too(
+    plane: EmbeddedPlane,
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with mock_aws():
+        url = boto3.client("sqs", region_name="eu-west-1").create_queue(QueueName="k")["QueueUrl"]
+        gone = url.replace("/k", "/none")
+        add_events(file, url, gone)
+        code = await checked(str(file), ["w1"], Plain.JSON, str(plane.kubeconfig), None)
+    sources = [row for row in json.loads(capsys.readouterr().out) if "source" in row]
+    assert code == 1, "one queue is not there"
+    assert [(row["source"], row["answers"]) for row in sources] == [
+        ("aws", True),
+        ("aws", True),
+        ("aws-queue", True),
+        ("aws-queue", False),
+    ]
+    assert "no dead-letter queue" in sources[2]["about"]
+    assert "NonExistentQueue" in sources[3]["about"]
+
+
+def add_events(file: Path, *queues: str) -> None:
+    entries = [
+        f"- {{type: aws, region: eu-west-1, events: {{queueURL: {url}}}}}\n" for url in queues
+    ]
+    file.write_text(file.read_text() + "".join(entries))
