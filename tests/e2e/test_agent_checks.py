@@ -36,8 +36,8 @@ grace_seconds = 1
 
 [detectors.units]
 names = ["flappy.service"]
-restarts = 5
-within_seconds = 4
+restarts = 3
+within_seconds = 10
 
 [detectors.disk]
 every_seconds = 1

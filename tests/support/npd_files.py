@@ -8,7 +8,7 @@ def a_file(*rules: dict[str, Any], **settings: Any) -> dict[str, Any]:
     """As config/custom-plugin-monitor.json is written."""
     return {
         "plugin": "custom",
-        "pluginConfig": {"invoke_interval": "30s", "timeout": "2s", **settings},
+        "pluginConfig": {"invoke_interval": "30s", "timeout": "20s", **settings},
         "source": "ntp-custom-plugin-monitor",
         "metricsReporting": True,
         "conditions": [{"type": "NTPProblem", "reason": "NTPIsUp", "message": "ntp service is up"}],

@@ -52,7 +52,8 @@ def busy() -> Iterator[None]:
 async def test_stalling_tasks_wake_us_by_a_trigger() -> None:
     woken = asyncio.Event()
     trigger = arm(Pressure("cpu", 50), woken, QUICK)
-    assert trigger is not None
+    if trigger is None:
+        pytest.skip("this kernel takes no triggers from us")
     try:
         async with asyncio.timeout(30):
             for _ in range(2):

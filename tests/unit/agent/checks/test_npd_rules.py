@@ -40,7 +40,7 @@ class Scripted:
         ({"pluginConfig": {"timeout": "soon"}}, "pluginConfig.timeout: 'soon' is no duration"),
         ({"pluginConfig": {"concurrency": 0}}, "pluginConfig.concurrency 0: give 1 or more"),
         ({"rules": [permanent("/x", condition="Other")]}, "rules[0].condition 'Other': one of"),
-        ({"rules": [permanent("/x", timeout="9s")]}, "rules[0].timeout 9s is above"),
+        ({"rules": [permanent("/x", timeout="90s")]}, "rules[0].timeout 90s is above"),
         ({"rules": [permanent("/x", "not a word")]}, "rules[0].reason 'not a word'"),
         ({"rules": [{"type": "other", "reason": "R", "path": "/x"}]}, "$.rules[0].type"),
     ],
