@@ -18,11 +18,8 @@ from kubenode.api.v1alpha1.hostevent import (
     HostEventPhase,
     HostEventSource,
 )
-from remedy.hostdoctor.nodes import Resolution
-from remedy.hostdoctor.record import note_of
-from remedy.hostdoctor.step import (
+from remedy.hostdoctor.conditions import (
     ADVICE,
-    ADVICE_LASTS,
     NODE_GONE,
     NOT_TOLD,
     PAST,
@@ -30,6 +27,9 @@ from remedy.hostdoctor.step import (
     ended,
     resolved,
 )
+from remedy.hostdoctor.nodes import Resolution
+from remedy.hostdoctor.record import note_of
+from remedy.hostdoctor.step import ADVICE_LASTS
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 from rules.leaves.alert import SILENCE
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from kubenode.api.v1alpha1.hostevent import HostEvent
+from remedy.hostdoctor.conditions import RESOLVED
 from remedy.hostdoctor.nodes import Why
-from remedy.hostdoctor.step import RESOLVED
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
 WITHOUT_NODE, UNRESOLVED = "AlertWithoutNode", "HostEventUnresolved"

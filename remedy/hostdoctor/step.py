@@ -16,13 +16,23 @@ from typing import Any
 
 import msgspec
 
-from kubenode.api.meta import Condition, ConditionStatus, ObjectMeta
+from kubenode.api.meta import ObjectMeta
 from kubenode.api.v1alpha1.hostevent import (
     HostEvent,
     HostEventNode,
     HostEventPhase,
     HostEventSpec,
     HostEventStatus,
+)
+from remedy.hostdoctor.conditions import (
+    ENDED,
+    LACKING,
+    OPEN,
+    PAST,
+    TOLD,
+    ended,
+    of_node,
+    with_condition,
 )
 from remedy.hostdoctor.nodes import Resolution
 from remedy.hostdoctor.record import (
@@ -38,8 +48,6 @@ from remedy.hostdoctor.record import (
 from remedy.hostdoctor.reported import Reported
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
-RESOLVED, ENDED = "Resolved", "Ended"
-"""Types of conditions."""
 SEEN_EVERY = timedelta(minutes=5)
 """`lastSeen` may be so old; it is written for itself no more often."""
 WATCHDOG_EVERY = timedelta(minutes=1)
@@ -52,9 +60,6 @@ _RANK = {
     HostEventPhase.SCHEDULED: 1,
     HostEventPhase.ACTIVE: 2,
 }
-TOLD, LACKING, PAST, ADVICE = "Told", "NoLongerListed", "PastNotAfter", "Advisory"
-NOT_TOLD, NODE_GONE, OPEN = "NotToldAnyMore", "NodeGone", "Open"
-"""Reasons of condition Ended."""
 
 
 def step(
@@ -106,31 +111,6 @@ def lacking(event: HostEvent, now: datetime, scope: str = "") -> HostEvent:
     over = phase is HostEventPhase.ACTIVE or starts is None or starts <= now
     end = HostEventPhase.COMPLETED if over else HostEventPhase.CANCELLED
     return ended(event, end, LACKING, "its source lists it no more", now)
-
-
-def ended(
-    event: HostEvent, phase: HostEventPhase, reason: str, text: str, now: datetime
-) -> HostEvent:
-    status = event.status.model_copy(
-        update={
-            "phase": phase,
-            "last_seen": now,
-            "conditions": _conditions(event.status.conditions, ENDED, True, reason, text, now),
-        }
-    )
-    return event.model_copy(update={"status": status})
-
-
-def resolved(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
-    """The same event, its machine looked up anew."""
-    conditions = _resolved(event.status.conditions, node, now)
-    given = event.spec.node.provider_id
-    of = HostEventNode(name=node.name, provider_id=node.provider_id or given, uid=node.uid)
-    if of == event.spec.node and conditions == event.status.conditions:
-        return event
-    spec = event.spec.model_copy(update={"node": of})
-    status = event.status.model_copy(update={"conditions": conditions})
-    return event.model_copy(update={"spec": spec, "status": status})
 
 
 # -- alerts --------------------------------------------------------------------------------------
@@ -225,7 +205,7 @@ def _first(told: Reported, node: Resolution, now: datetime, scope: str) -> HostE
         first_seen=now,
         last_seen=now,
         seen=1,
-        conditions=_resolved([], node, now),
+        conditions=of_node([], node, now),
     )
     meta = ObjectMeta(name=name_of(told), annotations={ANNOTATION: note(told, scope).encoded()})
     spec = HostEventSpec(
@@ -281,11 +261,11 @@ def _written(
     spec = before.model_copy(update=changes)
     conditions = have.conditions
     if node.resolved or not before.node.name:
-        conditions = _resolved(conditions, node, now)
+        conditions = of_node(conditions, node, now)
     if not phase.open:
-        conditions = _conditions(conditions, ENDED, True, *_why(told, phase), now)
+        conditions = with_condition(conditions, ENDED, True, *_why(told, phase), now)
     elif any(c.type == ENDED for c in conditions):
-        conditions = _conditions(conditions, ENDED, False, OPEN, "it is under way again", now)
+        conditions = with_condition(conditions, ENDED, False, OPEN, "it is under way again", now)
     counted = have.seen + 1 if again and phase.open else max(have.seen, 1)
     status = have.model_copy(
         update={
@@ -330,21 +310,3 @@ def _node(told: Reported, node: Resolution) -> HostEventNode:
     return HostEventNode(
         name=node.name, provider_id=(node.provider_id or given)[:512], uid=node.uid
     )
-
-
-def _resolved(have: list[Condition], node: Resolution, now: datetime) -> list[Condition]:
-    return _conditions(have, RESOLVED, node.resolved, node.why, node.text[:1024], now)
-
-
-def _conditions(
-    have: list[Condition], type_: str, true: bool, reason: str, text: str, now: datetime
-) -> list[Condition]:
-    status = ConditionStatus.TRUE if true else ConditionStatus.FALSE
-    old = next((c for c in have if c.type == type_), None)
-    since = old.last_transition_time if old is not None and old.status is status else now
-    new = Condition(
-        type=type_, status=status, reason=reason, message=text, last_transition_time=since
-    )
-    if old is not None and (old.status, old.reason, old.message) == (status, reason, text):
-        new = old
-    return sorted([c for c in have if c.type != type_] + [new], key=lambda c: c.type)

@@ -1,0 +1,56 @@
+"""The conditions of a HostEvent: whether its machine is a Node, and why it is over. Pure."""
+
+from datetime import datetime
+
+from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventNode, HostEventPhase
+from remedy.hostdoctor.nodes import Resolution
+
+RESOLVED, ENDED = "Resolved", "Ended"
+"""Types of conditions."""
+TOLD, LACKING, PAST, ADVICE = "Told", "NoLongerListed", "PastNotAfter", "Advisory"
+NOT_TOLD, NODE_GONE, OPEN = "NotToldAnyMore", "NodeGone", "Open"
+"""Reasons of condition Ended."""
+
+
+def ended(
+    event: HostEvent, phase: HostEventPhase, reason: str, text: str, now: datetime
+) -> HostEvent:
+    status = event.status.model_copy(
+        update={
+            "phase": phase,
+            "last_seen": now,
+            "conditions": with_condition(event.status.conditions, ENDED, True, reason, text, now),
+        }
+    )
+    return event.model_copy(update={"status": status})
+
+
+def resolved(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
+    """The same event, its machine looked up anew."""
+    conditions = of_node(event.status.conditions, node, now)
+    given = event.spec.node.provider_id
+    of = HostEventNode(name=node.name, provider_id=node.provider_id or given, uid=node.uid)
+    if of == event.spec.node and conditions == event.status.conditions:
+        return event
+    spec = event.spec.model_copy(update={"node": of})
+    status = event.status.model_copy(update={"conditions": conditions})
+    return event.model_copy(update={"spec": spec, "status": status})
+
+
+def of_node(have: list[Condition], node: Resolution, now: datetime) -> list[Condition]:
+    return with_condition(have, RESOLVED, node.resolved, node.why, node.text[:1024], now)
+
+
+def with_condition(
+    have: list[Condition], type_: str, true: bool, reason: str, text: str, now: datetime
+) -> list[Condition]:
+    status = ConditionStatus.TRUE if true else ConditionStatus.FALSE
+    old = next((c for c in have if c.type == type_), None)
+    since = old.last_transition_time if old is not None and old.status is status else now
+    new = Condition(
+        type=type_, status=status, reason=reason, message=text, last_transition_time=since
+    )
+    if old is not None and (old.status, old.reason, old.message) == (status, reason, text):
+        new = old
+    return sorted([c for c in have if c.type != type_] + [new], key=lambda c: c.type)
