@@ -44,10 +44,10 @@ class Service:
 
 
 def judge(
-    service: Service, heard: Heard, unit: Unit | None, up_seconds: float, grace: float
+    service: Service, heard: Heard, unit: Unit | None, silent: float, grace: float
 ) -> Finding:
-    """unit        None: there is none of that name
-    up_seconds  for how long the unit is known to have been as it is
+    """unit      None: there is none of that name
+    silent    for how many seconds it has not answered
     """
     if heard.ok:
         return Finding(False, service.good, heard.said)
@@ -56,26 +56,46 @@ def judge(
     if unit is None:
         return Finding(True, service.bad, heard.said)
     said = f"{heard.said}; {unit}"
-    if unit.active in ("active", "activating", "reloading") and up_seconds < grace:
+    if unit.active in ("active", "activating", "reloading") and silent < grace:
         return Finding(None, STARTING, f"{said}, started less than {grace:g} s ago")
     return Finding(True, service.bad, said)
 
 
 class HealthCheck:
-    """Implements Check. `grace`: seconds after a start in which silence is no fault."""
+    """Implements Check. `grace`: seconds after a start in which silence is no fault.
+
+    One that was seen to answer and is silent now, without a start in between, has no grace; nor
+    has one that starts again and again and never comes to answer.
+    """
 
     def __init__(self, service: Service, host: Host, clock: Clock, grace: float) -> None:
         self.name = f"{service.name}-health"
         self.conditions = (service.condition,)
         self._service, self._host, self._clock, self._grace = service, host, clock, grace
-        self._start: tuple[str, float] = ("", 0.0)
+        self._answered: str | None = None  # the start that was seen to answer; None: not asked
+        self._silent_since: float | None = None
 
     async def look(self) -> Findings:
         heard = await self._service.ask()
-        unit = None if heard.ok or not self._service.unit else await self._unit()
-        up = self._up(unit.invocation) if unit else 0.0
-        found = judge(self._service, heard, unit, up, self._grace)
+        if heard.ok:
+            await self._well()
+            return {self._service.condition: judge(self._service, heard, None, 0.0, 0.0)}
+        now = self._clock.monotonic()
+        unit = await self._unit() if self._service.unit else None
+        if self._silent_since is None:
+            self._silent_since = now
+        started = unit is not None and unit.invocation != self._answered
+        grace = self._grace if started else 0.0
+        found = judge(self._service, heard, unit, now - self._silent_since, grace)
         return {self._service.condition: found}
+
+    async def _well(self) -> None:
+        """Its start is asked for once, not at every look."""
+        if self._service.unit and (self._silent_since is not None or self._answered is None):
+            with contextlib.suppress(CannotAnswer):
+                unit = await self._unit()
+                self._answered = unit.invocation if unit else ""
+        self._silent_since = None
 
     async def _unit(self) -> Unit | None:
         try:
@@ -84,13 +104,6 @@ class HealthCheck:
             return None
         except HostError as error:
             raise CannotAnswer(f"{self._service.unit}: {error}") from error
-
-    def _up(self, invocation: str) -> float:
-        """Seconds since this start of the unit was first seen."""
-        now = self._clock.monotonic()
-        if invocation != self._start[0]:
-            self._start = (invocation, now)
-        return now - self._start[1]
 
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

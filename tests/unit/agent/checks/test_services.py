@@ -76,7 +76,25 @@ async def test_a_service_that_has_just_started_has_its_time() -> None:
     assert await found(check) == (None, health.STARTING)
     clock.step(timedelta(seconds=61))
     assert await found(check) == (True, "KubeletUnhealthy")
-    host.told = active("b2")  # it was started again
+
+
+async def test_a_service_that_starts_again_and_again_has_no_more_time() -> None:
+    clock, host = FakeClock(), Kubelet(active())
+    check = health.HealthCheck(host.service(), host, clock, 60)
+    for number in range(7):
+        host.told = active(f"a{number}")
+        assert await found(check) == (None, health.STARTING) or number == 6
+        clock.step(timedelta(seconds=10))
+    assert await found(check) == (True, "KubeletUnhealthy")
+
+
+async def test_a_service_that_hangs_after_it_answered_is_a_fault_at_once() -> None:
+    clock, host = FakeClock(), Kubelet(active("a1"), ok=True)
+    check = health.HealthCheck(host.service(), host, clock, 60)
+    assert await found(check) == (False, "KubeletIsHealthy")
+    host.ok = False
+    assert await found(check) == (True, "KubeletUnhealthy")
+    host.told = active("b2")  # somebody starts it again
     assert await found(check) == (None, health.STARTING)
 
 
