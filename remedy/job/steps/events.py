@@ -78,7 +78,7 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     if event is None:
         return done(job, seen, record, "the planned act may start, or has started")
     if late(record, seen.now):
-        why = f"the provider was not heard to take it: event {event.external_id}"
+        why = event.shared or f"the provider was not heard to take it: event {event.external_id}"
         return failed(job, seen, step, record, why)
     if event.shared:
         return hold(job, seen.now, HoldReason.GROUP_WAIT, event.shared, until=seen.now + LOOK)

@@ -110,6 +110,13 @@ def test_an_event_of_others_too_is_held_until_they_are_empty() -> None:
     assert after.record is not None and after.record.by is StepBy.AGENT
 
 
+def test_an_event_that_stays_anothers_too_ends_the_step_with_the_reason() -> None:
+    job = approving(expiresAt=T0.isoformat())
+    after, _ = step(job, at("Scheduled", shared="the event is of 2 machines"))
+    assert after.phase is JobPhase.NEEDS_HUMAN
+    assert "of 2 machines" in after.status.message
+
+
 # -- which machines --------------------------------------------------------------------------------
 
 
