@@ -258,7 +258,11 @@ def disrupts(step: Object) -> bool:
 
 FIRST_CHECK = 16
 """Index of the record of a rung's first check."""
-BEHIND = {"reboot": "Reboot", "collect": "CollectDiagnostics"}
+BEHIND = {
+    "reboot": "Reboot",
+    "collect": "CollectDiagnostics",
+    "approveEvent": "ApproveEvent",
+}
 """What stands behind steps that an agent takes without being named."""
 
 
