@@ -50,6 +50,7 @@ class Nodes(Model):
     runtime: str = "containerd://2.1.0"
     gpus: StrictInt = Field(default=0, ge=0)
     provider_id: str = Field(default="", alias="providerID")
+    addresses: list[str] = Field(default_factory=list)
     pods: StrictInt = Field(default=PODS, ge=0)
     probes: Answers = Field(default_factory=dict)
     absent: StrictBool = False
@@ -93,6 +94,7 @@ class Nodes(Model):
                     runtime=self.runtime,
                     gpus=self.gpus,
                     provider_id=self.provider_id,
+                    addresses=self.addresses,
                 ),
             )
 
