@@ -1,8 +1,9 @@
 """The agent as a systemd service of a real host, against a real API server."""
 
+import json
 import time
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 import pytest
@@ -13,6 +14,8 @@ from support.hosts import Hosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
+Conditions = Mapping[str, Mapping[str, str]]
+FOREIGN = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 RSS_LIMIT_KB = 60 * 1024
 IDLE_CPU_LIMIT = 0.005
 IDLE_SECONDS = 20.0
@@ -198,6 +201,38 @@ def test_the_lease_tells_the_boot_id(healer: AgentHost, control_plane: ControlPl
         return bool(annotations["kubenode.io/boot-id"] == healer.host.boot_id())
 
     until(told, "the lease has this boot's ID")
+
+
+@pytest.fixture
+def node(healer: AgentHost, control_plane: ControlPlane) -> Iterator[Callable[[], Conditions]]:
+    """The host's Node, as kubelet would make it; what its conditions say."""
+    made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": healer.name}}
+    control_plane.kubectl("create", "-f", "-", stdin=json.dumps(made))
+
+    def conditions() -> Conditions:
+        found = control_plane.get(f"/api/v1/nodes/{healer.name}")["status"].get("conditions", [])
+        return {c["type"]: c for c in found if c["type"] not in FOREIGN}
+
+    yield conditions
+    control_plane.kubectl("delete", "node", healer.name)
+
+
+def test_f03_killed_it_tells_the_same_of_its_node_and_nothing_looks_younger(
+    healer: AgentHost, node: Callable[[], Conditions]
+) -> None:
+    def well() -> Conditions:
+        return {kind: c for kind, c in node().items() if c["status"] == "False"}
+
+    healer.host.run("systemctl", "restart", AGENT)
+    until(lambda: len(well()) > 7, "its detectors looked and told")
+    before, pid = well(), healer.host.unit(AGENT, "MainPID")
+    newest = max(c["lastHeartbeatTime"] for c in before.values())
+    healer.host.run("kill", "-9", pid)
+    until(lambda: any(c["lastHeartbeatTime"] > newest for c in well().values()), "it told again")
+    after = node()
+    # On a busy host a check may take too long meanwhile, and its condition really change.
+    kept = [k for k in before if after[k]["lastTransitionTime"] == before[k]["lastTransitionTime"]]
+    assert len(kept) > 5, (before, after)
 
 
 def test_a_setting_that_is_wrong_is_in_the_hosts_journal(healer: AgentHost) -> None:
