@@ -168,9 +168,10 @@ class FileSource:
                 data = os.pread(opened.fd, CHUNK, opened.offset)
                 opened.offset += len(data)
                 self._tell(hearer, opened.splitter.feed(data))
+            if pace.rest or len(data) == CHUNK:
+                await asyncio.sleep(pace.rest)
             if len(data) < CHUNK:
                 return
-            await asyncio.sleep(pace.rest)
 
     def _skip(self, hearer: Hearer, opened: _Open) -> None:
         """Begin anew in a file that was truncated; leave out what is too far behind."""

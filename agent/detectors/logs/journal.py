@@ -98,8 +98,7 @@ class JournalSource:
                 while data := await child.stdout.read(CHUNK):
                     with Pace() as pace:
                         self._take(hearer, splitter, data)
-                    if len(data) >= CHUNK // 2:
-                        await asyncio.sleep(pace.rest)
+                    await asyncio.sleep(pace.rest)
             if code := await child.wait():
                 raise JournalError(words.result() or f"ended with {code}")
         if splitter.cut:

@@ -157,7 +157,7 @@ class _Following:
             if not self._end.done():
                 self._end.set_exception(error)
             return
-        if more:
+        if more or pace.rest:
             self._loop.remove_reader(self._fd)
             self._resting = self._loop.call_later(pace.rest, self._again)
 

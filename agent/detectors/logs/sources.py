@@ -8,6 +8,7 @@ from agent.detectors.logs.line import Line
 
 WORK_SHARE = 0.2
 """Of one core, at most so much for reading logs, however many lines there are."""
+SHORTEST_REST = 0.001
 FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0
 """Seconds between two tries to open a log."""
 
@@ -45,14 +46,19 @@ class Source(Protocol):
 
 
 class Pace:
-    """Rests after work, so that a flood of lines costs a share of one core and no more."""
+    """How long to rest after work, so that a flood of lines costs a share of one core and no more.
+
+    rest  seconds; 0 after work that is not worth it
+    """
 
     def __init__(self, share: float = WORK_SHARE) -> None:
         self._factor = 1 / share - 1
+        self.rest = 0.0
 
     def __enter__(self) -> "Pace":
         self._begun = time.thread_time()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.rest = (time.thread_time() - self._begun) * self._factor
+        rest = (time.thread_time() - self._begun) * self._factor
+        self.rest = rest if rest >= SHORTEST_REST else 0.0
