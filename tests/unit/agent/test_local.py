@@ -6,15 +6,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.agent_world import UNIT, World
+from support.agent_world import UNIT, World, a_job, with_status
 from support.clock import FakeClock, settle
 from support.lossy_disk import LossyDisk
 
+from agent.agent import Worker
 from agent.detectors import EventReport, Report
 from agent.host import UnitVerb
 from agent.local.healer import LocalHealer
 from agent.local.limit import FILE, Limit
 from agent.local.rule import Local, LocalUnit
+from agent.settings import SettingsError, load
 
 RULE = LocalUnit(failed_for="2m", most=2, within="1h")
 
@@ -173,3 +175,24 @@ def test_nothing_is_repaired_without_asking_by_default() -> None:
 def test_complaints_name_setting_value_and_remedy(name: str, unit: LocalUnit, said: str) -> None:
     (complaint,) = Local(units={name: unit}).complaints()
     assert said in complaint
+
+
+def test_a_job_is_open_until_it_is_closed_or_gone(site: Site) -> None:
+    worker = Worker(site.host.core(), site.clock)
+    assert worker.busy() == ""
+    worker.seen("n1-0123", a_job())
+    assert worker.busy() == "job n1-0123 is open"
+    worker.seen("n1-0123", with_status(a_job(), phase="Succeeded"))
+    assert worker.busy() == ""
+    worker.seen("n1-0123", a_job(phase="NeedsHuman"))
+    worker.seen("n1-0123", None)
+    assert worker.busy() == ""
+
+
+def test_a_mistake_in_the_file_is_told_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('node = "n"\nserver = "http://h:1"\n[local.units.kubelet]\nmost = 0\n')
+    with pytest.raises(SettingsError, match=r"local\.units\.kubelet\.most 0: give a number"):
+        load({}, str(file))
+    with pytest.raises(SettingsError, match=r"name a unit such as kubelet\.service"):
+        load({}, str(file))
