@@ -5,6 +5,7 @@ one that has just started, goes on where another stopped. Pure.
 import hashlib
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import msgspec
 
@@ -99,7 +100,10 @@ def is_alert(told: Reported) -> bool:
 
 
 def fitted(told: Reported) -> Reported:
-    """Cut to what the API takes. An ID is not cut: two events would become one."""
+    """Cut to what the API takes and keeps. An ID is not cut: two events would become one.
+
+    Times are kept in milliseconds: with more of them every repetition would look like news.
+    """
     ident = told.external_id
     if len(ident) > LONGEST_ID:
         digest = hashlib.sha256(ident.encode(errors="replace")).hexdigest()
@@ -108,8 +112,17 @@ def fitted(told: Reported) -> Reported:
     keys += [key for key in told.attributes if key not in FIRST]
     attributes = {k: told.attributes[k][:LONGEST_ATTRIBUTE] for k in keys[:MOST_ATTRIBUTES]}
     return replace(
-        told, external_id=ident, attributes=attributes, message=told.message[:LONGEST_MESSAGE]
+        told,
+        external_id=ident,
+        attributes=attributes,
+        message=told.message[:LONGEST_MESSAGE],
+        not_before=_as_kept(told.not_before),
+        not_after=_as_kept(told.not_after),
     )
+
+
+def _as_kept(at: datetime | None) -> datetime | None:
+    return None if at is None else at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 def machine_of(host: Host | None) -> str:

@@ -348,3 +348,16 @@ def test_everything_is_cut_to_what_the_api_takes() -> None:
     other = told((0, message(replace(long, external_id="e" * 2000 + "!")))).only()
     assert other.spec.external_id != event.spec.external_id
     assert other.metadata.name != event.metadata.name
+
+
+def test_a_time_to_the_nanosecond_is_no_later_one_when_it_is_read_back() -> None:
+    """HostEvents keep milliseconds, Prometheus tells more."""
+    given = {**alert(node="a"), "startsAt": "2026-01-10T08:00:00.123456789Z"}
+    shelf = told((10, alerts(given)))
+    name, event = shelf.only().metadata.name, shelf.only()
+    shelf.events[name] = stored = HostEvent.model_validate(event.to_dict())
+    shelf.tell(alerts(given), at(20))
+    assert shelf.events[name] is stored
+    over = {**given, "status": "resolved", "endsAt": "2026-01-10T08:00:00.123456789Z"}
+    shelf.tell(alerts(over), at(30))
+    assert shelf.phases() == ["Completed"]
