@@ -7,14 +7,23 @@ A crash ends it with the bytes in a file `crash-*` of the folder that --keep nam
 """
 
 import argparse
+import json
+import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import atheris
 
-with atheris.instrument_imports(include=["agent.detectors.logs"]):
-    from fuzz.log_targets import PROGRAM, TARGETS
+from kubenode.cli.coverage import BESIDE, VARIABLE
+
+with atheris.instrument_imports(include=["agent.detectors.logs", "remedy.hostdoctor"]):
+    from fuzz import log_targets, told_targets
+    from fuzz.log_targets import PROGRAM
+
+TARGETS = {**log_targets.TARGETS, **told_targets.TARGETS}
 
 
 def seeds(folder: Path) -> None:
@@ -28,6 +37,17 @@ def seeds(folder: Path) -> None:
     (folder / "config").write_bytes(
         b'{"plugin":"kmsg","source":"s","rules":[{"type":"temporary","reason":"R","pattern":"a"}]}'
     )
+    for number, payload in enumerate(payloads()):
+        (folder / f"payload-{number}").write_bytes(json.dumps(payload).encode())
+
+
+def payloads() -> Iterator[Any]:
+    """What sources really send, where the shared samples are at hand; fuzzing needs none."""
+    folder = Path(os.environ.get(VARIABLE, BESIDE))
+    for name in ("host_events_samples.json", "alertmanager_webhook_v4.json"):
+        if (folder / name).is_file():
+            samples = json.loads((folder / name).read_text())["samples"]
+            yield from (sample["payload"] for sample in samples)
 
 
 def main() -> None:
