@@ -7,7 +7,8 @@ import pytest
 from support.agent_world import World, a_job, until_answered
 from support.running import until
 
-from agent.actions.checks import Check, run
+from agent.actions.checks import Check
+from agent.commands import run
 from agent.host import HostError
 from agent.wire import Answer, decode_job
 
