@@ -26,7 +26,11 @@ class RealScripts:
         unit = _unit(name)
         path = self._write(unit, program)
         command = Command([str(path), *args], limit, capabilities=None, name=unit)
-        ran = await self._commands.run_kept(command)
+        try:
+            ran = await self._commands.run_kept(command)
+        except TimeoutError:
+            await self._commands.forget(unit)
+            raise
         await self._keep(unit, ran)
         return ran
 

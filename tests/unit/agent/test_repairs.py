@@ -12,6 +12,7 @@ from support.clock import T0
 from support.repairs import LOST, MIB, a_host, a_step, answered, repaired, world_of
 
 from agent.actions import CATALOGUE
+from agent.actions.allowed import Repairs, Script, complaints
 from agent.actions.kernel import SYSCTLS
 from agent.host import UnitVerb
 from agent.host.ports import Certificate, Gpu, Module, Mount
@@ -305,6 +306,18 @@ async def test_a_script_that_was_changed_is_never_run(tmp_path: Path) -> None:
     answer = await answered(world)
     assert answer.state == "Refused" and "digest" in answer.output
     assert host.scripts.ran == []
+
+
+def test_settings_of_repairs_are_checked_with_what_to_write_instead() -> None:
+    repairs = Repairs(mount_points=["/", "/data", "data", "/data/"])
+    scripts = {
+        "well": Script("/opt/x", "0" * 64, params={"device": ["eth0"]}),
+        "ill": Script("x", "abc", params={"a b": []}),
+    }
+    told = "\n".join(complaints(repairs, scripts))
+    for what in ("'data'", "'/data/'", "ill.path 'x'", "ill.sha256 'abc'", "ill.params 'a b'"):
+        assert what in told
+    assert "well" not in told and len(told.splitlines()) == 5
 
 
 def test_bounds_of_sysctls_hold_the_bound_of_their_kind() -> None:
