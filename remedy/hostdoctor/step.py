@@ -121,7 +121,9 @@ def _alert(
 ) -> HostEvent:
     """spec.notBefore is the latest start that was told, spec.notAfter the latest end."""
     start, end = event.spec.not_before, event.spec.not_after
-    starts, ends = told.not_before or now, told.not_after
+    # One that says no start goes on, if it is under way.
+    starts = told.not_before or (start if start is not None and end is None else now)
+    ends = told.not_after
     if told.phase is HostEventPhase.COMPLETED:
         ends = ends or now
         if (start is not None and ends < start) or (end is not None and ends <= end):

@@ -361,3 +361,14 @@ def test_a_time_to_the_nanosecond_is_no_later_one_when_it_is_read_back() -> None
     over = {**given, "status": "resolved", "endsAt": "2026-01-10T08:00:00.123456789Z"}
     shelf.tell(alerts(over), at(30))
     assert shelf.phases() == ["Completed"]
+
+
+def test_an_alert_without_a_start_goes_on_and_fires_anew_after_its_end() -> None:
+    given = {key: value for key, value in alert(node="a").items() if key != "startsAt"}
+    over = {**given, "status": "resolved"}
+    shelf = told((10, alerts(given)), (20, alerts(given)))
+    assert shelf.writes == 1
+    shelf.tell(alerts(over), at(30))
+    assert shelf.phases() == ["Completed"]
+    shelf.tell(alerts(given), at(40))
+    assert (shelf.only().status.phase, shelf.only().status.seen) == (P.ACTIVE, 2)
