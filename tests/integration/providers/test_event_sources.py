@@ -23,6 +23,7 @@ from support.fake_gcp import error as gcp_error
 from support.pki import Authority
 
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
+from kubenode.cli.providing import listened
 from kubenode.providers import alibaba_events, aws_events
 from kubenode.providers.alibaba_events import SystemEvents
 from kubenode.providers.aws_events import InstanceStatuses, Queue
@@ -487,3 +488,36 @@ async def test_ecs_that_goes_on_refusing_is_an_error(
     monkeypatch.setattr(alibaba_events, "ATTEMPTS", 2)
     with served(lambda request: ecs_error(status, code)) as server, pytest.raises(error):
         await looked(alibaba(server))
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+EVENTS = """\
+- {type: aws, region: eu-west-1, events: {every: 30s, queueURL: "https://sqs.eu/1/kubenode"}}
+- {type: aws, region: eu-west-2}
+- {type: azure, subscription: 6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9, events: {}}
+- {type: alibaba, region: cn-hangzhou, events: {disks: false}}
+- {type: gcp, project: shop-prod-1, events: {every: 5m}}
+"""
+
+
+@pytest.fixture
+def with_events(tmp_path: Path) -> Path:
+    file = tmp_path / "providers.yaml"
+    file.write_text(EVENTS)
+    return file
+
+
+async def test_events_are_read_where_a_section_says_so(with_events: Path) -> None:
+    file = with_events
+    async with listened(str(file), FakeClock()) as sources:
+        assert [source.name for source in sources.lists] == ["aws", "azure", "alibaba", "gcp"]
+        assert [source.every for source in sources.lists] == [
+            timedelta(seconds=30),
+            timedelta(minutes=5),
+            timedelta(minutes=1),
+            timedelta(minutes=5),
+        ]
+        assert [queue.where for queue in sources.queues] == ["https://sqs.eu/1/kubenode"]
+    async with listened(None, FakeClock()) as sources:
+        assert not sources

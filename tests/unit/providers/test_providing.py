@@ -1,7 +1,6 @@
 """The providers file: what is wrong is told with its place and what to do."""
 
 import re
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.providing import CLASSES, built, configured, listened, provided
+from kubenode.cli.providing import CLASSES, built, configured, provided
 from kubenode.providers.port import Machine
 from kubenode.providers.settings import MODELS, AwsSettings, RedfishSettings, StopInGroup
 
@@ -128,36 +127,6 @@ async def test_the_first_that_owns_a_machine_has_it(two: Path) -> None:
         assert providers.of(Machine("y://n1", "n1")) is None
         mine = providers.of(Machine("x://n1", "n1"))
         assert mine is not None and mine.name == "local"
-
-
-EVENTS = """\
-- {type: aws, region: eu-west-1, events: {every: 30s, queueURL: "https://sqs.eu/1/kubenode"}}
-- {type: aws, region: eu-west-2}
-- {type: azure, subscription: 6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9, events: {}}
-- {type: alibaba, region: cn-hangzhou, events: {disks: false}}
-- {type: gcp, project: shop-prod-1, events: {every: 5m}}
-"""
-
-
-@pytest.fixture
-def with_events(file: Path) -> Path:
-    file.write_text(EVENTS)
-    return file
-
-
-async def test_events_are_read_where_a_section_says_so(with_events: Path) -> None:
-    file = with_events
-    async with listened(str(file), FakeClock()) as sources:
-        assert [source.name for source in sources.lists] == ["aws", "azure", "alibaba", "gcp"]
-        assert [source.every for source in sources.lists] == [
-            timedelta(seconds=30),
-            timedelta(minutes=5),
-            timedelta(minutes=1),
-            timedelta(minutes=5),
-        ]
-        assert [queue.where for queue in sources.queues] == ["https://sqs.eu/1/kubenode"]
-    async with listened(None, FakeClock()) as sources:
-        assert not sources
 
 
 @pytest.mark.parametrize(
