@@ -30,22 +30,35 @@ Translate = Callable[[str, datetime], Sequence[Line]]
 """(text, now) to lines: one for each who reads this file in its own way, none for no line."""
 
 
+TAIL_BYTES = 64
+
+
 class Place(msgspec.Struct, frozen=True):
+    """`tail` is what stood right before `offset`: elsewhere, the file was written anew."""
+
     device: int = 0
     inode: int = 0
     offset: int = 0
+    tail: bytes = b""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is read; `offset` is where the next read begins."""
+    """A file that is read; `offset` is where the next read begins, `tail` what stands before it."""
 
     fd: int
     device: int
     inode: int
     offset: int
+    tail: bytes
     splitter: Splitter
     watch: int = -1
+
+    def place(self) -> Place:
+        """Where to go on: at the beginning of the line that is not complete."""
+        pending = self.splitter.pending
+        tail = self.tail[:-pending] if pending else self.tail
+        return Place(self.device, self.inode, self.offset - pending, tail)
 
     def is_file(self, status: os.stat_result) -> bool:
         return (self.device, self.inode) == (status.st_dev, status.st_ino)
@@ -63,8 +76,7 @@ class FileSource:
     def position(self) -> str:
         if self._now is None:
             return ""
-        begun = self._now.offset - self._now.splitter.pending
-        return msgspec.json.encode(Place(self._now.device, self._now.inode, begun)).decode()
+        return msgspec.json.encode(self._now.place()).decode()
 
     async def run(self, hearer: Hearer, position: str) -> None:
         with suppress(msgspec.DecodeError):
@@ -140,7 +152,8 @@ class FileSource:
         place, self._begin = self._begin, Place()
         known = (place.device, place.inode) == (status.st_dev, status.st_ino)
         offset = place.offset if known and place.offset <= status.st_size else 0
-        return _Open(fd, status.st_dev, status.st_ino, offset, Splitter(LINE_BYTES), watch)
+        tail = place.tail if offset else b""
+        return _Open(fd, status.st_dev, status.st_ino, offset, tail, Splitter(LINE_BYTES), watch)
 
     def _drop_old(self, inotify: Inotify) -> None:
         if self._old is not None:
@@ -150,11 +163,7 @@ class FileSource:
 
     def _close(self) -> None:
         if self._now is not None:
-            self._begin = Place(
-                self._now.device,
-                self._now.inode,
-                self._now.offset - self._now.splitter.pending,
-            )
+            self._begin = self._now.place()
         for opened in (self._now, self._old):
             if opened is not None:
                 os.close(opened.fd)
@@ -167,6 +176,7 @@ class FileSource:
             with Pace() as pace:
                 data = os.pread(opened.fd, CHUNK, opened.offset)
                 opened.offset += len(data)
+                opened.tail = (opened.tail + data)[-TAIL_BYTES:]
                 self._tell(hearer, opened.splitter.feed(data))
             if pace.rest or len(data) == CHUNK:
                 await asyncio.sleep(pace.rest)
@@ -176,13 +186,14 @@ class FileSource:
     def _skip(self, hearer: Hearer, opened: _Open) -> None:
         """Begin anew in a file that was truncated; leave out what is too far behind."""
         size = os.fstat(opened.fd).st_size
-        if size < opened.offset:
-            opened.offset = 0
+        before = max(0, opened.offset - len(opened.tail))
+        if size < opened.offset or os.pread(opened.fd, len(opened.tail), before) != opened.tail:
+            opened.offset, opened.tail = 0, b""
             opened.splitter.forget()
         behind = size - opened.offset
         if behind > MOST_BEHIND:
             left_out = behind - MOST_BEHIND
-            opened.offset += left_out
+            opened.offset, opened.tail = opened.offset + left_out, b""
             opened.splitter.forget(amid=True)
             hearer.lost(self.name, f"{left_out} bytes of {self.path} were left out")
 

@@ -99,6 +99,27 @@ async def test_a_file_that_is_copied_and_truncated_is_read_from_its_beginning(
         assert heard.texts == ["one", "two", "three"]
 
 
+async def test_a_file_that_was_truncated_and_has_grown_again_is_read_from_its_beginning(
+    tmp_path: Path,
+) -> None:
+    """So fast that it was never seen to be short, and while nobody looked."""
+    follow = Follow(tmp_path)
+    follow.add("one\ntwo\n")
+    async with follow as heard:
+        await heard.until(lines=2)
+        os.truncate(follow.path, 0)
+        follow.add("three\nfour\nfive\n")
+        await heard.until(lines=5)
+        assert heard.texts == ["one", "two", "three", "four", "five"]
+        position = follow.source.position
+    os.truncate(follow.path, 0)
+    follow = Follow(tmp_path, position)
+    follow.add("another log that is longer\nthan before\n")
+    async with follow as heard:
+        await heard.until(lines=2)
+        assert heard.texts == ["another log that is longer", "than before"]
+
+
 async def test_a_restart_repeats_nothing_and_misses_nothing(tmp_path: Path) -> None:
     first = Follow(tmp_path)
     first.add("one\ntwo\nhal")
