@@ -63,12 +63,13 @@ class Bootstrapper:
         said = agent_ready(agent)
         if said is not None and (conditions := conditions_with(machine, said, seen.now)):
             change["conditions"] = conditions
-        if change:
-            self.fence.check()
-            await self.access.write(machine, change)
+        # First the token: that its agent lives is what revokes it, and is new until it is written.
         if act in (Act.MAKE, Act.RENEW, Act.SHORTEN, Act.REVOKE):
             self.fence.check()
             await self._do(act, machine, seen, kept)
+        if change:
+            self.fence.check()
+            await self.access.write(machine, change)
         return self._again(machine, again, seen.now)
 
     def changed(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:

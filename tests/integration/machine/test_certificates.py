@@ -1,7 +1,9 @@
 """Certificate requests of agents on a real API server: what is granted, and every way to a no."""
 
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ from support.control_plane import ControlPlane
 from support.machine_requests import REQUESTS, a_request, as_object
 from support.machine_world import MachineWorld, install, machine_world, until
 
+from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, Unauthorized, Unreachable
 from kubenode.runtime.tls.certificates import ends_at
+from machine.bootstrap.tokens import new_id, secret
 from machine.certificates.checks import Reason
 from machine.names import MACHINE_UID, agent_user, secret_name
 
@@ -207,13 +211,12 @@ async def test_a_token_of_another_machine_of_the_same_name_gives_nothing(
 
 
 async def test_an_expired_token_is_refused(cluster: ControlPlane, tmp_path: Path) -> None:
+    """One that the operator does not know, or it would be renewed."""
     async with machine_world(cluster, tmp_path) as world:
-        await world.make("late")
-        token = await world.token("late")
-        over = {"stringData": {"expiration": "2020-01-01T00:00:00Z"}}
-        path = f"/api/v1/namespaces/kube-system/secrets/{secret_name(token.token.id)}"
-        await world.kube.patch(path, over)
-        await refused(world, token.text)
+        machine, token_id = await world.make("late"), new_id()
+        over = secret(token_id, machine, SystemClock().now() - timedelta(seconds=1))
+        await world.kube.create("/api/v1/namespaces/kube-system/secrets", over)
+        await refused(world, f"{token_id}.{b64decode(over['data']['token-secret']).decode()}")
 
 
 async def test_reissue_lets_one_more_certificate_through(

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +93,12 @@ async def joined(world: MachineWorld, host: Host) -> str:
     host.token_file.write_text(token.text + "\n")
     await host.keeper.look()
     assert host.keeper.there.is_set()
+
+    async def remembered() -> bool:
+        bootstrap = (await world.machine(host.name)).status.bootstrap
+        return bootstrap is not None and not bootstrap.request_id
+
+    await until(remembered, "the operator has not seen the certificate")
     return token.token.id
 
 
@@ -121,7 +126,9 @@ async def test_the_certificate_is_renewed_in_time_and_no_watch_is_dropped(
         first, before = host.validity, host.store.read_current()
         assert await host.keeper.look() > 1
         assert host.store.read_current() == before, "renewed too early"
-        jobs: Informer[Any] = Informer(host.kube, custom("remedyoperationjobs"), _decode)
+        jobs: Informer[Any] = Informer(
+            host.kube, custom("remedyoperationjobs"), _decode, watch_seconds=300.0
+        )
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(jobs.run())
             await jobs.synced.wait()
@@ -256,7 +263,7 @@ async def test_killed_at_any_write_a_host_still_joins_with_one_request(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with machine_world(cluster, tmp_path) as world:
-        for number, applied in product(range(1, 5), (False, True)):
+        for number, applied in ((1, True), (2, False), (2, True), (3, False), (4, False)):
             name = f"killed-{number}-{applied}".lower()
             await world.make(name)
             token = (await world.token(name)).text

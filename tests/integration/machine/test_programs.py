@@ -18,6 +18,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.machine_showing import shown
 from kubenode.cli.machine_tokens import print_token, reissue
 from kubenode.cli.options import Listing
+from machine.names import secret_name
 
 pytestmark = pytest.mark.integration
 REPOSITORY = Path(__file__).parents[3]
@@ -56,6 +57,15 @@ def lives(cluster: ControlPlane) -> bool:
     return conditions.get("AgentReady") == "True"
 
 
+def has_token(cluster: ControlPlane) -> bool:
+    """The command itself waits for 15 s, which a busy machine may need for less."""
+    bootstrap = cluster.get(f"{MACHINES}/{NAME}").get("status", {}).get("bootstrap", {})
+    token_id = bootstrap.get("tokenID", "")
+    listed = cluster.get("/api/v1/namespaces/kube-system/secrets")["items"]
+    names = {found["metadata"]["name"] for found in listed}
+    return bool(token_id) and secret_name(token_id) in names
+
+
 async def test_an_agent_joins_with_what_the_command_prints(
     cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,6 +73,7 @@ async def test_an_agent_joins_with_what_the_command_prints(
     rights = cluster.kubeconfig_for(OPERATOR, OPERATOR_GROUPS)
     more = ("--health-port=0", f"--kubeconfig={rights}", "--audit-file=")
     with started("run", "machine", *more):
+        await until(lambda: has_token(cluster), 90, "there is no token")
         printed = kubenode("machine", "token", NAME, f"--kubeconfig={admin}")
         assert printed.returncode == 0, printed.stderr
         token = tmp_path / "token"
@@ -79,7 +90,9 @@ async def test_an_agent_joins_with_what_the_command_prints(
         with pytest.raises(Refusal, match=f"kubenode machine reissue {NAME}"):
             await print_token(NAME, False, admin, context)
         assert capsys.readouterr().out == ""
+        await until(lambda: not has_token(cluster), 90, "the token is not revoked")
         await reissue(NAME, admin, context)
+        await until(lambda: has_token(cluster), 90, "there is no other token")
         await print_token(NAME, True, admin, context)
         told = json.loads(capsys.readouterr().out)
         assert told["token"] != printed.stdout.strip() and told["agent"] == NAME
