@@ -125,7 +125,7 @@ def _alert(
     starts = told.not_before or (start if start is not None and end is None else now)
     ends = told.not_after
     if told.phase is HostEventPhase.COMPLETED:
-        ends = ends or now
+        ends = ends or end or now  # one that says no end has ended by now
         if (start is not None and ends < start) or (end is not None and ends <= end):
             return _finished(event, now)
         latest = max((t for t in (start, told.not_before) if t is not None), default=None)
@@ -217,7 +217,7 @@ def _first(told: Reported, node: Resolution, now: datetime, scope: str) -> HostE
         severity=told.severity,
         node=_node(told, node),
         not_before=before,
-        not_after=told.not_after,
+        not_after=_end(told, phase, now),
         attributes=dict(told.attributes),
         message=told.message,
     )
@@ -246,7 +246,7 @@ def _written(
     changes: dict[str, Any] = {
         "severity": told.severity,
         "not_before": start or told.not_before or (now if is_alert(told) else None),
-        "not_after": told.not_after if not is_alert(told) or not phase.open else None,
+        "not_after": _end(told, phase, now),
         "attributes": dict(told.attributes),
         "message": told.message,
     }
@@ -290,6 +290,13 @@ def _annotated(event: HostEvent, told: Note) -> HostEvent:
     annotations = {**event.metadata.annotations, ANNOTATION: told.encoded()}
     meta = event.metadata.model_copy(update={"annotations": annotations})
     return event.model_copy(update={"metadata": meta})
+
+
+def _end(told: Reported, phase: HostEventPhase, now: datetime) -> datetime | None:
+    """`notAfter`: of an alert the time when it ended."""
+    if not is_alert(told):
+        return told.not_after
+    return None if phase.open else told.not_after or now
 
 
 def _seen(event: HostEvent, now: datetime) -> HostEvent:

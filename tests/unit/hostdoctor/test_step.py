@@ -372,3 +372,9 @@ def test_an_alert_without_a_start_goes_on_and_fires_anew_after_its_end() -> None
     assert shelf.phases() == ["Completed"]
     shelf.tell(alerts(given), at(40))
     assert (shelf.only().status.phase, shelf.only().status.seen) == (P.ACTIVE, 2)
+
+
+def test_an_alert_without_an_end_ends_once() -> None:
+    bare = {k: v for k, v in alert(node="a", ends=60).items() if not k.endswith("At")}
+    shelf = told((10, alerts(bare)), (20, alerts(bare)), (400, alerts(bare)))
+    assert (shelf.phases(), shelf.writes) == (["Completed"], 1)
