@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1.leaves import FactLeaf
 from kubenode.cli.cases.actions import actions_of
 from kubenode.cli.cases.form import Case, LogSignal
 from kubenode.cli.cases.limits import policy_of
-from kubenode.cli.cases.outside import announced
+from kubenode.cli.cases.outside import announced, unheard
 from kubenode.cli.cases.setting import Setting, setting, uid_of
 from kubenode.cli.cases.underway import Ran, answer, lead, limited, watch
 from kubenode.cli.replay.compiled import Compiled
@@ -185,7 +185,7 @@ def _drive(
         ran=ran,
         heard=tuple(world.deliveries.told),
         notices=tuple(world.deliveries.notices),
-        refused=bool(world.deliveries.refused),
+        refused=bool(world.deliveries.refused) or unheard(case),
     )
 
 

@@ -21,8 +21,6 @@ from pydantic import (
     model_validator,
 )
 
-from remedy.hostdoctor.parsers import PARSERS
-
 
 class Form(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -130,13 +128,6 @@ class HostEventSignal(Form):
     provider: Literal["aws", "azure", "gcp", "alibaba"]
     transport: Name
     payload: Any
-
-    @field_validator("transport")
-    @classmethod
-    def _has_a_parser(cls, transport: str) -> str:
-        if transport not in PARSERS:
-            raise ValueError(f"has no parser: write one of {', '.join(sorted(PARSERS))}")
-        return transport
 
 
 Signal = Annotated[

@@ -43,9 +43,15 @@ def entries(case: Case) -> Iterator[Entry]:
         if isinstance(signal, AlertSignal):
             body = webhook(signal, at)
             yield entry(at=at, delivery={"transport": "alertmanager", "payload": body})
-        elif isinstance(signal, HostEventSignal):
+        elif isinstance(signal, HostEventSignal) and signal.transport in PARSERS:
             told = {"transport": signal.transport, "payload": signal.payload}
             yield entry(at=at, node=_teller(case, signal.transport), delivery=told)
+
+
+def unheard(case: Case) -> bool:
+    """Whether something comes in a form that Host Doctor has no parser for, and refuses."""
+    told = [s.transport for s in case.signals if isinstance(s, HostEventSignal)]
+    return any(transport not in PARSERS for transport in told)
 
 
 def webhook(signal: AlertSignal, at: datetime) -> dict[str, Any]:
@@ -139,8 +145,9 @@ def _known(case: Case, signal: HostEventSignal, event: OpenHostEvent) -> Iterato
 
 
 def _parsed(case: Case, signal: HostEventSignal) -> Told:
+    parser = PARSERS.get(signal.transport)
     try:
-        return PARSERS[signal.transport](signal.payload, case.now)
+        return parser(signal.payload, case.now) if parser is not None else Told(())
     except ParseError:
         return Told(())
 
