@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from agent.deb.build import HERE, SCRIPTS, control
 from agent.deb.pins import NEEDS, CannotPin, pins
 
@@ -48,5 +49,5 @@ def test_everything_that_the_agent_needs_is_pinned_with_hashes() -> None:
 def test_a_lock_that_lacks_something_is_said(tmp_path: Path) -> None:
     lock = tmp_path / "requirements.lock"
     lock.write_text("aiohttp==3.0 \\\n    --hash=sha256:00\n")
-    with pytest.raises(CannotPin, match="lacks .*msgspec.*lock again"):
+    with pytest.raises(CannotPin, match=r"lacks .*msgspec.*lock again"):
         pins("3.11", lock)
