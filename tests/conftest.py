@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.components import MissingComponent, control_plane_folder, in_ci
 
-# At a desk the unit tests must stay quick and look elsewhere each time; CI looks three times as hard,
-# at the same examples each time. How busy the machine is tells nothing of the code.
+# At a desk the unit tests must stay quick and look elsewhere each time; CI looks three times as
+# hard, at the same examples each time. How busy the machine is tells nothing of the code.
 settings.register_profile(
     "desk", max_examples=33, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
