@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-NEEDS = ("aiohttp", "cryptography", "dbus-fast", "google-re2", "msgspec")
+NEEDS = ("aiohttp", "cryptography", "dbus-fast", "google-re2", "msgspec", "nvidia-ml-py")
 LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
 
 
