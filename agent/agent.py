@@ -25,6 +25,7 @@ from agent.local.limit import Limit
 from agent.machine import MachineHost
 from agent.machine import host as machine_host
 from agent.outbox import Outbox
+from agent.patience import Patience
 from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
 from agent.probes import Probes
@@ -103,7 +104,6 @@ class Worker:
                     extra={"job": name, "error": str(error), "again_seconds": round(delay, 1)},
                 )
             finally:
-                self.acting = False
                 self._queue.done(name)
 
 
@@ -164,7 +164,9 @@ class Agent:
             scripts or {},
             metadata=metadata or Metadata(),
         )
-        core = AgentCore(KubeJobs(kube), bench, journal, node=node, agent=agent)
+        core = AgentCore(
+            KubeJobs(kube), bench, journal, node=node, agent=agent, patience=Patience(most=1)
+        )
         self.worker = Worker(core, clock)
         self.heartbeat = Heartbeat(kube, host, agent, clock, renewed=renewed)
         self.informer: Informer[Job] = Informer(

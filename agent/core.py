@@ -19,8 +19,9 @@ from typing import Protocol
 from agent import request as requests
 from agent.actions import CATALOGUE, Action, Bench
 from agent.host import Contraindicated, HostError, HostUnreachable
-from agent.journal import Entry, Journal, JournalError
+from agent.journal import Entry, Journal, JournalError, PatientJournal
 from agent.outcome import INTERRUPTED, Outcome, State, boot_cut, failed, refused
+from agent.patience import Patience
 from agent.request import BadRequest, Key, Request
 from agent.wire import Answer, Job, StepStatus, format_time
 
@@ -53,6 +54,7 @@ class AgentCore:
     """One agent on one host. Call `handle` for one job at a time: one act at a time.
 
     node, agent  the names that jobs must give; see `request.refusal`
+    patience     with the disk of the journal; None for one that is no disk
     """
 
     def __init__(
@@ -64,10 +66,11 @@ class AgentCore:
         node: str,
         agent: str,
         catalogue: Mapping[str, Action] = CATALOGUE,
+        patience: Patience | None = None,
     ) -> None:
         self._jobs = jobs
         self._bench = bench
-        self._journal = journal
+        self._journal = PatientJournal(journal, patience)
         self._node = node
         self._agent = agent
         self._catalogue = catalogue
@@ -78,7 +81,7 @@ class AgentCore:
 
         The sooner it looks, the more it can prove. Raises JournalError.
         """
-        for key, entry in list(self._journal.interrupted()):
+        for key, entry in await self._journal.interrupted():
             log.warning(
                 "a request was interrupted",
                 extra={"job": entry.job, "request": key.request_id, "action": entry.action},
@@ -122,7 +125,7 @@ class AgentCore:
         except BadRequest as error:
             return self._refuse(str(error))
         try:
-            entry = self._journal.read(request.key)
+            entry = await self._journal.read(request.key)
         except JournalError as error:
             return self._without_entry(failed(f"{error}; {INTERRUPTED}"))
         if entry is not None:
@@ -166,7 +169,6 @@ class AgentCore:
         assert request.step is not None and request.expires_at is not None
         clock, action = self._bench.clock, self._catalogue[request.step.action]
         now = clock.now()
-        # The operator gives up at the expiry: an act that ends later would surprise it.
         limit = min(request.timeout, (request.expires_at - now).total_seconds())
         try:
             before = await action.look(request, self._bench)
@@ -186,11 +188,14 @@ class AgentCore:
             before=dict(before),
         )
         try:
-            self._journal.begin(request.key, entry, now)
+            await self._journal.begin(request.key, entry, now)
         except JournalError as error:
             return self._refuse(f"{error}; without it nothing is begun")
-        outcome = await self._act(action, request, entry)
-        return self._answer(self._finish(request.key, entry, outcome))
+        if why := self._unfit(request):  # and once more: a disk that is sick takes its time
+            outcome = refused(why)
+        else:
+            outcome = await self._act(action, request, entry)
+        return self._answer(await self._finish(request.key, entry, outcome))
 
     async def _announce(self, request: Request) -> None:
         """Say that it begins: its end may be told by another boot. Raises KubeError: not begun."""
@@ -206,13 +211,21 @@ class AgentCore:
             extra={"job": entry.job, "request": request.key.request_id, "action": entry.action},
         )
         try:
-            return await action.act(request, entry.before, entry.limit, self._bench)
+            return await action.act(request, entry.before, self._left(request, entry), self._bench)
         except HostUnreachable as error:
             # Repairing the message bus itself looks like this.
             proven = await self._proof(action, entry)
             return proven or failed(f"{error}; what came of it is unknown")
         except HostError as error:
             return failed(str(error))
+
+    def _left(self, request: Request, entry: Entry) -> float:
+        """Seconds for the act: the operator gives up at the expiry, and would be surprised by an
+        act that ends later.
+        """
+        assert request.expires_at is not None
+        left = (request.expires_at - self._bench.clock.now()).total_seconds()
+        return min(entry.limit, left)
 
     async def _settle(self, key: Key, entry: Entry) -> Entry:
         """An entry with an outcome, whatever happened to its act. Never acts."""
@@ -227,7 +240,7 @@ class AgentCore:
         else:
             proven = await self._proof(action, entry)
             outcome = proven or failed(f"the agent ended while it worked; {INTERRUPTED}")
-        return self._finish(key, entry, outcome)
+        return await self._finish(key, entry, outcome)
 
     async def _proof(self, action: Action, entry: Entry) -> Outcome | None:
         limit = min(entry.limit, PROOF_SECONDS)
@@ -243,7 +256,7 @@ class AgentCore:
                 return None
             await self._bench.clock.sleep(1.0)
 
-    def _finish(self, key: Key, entry: Entry, outcome: Outcome) -> Entry:
+    async def _finish(self, key: Key, entry: Entry, outcome: Outcome) -> Entry:
         ended = Entry(
             job=entry.job,
             action=entry.action,
@@ -257,7 +270,7 @@ class AgentCore:
             ended_on=self._bench.host.boot_id(),
         )
         try:
-            self._journal.finish(key, ended)
+            await self._journal.finish(key, ended)
         except JournalError as error:
             # The intent stands, so it is not repeated; the answer goes out while we still know it.
             log.error("an outcome is not on disk", extra={"error": str(error), "job": entry.job})

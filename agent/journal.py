@@ -11,20 +11,26 @@ anyway; when that makes no room, nothing new is begun.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from agent.disk import Disk, RealDisk, replace
 from agent.outcome import Outcome
+from agent.patience import Patience
+from agent.probes import CannotAnswer
 from agent.request import Key
 
 MAX_ENTRIES = 512
+DISK_SECONDS = 20.0
 KEEP = timedelta(hours=24)
 """After the expiry: a clock may be set back by less than this."""
+
+
+T = TypeVar("T")
 
 
 class JournalError(Exception):
@@ -170,6 +176,41 @@ class FileJournal:
             replace(self._disk, path, _written(entry))
         except OSError as error:
             raise JournalError(f"journal entry {path}: {error.strerror}") from error
+
+
+class PatientJournal:
+    """A journal for the event loop: its disk may hang, and the agent must not hang with it.
+
+    patience  None: the journal is in memory, or a test; else of one thread, so that nothing is
+              written before what was to be written earlier
+
+    What outlasts `seconds` raises JournalError; it may be on disk all the same, or get there later.
+    """
+
+    def __init__(
+        self, journal: Journal, patience: Patience | None, seconds: float = DISK_SECONDS
+    ) -> None:
+        self._journal, self._patience, self._seconds = journal, patience, seconds
+
+    async def read(self, key: Key) -> Entry | None:
+        return await self._do(lambda: self._journal.read(key))
+
+    async def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+        await self._do(lambda: self._journal.begin(key, entry, now))
+
+    async def finish(self, key: Key, entry: Entry) -> None:
+        await self._do(lambda: self._journal.finish(key, entry))
+
+    async def interrupted(self) -> list[tuple[Key, Entry]]:
+        return await self._do(lambda: list(self._journal.interrupted()))
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        if self._patience is None:
+            return work()
+        try:
+            return await self._patience.wait_for(work, self._seconds, "journal of requests")
+        except CannotAnswer as error:
+            raise JournalError(str(error)) from error
 
 
 class _Garbled(Exception):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.host import HostError
+from agent.patience import Patience
 from agent.probes import CannotAnswer
-from agent.probes.patience import Patience
 
 MOST_BUNDLES = 8
 MOST_BYTES = 64 * 1024 * 1024

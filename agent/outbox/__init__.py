@@ -14,20 +14,19 @@ import msgspec
 
 from agent.disk import Disk, RealDisk, replace
 from agent.outbox.contents import Contents
+from agent.patience import beside
 
 log = logging.getLogger(__name__)
 
 FILE = "untold.json"
 PATIENCE = 0.25
 """Seconds that the telling waits for the disk."""
-
-
 Write = Callable[[], bytes]
 Beside = Callable[[Write], "asyncio.Future[bytes]"]
 
 
 def in_a_thread(write: Write) -> "asyncio.Future[bytes]":
-    return asyncio.get_running_loop().run_in_executor(None, write)
+    return beside(write, "outbox")
 
 
 class Outbox:

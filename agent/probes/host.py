@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from agent.host import Host
+from agent.patience import Patience
 from agent.probes import Answer, CannotAnswer, Value, readings, services
 from agent.probes.diagnostics import Diagnostics
-from agent.probes.patience import Patience
 from agent.probes.peers import peers
 
 READ_SECONDS = 10.0

@@ -14,8 +14,8 @@ from typing import TypeVar
 from agent.detectors import ConditionReport, EventReport, Severity, Sink
 from agent.detectors.checks import CANNOT_RUN, Check, Finding, Findings
 from agent.detectors.checks.steady import Held, Rounds, weigh
+from agent.patience import Patience
 from agent.probes import CannotAnswer
-from agent.probes.patience import Patience
 from kubenode.runtime.clock import Clock, wait
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,13 @@ from support.agent_world import (
     until_answered,
     with_status,
 )
-from support.clock import T0
+from support.clock import T0, FakeClock
 
+from agent.actions import Bench
+from agent.core import AgentCore
 from agent.host import UnitVerb
+from agent.journal import Entry, MemoryJournal
+from agent.request import Key
 from agent.wire import Job
 from kubenode.runtime.kube.errors import Unreachable
 
@@ -247,6 +251,34 @@ async def test_requests_of_two_jobs_with_one_id_are_two_requests(world: World) -
     )
     await handled(world)
     assert world.acts == RESTARTED * 2
+
+
+class SlowJournal(MemoryJournal):
+    """Its disk takes `seconds` for each intent."""
+
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        super().__init__()
+        self._clock, self._seconds = clock, seconds
+
+    def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+        super().begin(key, entry, now)
+        self._clock.step(timedelta(seconds=self._seconds))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limits", "state"), [(20.0, [100.0], "Done"), (121.0, [], "Refused")]
+)
+async def test_what_a_slow_disk_takes_is_not_given_to_the_act(
+    world: World, seconds: float, limits: list[float], state: str
+) -> None:
+    journal = SlowJournal(world.clock, seconds)
+    bench = Bench(world, world.clock, 0.0, {})
+    core = AgentCore(world, bench, journal, node="n1", agent="n1")
+    assert world.job is not None
+    await core.handle(world.job)
+    assert world.limits == limits
+    assert world.answer_now is not None and world.answer_now.state == state
+    assert list(journal.interrupted()) == []
 
 
 async def test_the_output_is_bounded(world: World) -> None:

@@ -1,13 +1,25 @@
 """The journal on disk: whole entries or none, bounded, and what it forbids."""
 
+import asyncio
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.clock import T0
 
-from agent.journal import KEEP, Entry, FileJournal, Journal, JournalError, MemoryJournal
+from agent.disk import RealDisk
+from agent.journal import (
+    KEEP,
+    Entry,
+    FileJournal,
+    Journal,
+    JournalError,
+    MemoryJournal,
+    PatientJournal,
+)
 from agent.outcome import done
+from agent.patience import Patience
 from agent.request import Key
 
 KEY = Key("uid-1", "r0s0a1")
@@ -83,3 +95,40 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalError, match="set state_dir to a folder"):
         FileJournal(tmp_path / "file" / "requests")
+
+
+class HeldDisk(RealDisk):
+    """Writes wait, as on a disk that hangs, until they are let go."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+
+    def write(self, path: Path, content: bytes) -> None:
+        self.free.wait(30)
+        super().write(path, content)
+
+
+async def test_a_disk_that_hangs_is_an_error_and_not_a_wait(tmp_path: Path) -> None:
+    disk = HeldDisk()
+    journal = PatientJournal(FileJournal(tmp_path, disk=disk), Patience(most=1), seconds=0.01)
+    with pytest.raises(JournalError, match="no answer within"):
+        await journal.begin(KEY, an_entry(), T0)
+    with pytest.raises(JournalError, match="still hang"):  # no second thread behind the first
+        await journal.finish(KEY, an_entry(outcome=done("well")))
+    disk.free.set()
+    async with asyncio.timeout(30):
+        while not (tmp_path / str(KEY)).exists():  # noqa: ASYNC110  written by another thread
+            await asyncio.sleep(0)
+
+
+async def test_a_patient_journal_says_what_the_journal_says(journal: Journal) -> None:
+    patient = PatientJournal(journal, Patience(most=1))
+    await patient.begin(KEY, an_entry(), T0)
+    assert await patient.interrupted() == [(KEY, an_entry())]
+    ended = an_entry(finished_at=T0, outcome=done("well"))
+    await patient.finish(KEY, ended)
+    assert await patient.read(KEY) == ended
+    for number in range(2):
+        await patient.begin(Key("uid", f"r{number}"), an_entry(), T0)
+    with pytest.raises(JournalError, match="has 3 requests"):
+        await patient.begin(Key("uid", "r9"), an_entry(), T0)

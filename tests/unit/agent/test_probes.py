@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent.host import HostUnreachable, NoSuchUnit, Unit, UnitVerb
+from agent.patience import Patience
 from agent.probes import CannotAnswer, readings, services
 from agent.probes.host import HostProbes
-from agent.probes.patience import Patience
 from remedy.hostprobes.answering import ready
 from rules.probes import NOT_ANSWERED, PROBES
 
@@ -211,7 +211,7 @@ async def test_reads_that_hang_cost_a_bounded_number_of_threads() -> None:
     for _ in range(2):
         with pytest.raises(CannotAnswer, match=r"no answer within 0\.01 s"):
             await patience.wait_for(free.wait, 0.01, "disk")
-    with pytest.raises(CannotAnswer, match="2 earlier reads"):
+    with pytest.raises(CannotAnswer, match="2 earlier looks"):
         await patience.wait_for(lambda: True, 0.01, "disk")
     free.set()
     async with asyncio.timeout(5):
