@@ -10,7 +10,8 @@ from prometheus_client.registry import Collector
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.clock import Clock
-from machine.certificates.checks import LONGEST, Reason
+from machine.certificates.case import Reason
+from machine.certificates.kinds import LONGEST
 
 
 class CertificateState(StrEnum):
@@ -28,12 +29,12 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._approved = Counter(
             "kubenode_machine_certificates_approved",
-            "Certificate requests of agents that were approved.",
+            "Certificate requests of hosts that were approved.",
             registry=registry,
         )
         self._denied = Counter(
             "kubenode_machine_certificates_denied",
-            "Certificate requests of agents that were denied, by why.",
+            "Certificate requests of hosts that were denied, by why.",
             ["reason"],
             registry=registry,
         )

@@ -26,8 +26,8 @@ from machine.bootstrap.controller import OF_MACHINE, Bootstrapper
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
 from machine.bootstrap.step import Lives
 from machine.bootstrap.tokens import Tokens
-from machine.certificates.checks import look, machine_of
-from machine.certificates.controller import Approver
+from machine.certificates.controller import OF_NODE, Approver, nodes_of_machine, nodes_of_open
+from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
 from machine.metrics import MachineCollector, Metrics
 from machine.names import LEASES
@@ -69,6 +69,8 @@ class MachineOperator:
         self.requests: Informer[SigningRequest] = Informer(
             kube, requests(), decode_request, clock=clock
         )
+        self.machines.add_index(OF_NODE, nodes_of_machine)
+        self.requests.add_index(OF_NODE, nodes_of_open)
         self.requests.add_index(OF_MACHINE, lambda request: (machine_of(look(request)),))
         self.leases: Informer[AgentLease] = Informer(
             kube,
@@ -87,6 +89,7 @@ class MachineOperator:
         approver = Approver(
             kube,
             self.requests,
+            self.machines,
             access,
             tokens,
             clock,
@@ -97,6 +100,7 @@ class MachineOperator:
         )
         self.certificates = self._controller("certificates", approver.reconcile)
         self.certificates.watch(self.requests)
+        self.certificates.watch(self.machines, approver.concerned)
         bootstrapper = Bootstrapper(
             self.machines,
             self.requests,

@@ -18,8 +18,8 @@ from machine.bootstrap.agentready import Agent, Lifesign, Said, agent_ready
 from machine.bootstrap.lifesigns import Lifesigns
 from machine.bootstrap.step import Act, Lives, Need, Seen, step
 from machine.bootstrap.tokens import Kept, Tokens, new_id
-from machine.certificates.checks import look, machine_of
-from machine.certificates.controller import reissue_wanted
+from machine.certificates.granted import reissue_wanted
+from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 
 OF_MACHINE = "machine"

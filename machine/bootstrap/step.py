@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from machine.certificates.checks import Token
+from machine.certificates.case import Token
 
 
 class Need(StrEnum):

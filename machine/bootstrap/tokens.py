@@ -20,7 +20,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.objects import ObjectMeta, structs
 from kubenode.runtime.kube.paths import resource
-from machine.certificates.checks import Token
+from machine.certificates.case import Token
 from machine.names import (
     MACHINE,
     MACHINE_UID,

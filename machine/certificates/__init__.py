@@ -1,1 +1,1 @@
-"""Certificates of agents: which requests are granted, and what is remembered of them."""
+"""Certificates of hosts: which requests are granted, and what is remembered of them."""

@@ -3,6 +3,7 @@
 import re
 import warnings
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -31,7 +32,9 @@ class Asked:
     common_names  of the subject
     organizations of the subject
     more_names    whether the subject has other parts
-    san           whether it asks for further names, or for what we do not know of
+    other_names   whether it asks for alternative names of other types, of none, or unreadable ones
+    dns           alternative names
+    addresses     IP addresses among them
     """
 
     signed: bool
@@ -39,7 +42,14 @@ class Asked:
     common_names: tuple[str, ...]
     organizations: tuple[str, ...]
     more_names: bool
-    san: bool
+    other_names: bool = False
+    dns: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def san(self) -> bool:
+        """Whether it asks for any alternative name."""
+        return bool(self.other_names or self.dns or self.addresses)
 
 
 def read(pem: bytes) -> Asked:
@@ -52,6 +62,7 @@ def read(pem: bytes) -> Asked:
             # Of a name above 64 characters, X.520's limit: the API server has none.
             warnings.simplefilter("ignore", UserWarning)
             subject = list(found.subject)
+        other_names, dns, addresses = _alternatives(found)
         return Asked(
             signed=found.is_signature_valid,
             key=_key(found),
@@ -60,7 +71,9 @@ def read(pem: bytes) -> Asked:
             more_names=any(
                 part.oid not in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME) for part in subject
             ),
-            san=_asks_for_names(found),
+            other_names=other_names,
+            dns=dns,
+            addresses=addresses,
         )
     except (ValueError, UnsupportedAlgorithm, TypeError) as error:
         raise NoRequest(f"not a certificate request: {error}") from error
@@ -99,11 +112,18 @@ def _key(found: x509.CertificateSigningRequest) -> str:
             return type(other).__name__.removeprefix("_").removesuffix("PublicKey")
 
 
-def _asks_for_names(found: x509.CertificateSigningRequest) -> bool:
+def _alternatives(
+    found: x509.CertificateSigningRequest,
+) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
+    """Whether there are others than DNS names and IP addresses; those."""
     try:
-        found.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return False
+        return False, (), ()
     except ValueError:  # extensions that cannot be read, or a name twice
-        return True
-    return True
+        return True, (), ()
+    dns = tuple(names.get_values_for_type(x509.DNSName))
+    networks = names.get_values_for_type(x509.IPAddress)
+    addresses = tuple(str(a) for a in networks if isinstance(a, IPv4Address | IPv6Address))
+    known = len(dns) + len(addresses)
+    return not known or known < len(list(names)), dns, addresses

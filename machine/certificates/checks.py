@@ -1,133 +1,18 @@
-"""Whether an agent may have the certificate that it asks for: each check says why not. Pure.
+"""Whether a host may have the certificate that it asks for: each check says why not. Pure.
 
 The order is policy: who asks, what was sent, whom it names, what for, for how long; then whether
-that Machine's agent may have one now. The first check that fails is the answer.
+that Machine's host may have one now. The first check that fails is the answer.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import datetime
+from ipaddress import ip_address
 
-from machine.certificates.asked import Asked, NoRequest, claims_an_agent, read
-from machine.certificates.wire import SigningRequest
-from machine.names import AGENT_GROUP, AGENT_USER, TOKEN_GROUP, TOKEN_USER, agent_user
-
-SIGNER = "kubernetes.io/kube-apiserver-client"
-ANSWERED = (SIGNER, "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving")
-"""Signers whose requests we may answer, if only by a no."""
-LONGEST = timedelta(days=30)
-CLIENT_AUTH = "client auth"
-USAGES = frozenset({CLIENT_AUTH, "digital signature", "key encipherment"})
-
-
-class Reason(StrEnum):
-    """Why a request is denied; the condition's reason and a label of metrics."""
-
-    SIGNER = "SignerNotAllowed"
-    REQUESTER = "RequesterNotAllowed"
-    REQUEST = "RequestUnreadable"
-    SIGNATURE = "SignatureInvalid"
-    KEY = "KeyNotAllowed"
-    COMMON_NAME = "CommonNameNotAllowed"
-    ORGANIZATION = "OrganizationNotAllowed"
-    NAMES = "FurtherNames"
-    USAGES = "UsagesNotAllowed"
-    LIFE = "LifeTooLong"
-    MACHINE = "NoSuchMachine"
-    TOKEN = "TokenOfAnother"
-    EXPIRED = "TokenExpired"
-    LIVE = "CertificateIsLive"
-    UNKNOWN = "NoCertificateToRenew"
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """`message` says what to do."""
-
-    reason: Reason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A bootstrap token as its Secret has it: whose it is, and until when."""
-
-    id: str
-    machine: str
-    machine_uid: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The Machine that the request is about, read live.
-
-    token_id    of its bootstrap token, "" for none
-    expires_at  end of the newest certificate that its agent has been granted
-    request_id  UID of the request that was last granted to its token
-    reissue     whether a person lets it have a first certificate once more
-    """
-
-    name: str
-    uid: str
-    deleted: bool = False
-    token_id: str = ""
-    expires_at: datetime | None = None
-    request_id: str = ""
-    reissue: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """All that is known. `asked` None: the PEM cannot be read; `owner`, `token` None: not there."""
-
-    request: SigningRequest
-    asked: Asked | None
-    owner: Owner | None
-    token: Token | None
-    now: datetime
-
-    @property
-    def machine(self) -> str:
-        return machine_of(self.asked)
-
+from machine.certificates.case import Case, Denial, Reason
+from machine.certificates.kinds import AGENT, FURTHER_USAGES, SERVING
+from machine.certificates.whose import machine_of, token_id
 
 Check = Callable[[Case], Denial | None]
-
-
-def ours(request: SigningRequest) -> bool:
-    """Whether the request is ours to answer; nobody else's is touched."""
-    spec = request.spec
-    if spec.signer_name not in ANSWERED:
-        return False
-    if TOKEN_GROUP in spec.groups or spec.username.startswith(AGENT_USER):
-        return True
-    return spec.signer_name == SIGNER and claims_an_agent(spec.request)
-
-
-def look(request: SigningRequest) -> Asked | None:
-    """What it asks for; None where that cannot be read."""
-    try:
-        return read(request.spec.request)
-    except NoRequest:
-        return None
-
-
-def machine_of(asked: Asked | None) -> str:
-    """The Machine whose agent the subject names; "" for none."""
-    if asked is None or len(asked.common_names) != 1:
-        return ""
-    (name,) = asked.common_names
-    return name.removeprefix(AGENT_USER) if name.startswith(AGENT_USER) else ""
-
-
-def token_id(request: SigningRequest) -> str:
-    """The bootstrap token that asks; "" when somebody else does."""
-    spec = request.spec
-    if TOKEN_GROUP not in spec.groups or not spec.username.startswith(TOKEN_USER):
-        return ""
-    return spec.username.removeprefix(TOKEN_USER)
 
 
 def judge(case: Case) -> Denial | None:
@@ -136,22 +21,26 @@ def judge(case: Case) -> Denial | None:
 
 
 def _signer(case: Case) -> Denial | None:
-    if (signer := case.request.spec.signer_name) == SIGNER:
+    if case.kind is AGENT or not machine_of(case.asked):
         return None
-    return Denial(Reason.SIGNER, f"signer {signer}: an agent's certificate is signed by {SIGNER}")
+    signer = case.request.spec.signer_name
+    return Denial(
+        Reason.SIGNER, f"signer {signer}: an agent's certificate is signed by {AGENT.signer}"
+    )
 
 
 def _requester(case: Case) -> Denial | None:
-    spec, machine = case.request.spec, case.machine
-    if token_id(case.request):
+    spec, kind = case.request.spec, case.kind
+    if kind.by_token and token_id(case.request):
         return None
-    same = machine and spec.username == agent_user(machine) and AGENT_GROUP in spec.groups
+    same = case.name and spec.username == kind.user + case.name and kind.group in spec.groups
     if same:
         return None
+    first = "a bootstrap token of its Machine asks for the first certificate, and "
     return Denial(
         Reason.REQUESTER,
-        f"{spec.username or 'nobody'} asks: only a bootstrap token of its Machine may ask for an"
-        " agent's first certificate, and only the same agent for the next",
+        f"{spec.username or 'nobody'} asks for {kind.whom}: {first if kind.by_token else ''}"
+        f"{kind.user}NAME, in group {kind.group}, for its own and no other",
     )
 
 
@@ -176,40 +65,45 @@ def _key(case: Case) -> Denial | None:
 
 
 def _common_name(case: Case) -> Denial | None:
-    if case.machine:
+    if case.name:
         return None
-    return Denial(Reason.COMMON_NAME, f"the subject's CN is not one {AGENT_USER}MACHINE")
+    return Denial(Reason.COMMON_NAME, f"the subject's CN is not one {case.kind.user}NAME")
 
 
 def _organization(case: Case) -> Denial | None:
-    if case.asked is None or case.asked.organizations == (AGENT_GROUP,):
+    if case.asked is None or case.asked.organizations == (case.kind.group,):
         return None
-    return Denial(Reason.ORGANIZATION, f"the subject's O is not {AGENT_GROUP} alone")
+    return Denial(Reason.ORGANIZATION, f"the subject's O is not {case.kind.group} alone")
 
 
 def _names(case: Case) -> Denial | None:
-    if case.asked is None or not (case.asked.san or case.asked.more_names):
+    asked = case.asked
+    if asked is None:
         return None
+    serves = case.kind is SERVING
+    if not asked.more_names and not (asked.other_names if serves else asked.san):
+        return None
+    most = "only DNS names and IP addresses" if serves else "no alternative names"
     return Denial(
         Reason.NAMES,
-        "it asks for further names: an agent's subject has CN and O, and no alternative names",
+        f"it asks for further names: the subject of {case.kind.whom} has CN and O, and {most}",
     )
 
 
 def _usages(case: Case) -> Denial | None:
-    usages = set(case.request.spec.usages)
-    if CLIENT_AUTH in usages and usages <= USAGES:
+    usages, wanted = set(case.request.spec.usages), case.kind.usage
+    if wanted in usages and usages <= {wanted, *FURTHER_USAGES}:
         return None
     return Denial(
         Reason.USAGES,
-        f"usages {', '.join(sorted(usages)) or 'none'}: ask for {CLIENT_AUTH}, and at most for"
-        f" {', '.join(sorted(USAGES - {CLIENT_AUTH}))} too",
+        f"usages {', '.join(sorted(usages)) or 'none'}: ask for {wanted}, and at most for"
+        f" {', '.join(sorted(FURTHER_USAGES))} too",
     )
 
 
 def _life(case: Case) -> Denial | None:
-    seconds, most = case.request.spec.expiration_seconds, int(LONGEST.total_seconds())
-    if seconds is not None and seconds <= most:
+    seconds, most = case.request.spec.expiration_seconds, int(case.kind.longest.total_seconds())
+    if case.kind.open_end if seconds is None else seconds <= most:
         return None
     return Denial(Reason.LIFE, f"expirationSeconds {seconds or 'not given'}: at most {most}")
 
@@ -217,9 +111,36 @@ def _life(case: Case) -> Denial | None:
 def _machine(case: Case) -> Denial | None:
     if case.owner is not None and not case.owner.deleted:
         return None
+    which = f"Machine {case.name}" if case.kind is AGENT else f"Machine of node {case.name}"
     return Denial(
-        Reason.MACHINE,
-        f"there is no Machine {case.machine}, or it is being deleted: import the host first",
+        Reason.MACHINE, f"there is no {which}, or it is being deleted: import the host first"
+    )
+
+
+def _one_machine(case: Case) -> Denial | None:
+    owner = case.owner
+    if owner is None or not owner.rivals:
+        return None
+    names = ", ".join(sorted((owner.name, *owner.rivals)))
+    return Denial(
+        Reason.NODE,
+        f"Machines {names} all have node {case.name}: set spec.nodeName of all but one",
+    )
+
+
+def _addresses(case: Case) -> Denial | None:
+    """By the Machine's word: a node writes its Node's addresses itself."""
+    if case.kind is not SERVING or case.asked is None or case.owner is None:
+        return None
+    wanted = (*case.asked.dns, *(str(ip_address(a)) for a in case.asked.addresses))
+    strange = [name for name in wanted if name not in case.owner.serves]
+    if wanted and not strange:
+        return None
+    what = f"{', '.join(strange)[:256]} is not of" if strange else "it serves as nothing: name"
+    return Denial(
+        Reason.ADDRESS,
+        f"{what} Machine {case.owner.name}: its kubelet serves as spec.nodeName and as"
+        " spec.addresses, and as nothing else",
     )
 
 
@@ -263,15 +184,16 @@ def _first(case: Case) -> Denial | None:
         return None
     return Denial(
         Reason.LIVE,
-        "its agent has a certificate that is live: if that is lost, say"
+        f"{case.kind.whom} has a certificate that is live: if that is lost, say"
         f" `kubenode machine reissue {owner.name}`",
     )
 
 
 def _renewal(case: Case) -> Denial | None:
-    """Who renews shows a certificate that was granted for this Machine, not for one before it."""
+    """An agent that renews shows a certificate that was granted for this Machine, not for one
+    before it. A kubelet may have been there before its Machine was."""
     owner = case.owner
-    if token_id(case.request) or owner is None:
+    if case.kind is not AGENT or token_id(case.request) or owner is None:
         return None
     if owner.expires_at is not None and _asked_at(case) <= owner.expires_at:
         return None
@@ -298,6 +220,8 @@ CHECKS: tuple[Check, ...] = (
     _usages,
     _life,
     _machine,
+    _one_machine,
+    _addresses,
     _token,
     _token_is_live,
     _first,

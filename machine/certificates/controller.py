@@ -1,18 +1,14 @@
-"""Answers the certificate requests of agents, and remembers in each Machine what was granted.
+"""Answers the certificate requests of hosts, and remembers in each Machine what was granted.
 
-A grant is first written into the Machine, over the version that was read live, and then given: of
-two requests by one token one wins, whoever dies in between. Who starts again finds its own name
-there and goes on.
+A grant to a token is first written into the Machine, over the version that was read live, and then
+given: of two requests by one token one wins, whoever dies in between. Who starts again finds its
+own name there and goes on.
 """
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
 
-from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
-from kubenode.api.v1alpha1.machine import REISSUE
 from kubenode.runtime.audit import SILENT, Audit, Line
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
@@ -20,42 +16,43 @@ from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.recorder import EventRecorder
-from kubenode.runtime.tls.certificates import Unreadable, ends_at
 from machine.access import MachineAccess, regarding
 from machine.bootstrap.tokens import Tokens
-from machine.certificates.checks import (
-    LONGEST,
-    Case,
-    Denial,
-    Owner,
-    judge,
-    look,
-    machine_of,
-    ours,
-    token_id,
-)
-from machine.certificates.wire import (
-    APPROVED,
-    DENIED,
-    FAILED,
-    SigningRequest,
-)
+from machine.certificates.case import Case, Denial
+from machine.certificates.checks import judge
+from machine.certificates.granted import node_of, owner_of, remembered, reserved_for
+from machine.certificates.kinds import AGENT, BY_SIGNER, Kind
+from machine.certificates.whose import look, named, nodes_of, ours, token_id
+from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 from machine.certificates.wire import request as path_of
 from machine.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-PART, WHO = "machine", "kubenode-machine"
+PART = "machine"
+OF_NODE = "node"
+"""Index of Machines by the node that they speak of, and of open requests by the nodes they name."""
+
+
+def nodes_of_machine(machine: Machine) -> tuple[str, ...]:
+    node = node_of(machine)
+    return (node,) if node else ()
+
+
+def nodes_of_open(request: SigningRequest) -> tuple[str, ...]:
+    return () if request.decided else tuple(nodes_of(request))
 
 
 @dataclass(frozen=True, slots=True)
 class Approver:
     """kube      under an identity that may approve requests of our signers
-    requests  of the whole cluster; those of others are passed over
+    requests  of the whole cluster, by OF_NODE; those of others are passed over
+    known     Machines, by OF_NODE; what is decided is decided on one that was read live
     """
 
     kube: Kube
     requests: Informer[SigningRequest]
+    known: Informer[Machine]
     machines: MachineAccess
     tokens: Tokens
     clock: Clock
@@ -66,19 +63,20 @@ class Approver:
 
     async def reconcile(self, name: str) -> Result:
         request = self.requests.get(name)
-        if request is None or not ours(request):
+        if request is None or not ours(request, self._spoken_of):
             return DONE
+        kind = BY_SIGNER[request.spec.signer_name]
         if request.decided:
-            await self._remember(request)
+            await self._remember(request, kind)
             return DONE
         asked = look(request)
-        machine = await self._machine(machine_of(asked))
+        machine, rivals = await self._machine(named(asked, kind), kind)
         asking = token_id(request)
         kept = await self.tokens.read(asking) if asking else None
         case = Case(
             request,
             asked,
-            None if machine is None else owner_of(machine),
+            None if machine is None else owner_of(machine, kind, rivals),
             None if kept is None else kept.token,
             self.clock.now(),
         )
@@ -86,31 +84,40 @@ class Approver:
         if denial is not None or machine is None:
             await self._deny(request, denial, machine)
         else:
-            await self._grant(request, machine, first=bool(asking))
+            await self._grant(request, machine, kind, first=bool(asking))
         return DONE
 
-    async def _machine(self, name: str) -> Machine | None:
-        return await self.machines.read(name) if name else None
+    def concerned(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
+        """Open requests of a node that a Machine begins, or ceases, to speak of."""
+        nodes = {node_of(machine) for machine in (old, new) if machine is not None} - {""}
+        found = (request for node in nodes for request in self.requests.by(OF_NODE, node))
+        return tuple({request.metadata.name for request in found})
 
-    async def _grant(self, request: SigningRequest, machine: Machine, *, first: bool) -> None:
+    def _spoken_of(self, node: str) -> bool:
+        return bool(self.known.by(OF_NODE, node))
+
+    async def _machine(self, name: str, kind: Kind) -> tuple[Machine | None, tuple[str, ...]]:
+        """The Machine of that name, or of that node, read live; other Machines of the node."""
+        if not name or kind is AGENT:
+            return (await self.machines.read(name) if name else None), ()
+        speak = self.known.by(OF_NODE, name)
+        stay = [m for m in speak if m.metadata.deletion_timestamp is None] or speak
+        mine, *rivals = sorted(m.metadata.name for m in stay) or [""]
+        machine = await self.machines.read(mine) if mine else None
+        if machine is None or node_of(machine) != name:
+            return None, ()
+        return machine, tuple(rivals)
+
+    async def _grant(
+        self, request: SigningRequest, machine: Machine, kind: Kind, *, first: bool
+    ) -> None:
         self.fence.check()
-        bootstrap = machine.status.bootstrap
-        if first and (bootstrap is None or bootstrap.request_id != request.metadata.uid):
-            await self.machines.write(machine, self._reservation(request, machine))
-        why = "first certificate of the agent" if first else "next certificate of the agent"
-        await self._decide(request, APPROVED, "AgentRequest", why)
+        if first and (change := reserved_for(request, machine, kind, self.clock.now())):
+            await self.machines.write(machine, change)
+        why = f"{'first' if first else 'next'} certificate of {kind.whom}"
+        await self._decide(request, APPROVED, "HostRequest", why)
         self.metrics.approved()
         await self._tell(machine, request, "Normal", "CertificateApproved", why, "Granted")
-
-    def _reservation(self, request: SigningRequest, machine: Machine) -> dict[str, Any]:
-        """Until it is signed the certificate counts as living as long as it may."""
-        life = timedelta(seconds=request.spec.expiration_seconds or LONGEST.total_seconds())
-        reserved = {
-            "requestID": request.metadata.uid,
-            "certificateExpiresAt": format_time(self.clock.now() + life),
-            "reissued": machine.metadata.annotations.get(REISSUE, "")[:64],
-        }
-        return {"bootstrap": reserved}
 
     async def _deny(
         self, request: SigningRequest, denial: Denial | None, machine: Machine | None
@@ -136,17 +143,17 @@ class Approver:
         }
         await self.kube.patch(path_of(request.metadata.name, "approval"), body)
 
-    async def _remember(self, request: SigningRequest) -> None:
+    async def _remember(self, request: SigningRequest, kind: Kind) -> None:
         """What became of a request that was approved, by us or by a person."""
         if request.condition(APPROVED) is None:
             return
-        machine = await self._machine(machine_of(look(request)))
+        machine, _ = await self._machine(named(look(request), kind), kind)
         if machine is None:
             return
-        change = remembered(machine, request)
+        change = remembered(machine, request, kind)
         if change:
             self.fence.check()
-            await self.machines.write(machine, {"bootstrap": change})
+            await self.machines.write(machine, change)
 
     async def _tell(
         self,
@@ -175,60 +182,3 @@ class Approver:
                 request_id=request.metadata.name,
             )
         )
-
-
-def owner_of(machine: Machine) -> Owner:
-    """A Machine as the checks see it."""
-    bootstrap, meta = machine.status.bootstrap, machine.metadata
-    return Owner(
-        name=meta.name,
-        uid=meta.uid,
-        deleted=meta.deletion_timestamp is not None,
-        token_id="" if bootstrap is None else bootstrap.token_id,
-        expires_at=None if bootstrap is None else bootstrap.certificate_expires_at,
-        request_id="" if bootstrap is None else bootstrap.request_id,
-        reissue=reissue_wanted(machine),
-    )
-
-
-def reissue_wanted(machine: Machine) -> bool:
-    """Whether a person asked for a first certificate once more, and got none yet."""
-    wanted = machine.metadata.annotations.get(REISSUE, "")[:64]
-    bootstrap = machine.status.bootstrap
-    return bool(wanted) and wanted != ("" if bootstrap is None else bootstrap.reissued)
-
-
-def remembered(machine: Machine, request: SigningRequest) -> dict[str, Any]:
-    """What an approved request changes in `status.bootstrap`; nothing for one that is known.
-
-    The request that was reserved for says exactly until when, or that there will be none; of
-    others, which renew, the latest end counts. The request of a Machine before this one of the same
-    name is none of its.
-    """
-    bootstrap = machine.status.bootstrap
-    if bootstrap is None or _older(request, machine):
-        return {}
-    reserved = bootstrap.request_id == request.metadata.uid
-    if request.condition(FAILED) is not None:
-        return {"requestID": "", "certificateExpiresAt": None} if reserved else {}
-    ends = end_of(request)
-    if ends is None:
-        return {}
-    if reserved:
-        return {"requestID": "", "certificateExpiresAt": format_time(ends)}
-    known = bootstrap.certificate_expires_at
-    later = known is None or ends > known
-    return {"certificateExpiresAt": format_time(ends)} if later else {}
-
-
-def end_of(request: SigningRequest) -> datetime | None:
-    """When its certificate ends; None while there is none."""
-    try:
-        return ends_at(request.status.certificate)
-    except Unreadable:
-        return None
-
-
-def _older(request: SigningRequest, machine: Machine) -> bool:
-    asked, made = request.metadata.creation_timestamp, machine.metadata.creation_timestamp
-    return asked is not None and made is not None and asked < made.replace(microsecond=0)

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from cryptography import x509
@@ -25,19 +26,29 @@ def a_request(
     cn: str,
     organizations: Sequence[str] = (AGENT_GROUP,),
     key: Key | None = None,
-    san: str = "",
+    san: str | Sequence[str] = (),
     unit: str = "",
 ) -> bytes:
-    """PEM of a request for this subject."""
+    """PEM of a request for this subject; `san` are IP addresses, e-mail addresses or DNS names."""
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations]
     names += [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, unit)] if unit else []
     names += [x509.NameAttribute(NameOID.COMMON_NAME, cn)] if cn else []
     made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
     if san:
-        made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(san)]), critical=False)
+        names_too = [_alternative(name) for name in ([san] if isinstance(san, str) else san)]
+        made = made.add_extension(x509.SubjectAlternativeName(names_too), critical=False)
     used = key or a_key()
     hashed = None if isinstance(used, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return made.sign(used, hashed).public_bytes(serialization.Encoding.PEM)
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    if "@" in name:
+        return x509.RFC822Name(name)
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def signed_by_another(cn: str) -> bytes:

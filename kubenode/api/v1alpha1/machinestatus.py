@@ -57,6 +57,17 @@ class MachineProvisioning(Model):
     attempts: StrictInt = Field(default=0, ge=0)
 
 
+class KubeletCertificate(Model):
+    """What was granted to its kubelet, for the API server; not for serving."""
+
+    certificate_expires_at: Time | None = None
+    """End of the newest certificate; while one is being signed, the latest it can be."""
+    request_id: str = Field(default="", alias="requestID", max_length=128)
+    """UID of the CertificateSigningRequest that was last granted to a token."""
+    reissued: str = Field(default="", max_length=64)
+    """As the agent's: a word for the one is one for the other."""
+
+
 class MachineBootstrap(Model):
     """How its agent gets, and has, an identity."""
 
@@ -68,6 +79,7 @@ class MachineBootstrap(Model):
     """UID of the CertificateSigningRequest that was last granted to a token."""
     reissued: str = Field(default="", max_length=64)
     """The value of annotation `kubenode.io/reissue` that has been honoured: each counts once."""
+    kubelet: KubeletCertificate | None = None
 
 
 class OperationState(StrEnum):

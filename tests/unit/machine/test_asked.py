@@ -77,6 +77,14 @@ def test_further_names_are_seen() -> None:
     assert read(a_request(NAME, ["a", "b"])).organizations == ("a", "b")
 
 
+def test_alternative_names_are_told_apart() -> None:
+    asked = read(a_request(NAME, san=["n1", "10.2.7.113", "fd00:0::7"]))
+    assert (asked.dns, asked.addresses) == (("n1",), ("10.2.7.113", "fd00::7"))
+    assert asked.san and not asked.other_names
+    mixed = read(a_request(NAME, san=["n1", "root@n1"]))
+    assert mixed.other_names and mixed.dns == ("n1",)
+
+
 def test_who_claims_to_be_an_agent_is_known_by_name_or_group() -> None:
     assert claims_an_agent(HONEST)
     assert claims_an_agent(a_request("ann"))

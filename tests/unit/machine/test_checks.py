@@ -6,22 +6,16 @@ from datetime import timedelta
 import msgspec
 import pytest
 from support.clock import T0
+from support.machine_requests import a_request
 
 from kubenode.runtime.kube.objects import ObjectMeta
 from machine.certificates.asked import Asked
-from machine.certificates.checks import (
-    CHECKS,
-    LONGEST,
-    Case,
-    Owner,
-    Reason,
-    Token,
-    judge,
-    machine_of,
-    ours,
-)
+from machine.certificates.case import Case, Owner, Reason, Token
+from machine.certificates.checks import CHECKS, judge
+from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, LONGEST, SERVING, Kind
+from machine.certificates.whose import machine_of, nodes_of, ours
 from machine.certificates.wire import RequestSpec, SigningRequest
-from machine.names import AGENT_GROUP, TOKEN_GROUP, agent_user
+from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, TOKEN_GROUP, agent_user
 
 M, ID, UID = "sh-113", "abcdef", "uid-1"
 HOUR = timedelta(hours=1)
@@ -57,15 +51,49 @@ def a_renewal(**owner: object) -> Case:
     return replace(case, token=None, owner=replace(known, **owner))  # type: ignore[arg-type]
 
 
+NODE = "n-113.example"
+"""The node of Machine M."""
+
+
+def a_kubelet(**spec: object) -> Case:
+    """What is granted: the kubelet's next certificate, that it asks for itself."""
+    honest = {
+        "signer_name": KUBELET.signer,
+        "username": NODE_USER + NODE,
+        "groups": [NODE_GROUP, "system:authenticated"],
+        "expiration_seconds": None,
+    }
+    case = asking(
+        a_case(**{**honest, **spec}), common_names=(NODE_USER + NODE,), organizations=(NODE_GROUP,)
+    )
+    serves = frozenset({NODE, "10.2.7.113", "fd00::7"})
+    return replace(case, token=None, owner=Owner(M, UID, token_id=ID, serves=serves))
+
+
+def its_first(**spec: object) -> Case:
+    """With the Machine's token, as an agent asks."""
+    shown_by = {"username": f"system:bootstrap:{ID}", "groups": [TOKEN_GROUP]}
+    return replace(a_kubelet(**{**shown_by, **spec}), token=Token(ID, M, UID, T0 + HOUR))
+
+
+def its_server(**asked: object) -> Case:
+    case = a_kubelet(signer_name=SERVING.signer, usages=["server auth", "digital signature"])
+    names = {"dns": (NODE,), "addresses": ("10.2.7.113", "fd00:0::7")}
+    return asking(case, **{**names, **asked})
+
+
+def of_owner(case: Case, **changes: object) -> Case:
+    assert case.owner is not None
+    return replace(case, owner=replace(case.owner, **changes))  # type: ignore[arg-type]
+
+
 def asking(case: Case, **changes: object) -> Case:
     assert case.asked is not None
     return replace(case, asked=replace(case.asked, **changes))  # type: ignore[arg-type]
 
 
 def owned(**changes: object) -> Case:
-    case = a_case()
-    assert case.owner is not None
-    return replace(case, owner=replace(case.owner, **changes))  # type: ignore[arg-type]
+    return of_owner(a_case(), **changes)
 
 
 def shown(**changes: object) -> Case:
@@ -85,8 +113,17 @@ def shown(**changes: object) -> Case:
         owned(expires_at=T0, request_id="another"),
         owned(expires_at=T0 + HOUR, request_id="request-1"),
         owned(expires_at=T0 + HOUR, request_id="another", reissue=True),
+        a_kubelet(),
+        a_kubelet(expiration_seconds=86400),
+        of_owner(a_kubelet(), expires_at=T0 - HOUR),
+        its_first(),
+        of_owner(its_first(), expires_at=T0),
+        of_owner(its_first(), expires_at=T0 + HOUR, reissue=True),
+        its_server(),
+        its_server(dns=()),
+        its_server(addresses=()),
     ],
-    ids=lambda case: case.request.spec.username,
+    ids=lambda case: f"{case.kind.whom}: {case.request.spec.username}",
 )
 def test_an_honest_request_is_granted(case: Case) -> None:
     assert judge(case) is None
@@ -121,7 +158,7 @@ FAILING: dict[str, tuple[Reason, Case]] = {
         Reason.ORGANIZATION,
         asking(a_case(), organizations=(AGENT_GROUP, "system:masters")),
     ),
-    "alternative names": (Reason.NAMES, asking(a_case(), san=True)),
+    "alternative names": (Reason.NAMES, asking(a_case(), dns=("kubernetes",))),
     "a unit": (Reason.NAMES, asking(a_case(), more_names=True)),
     "no usage": (Reason.USAGES, a_case(usages=[])),
     "for servers too": (Reason.USAGES, a_case(usages=["client auth", "server auth"])),
@@ -140,9 +177,71 @@ FAILING: dict[str, tuple[Reason, Case]] = {
         Reason.LIVE,
         owned(expires_at=T0 + HOUR, request_id="request-0"),
     ),
+    "a kubelet's by a stranger": (Reason.REQUESTER, a_kubelet(username="ann")),
+    "a kubelet's by another node": (Reason.REQUESTER, a_kubelet(username=f"{NODE_USER}n-114")),
+    "a kubelet's out of its group": (Reason.REQUESTER, a_kubelet(groups=[])),
+    "a kubelet's by another token": (
+        Reason.REQUESTER,
+        its_first(groups=["system:bootstrappers:kubeadm:default-node-token"]),
+    ),
+    "a kubelet's by its agent": (
+        Reason.REQUESTER,
+        a_kubelet(username=agent_user(M), groups=[AGENT_GROUP]),
+    ),
+    "a kubelet's for an administrator": (
+        Reason.COMMON_NAME,
+        asking(its_first(), common_names=("admin",)),
+    ),
+    "a kubelet's of another group": (
+        Reason.ORGANIZATION,
+        asking(a_kubelet(), organizations=("system:masters",)),
+    ),
+    "a kubelet's with alternative names": (Reason.NAMES, asking(a_kubelet(), dns=(NODE,))),
+    "a kubelet's for servers": (
+        Reason.USAGES,
+        a_kubelet(usages=["client auth", "server auth"]),
+    ),
+    "a kubelet's too long": (Reason.LIFE, a_kubelet(expiration_seconds=365 * 86400 + 1)),
+    "a kubelet's of no Machine": (Reason.MACHINE, replace(a_kubelet(), owner=None)),
+    "a kubelet's of a Machine that goes": (Reason.MACHINE, of_owner(a_kubelet(), deleted=True)),
+    "a node of two Machines": (Reason.NODE, of_owner(a_kubelet(), rivals=("sh-114",))),
+    "a kubelet's first by a foreign token": (
+        Reason.TOKEN,
+        of_owner(its_first(), uid="uid-0"),
+    ),
+    "a kubelet's first by an old token": (
+        Reason.EXPIRED,
+        replace(its_first(), token=Token(ID, M, UID, T0)),
+    ),
+    "a kubelet's first a second time": (Reason.LIVE, of_owner(its_first(), expires_at=T0 + HOUR)),
+    "a server's by a token": (
+        Reason.REQUESTER,
+        its_first(signer_name=SERVING.signer, usages=["server auth"]),
+    ),
+    "a server's for clients": (
+        Reason.USAGES,
+        asking(
+            a_kubelet(signer_name=SERVING.signer, usages=["server auth", "client auth"]),
+            dns=(NODE,),
+        ),
+    ),
+    "a server's by e-mail": (Reason.NAMES, its_server(other_names=True)),
+    "a server's of nothing": (Reason.ADDRESS, its_server(dns=(), addresses=())),
+    "a server's foreign address": (Reason.ADDRESS, its_server(addresses=("10.2.7.114",))),
+    "a server's foreign name": (Reason.ADDRESS, its_server(dns=(NODE, "kubernetes.default"))),
     "a renewal of nothing": (Reason.UNKNOWN, a_renewal(expires_at=None)),
     "a renewal after the end": (Reason.UNKNOWN, a_renewal(expires_at=T0 - HOUR)),
 }
+
+
+ALL = {Reason.REQUESTER, Reason.ORGANIZATION, Reason.NAMES, Reason.USAGES, Reason.LIFE}
+REFUSES: dict[Kind, set[Reason]] = {
+    AGENT: ALL | {Reason.TOKEN, Reason.EXPIRED, Reason.LIVE, Reason.UNKNOWN, Reason.MACHINE},
+    KUBELET: ALL
+    | {Reason.TOKEN, Reason.EXPIRED, Reason.LIVE, Reason.MACHINE, Reason.NODE, Reason.COMMON_NAME},
+    SERVING: {Reason.SIGNER, Reason.REQUESTER, Reason.NAMES, Reason.USAGES, Reason.ADDRESS},
+}
+"""What has a failing case of its own in each kind; the rest is the same code for all."""
 
 
 @pytest.mark.parametrize("what", FAILING)
@@ -155,6 +254,9 @@ def test_a_request_that_fails_one_check_is_denied_with_its_reason(what: str) -> 
 
 def test_invariant_4_every_check_and_every_reason_has_a_failing_case() -> None:
     assert {reason for reason, _ in FAILING.values()} == set(Reason)
+    for kind, reasons in REFUSES.items():
+        found = {reason for reason, case in FAILING.values() if case.kind is kind}
+        assert found >= reasons, kind.whom
     assert {
         next(check for check in CHECKS if check(case) is not None) for _, case in FAILING.values()
     } == set(CHECKS)
@@ -166,13 +268,40 @@ def test_used_expired_and_foreign_tokens_name_the_way_back() -> None:
         assert denial is not None and "`kubenode machine" in denial.message
 
 
+def nobody(node: str) -> bool:
+    return False
+
+
 @pytest.mark.parametrize("signer", ["example.com/mine", "kubernetes.io/legacy-unknown"])
 def test_other_signers_are_none_of_our_business(signer: str) -> None:
-    assert not ours(a_case(signer_name=signer).request)
+    assert not ours(a_case(signer_name=signer).request, lambda node: True)
 
 
 def test_a_request_of_a_person_is_none_of_our_business() -> None:
-    assert not ours(a_case(username="ann", groups=["people"]).request)
+    assert not ours(a_case(username="ann", groups=["people"]).request, nobody)
+
+
+@pytest.mark.parametrize("signer", [KUBELET.signer, SERVING.signer])
+def test_nodes_that_no_machine_speaks_of_are_left_to_others(signer: str) -> None:
+    joins = ["system:bootstrappers:kubeadm:default-node-token"]
+    for user, groups in ((NODE_USER + NODE, [NODE_GROUP]), ("system:bootstrap:xxxxxx", joins)):
+        pem = a_request(NODE_USER + NODE, [NODE_GROUP])
+        request = a_kubelet(signer_name=signer, username=user, groups=groups, request=pem).request
+        assert nodes_of(request) == {NODE}
+        assert not ours(request, nobody)
+        assert ours(request, {NODE}.__contains__)
+    assert ours(its_first(signer_name=signer).request, nobody), "one by our token is"
+
+
+def test_who_asks_and_who_is_asked_for_both_make_it_ours() -> None:
+    pem = a_request(NODE_USER + "victim", [NODE_GROUP])
+    request = a_kubelet(username=NODE_USER + "thief", request=pem).request
+    for node in ("victim", "thief"):
+        assert ours(request, {node}.__contains__)
+
+
+def test_each_kind_has_a_signer_of_its_own() -> None:
+    assert {kind.signer for kind in (AGENT, KUBELET, SERVING)} == set(BY_SIGNER)
 
 
 def test_the_machine_is_who_the_one_common_name_says() -> None:

@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1 import Machine
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Act, Lives, Need, Seen, step
 from machine.bootstrap.tokens import secret
-from machine.certificates.checks import Token
+from machine.certificates.case import Token
 
 LIVES = Lives()
 DAY = timedelta(days=1)

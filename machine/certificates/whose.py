@@ -1,0 +1,62 @@
+"""Whose certificate request it is: a Machine's agent's, a node's, or none of our business. Pure."""
+
+from collections.abc import Callable
+
+from machine.certificates.asked import Asked, NoRequest, claims_an_agent, read
+from machine.certificates.kinds import AGENT, BY_SIGNER, Kind
+from machine.certificates.wire import SigningRequest
+from machine.names import AGENT_USER, NODE_USER, TOKEN_GROUP, TOKEN_USER
+
+
+def ours(request: SigningRequest, speaks: Callable[[str], bool]) -> bool:
+    """Whether the request is ours to answer; nobody else's is touched.
+
+    speaks  whether a Machine stands behind the node of that name
+    """
+    spec = request.spec
+    kind = BY_SIGNER.get(spec.signer_name)
+    if kind is None:
+        return False
+    if TOKEN_GROUP in spec.groups or spec.username.startswith(AGENT_USER):
+        return True
+    if kind is AGENT:
+        return claims_an_agent(spec.request)
+    return any(speaks(node) for node in nodes_of(request))
+
+
+def look(request: SigningRequest) -> Asked | None:
+    """What it asks for; None where that cannot be read."""
+    try:
+        return read(request.spec.request)
+    except NoRequest:
+        return None
+
+
+def nodes_of(request: SigningRequest) -> frozenset[str]:
+    """The nodes whose kubelet asks, or is asked for."""
+    if BY_SIGNER.get(request.spec.signer_name) in (None, AGENT):
+        return frozenset()
+    asked = look(request)
+    users = (request.spec.username, *(asked.common_names if asked is not None else ()))
+    return frozenset(u.removeprefix(NODE_USER) for u in users if u.startswith(NODE_USER))
+
+
+def machine_of(asked: Asked | None) -> str:
+    """The Machine whose agent the subject names; "" for none."""
+    return named(asked, AGENT)
+
+
+def named(asked: Asked | None, kind: Kind) -> str:
+    """The Machine, or node, that the subject of such a request names; "" for none."""
+    if asked is None or len(asked.common_names) != 1:
+        return ""
+    (name,) = asked.common_names
+    return name.removeprefix(kind.user) if name.startswith(kind.user) else ""
+
+
+def token_id(request: SigningRequest) -> str:
+    """The bootstrap token that asks; "" when somebody else does."""
+    spec = request.spec
+    if TOKEN_GROUP not in spec.groups or not spec.username.startswith(TOKEN_USER):
+        return ""
+    return spec.username.removeprefix(TOKEN_USER)
