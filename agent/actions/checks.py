@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.commands import run
 from agent.host import HostError
 from agent.outcome import NO_ANSWER, TOO_LATE, Outcome, boot_cut, done, failed
+from agent.programs import run
 from agent.request import Request
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.commands import run
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.parts import PART_BYTES, PART_SECONDS, PARTS
 from agent.diagnostics.redaction import redacted
 from agent.diagnostics.report import About, page
 from agent.diagnostics.upload import Store
 from agent.host import HostError
+from agent.programs import run
 from agent.wire import format_time
 from kubenode.runtime.clock import Clock
 

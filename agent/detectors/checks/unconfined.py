@@ -12,10 +12,11 @@ from typing import Any
 
 from dbus_fast import Variant
 
-from agent.detectors.checks.programs import DYING_SECONDS, ENVIRONMENT, KEPT, Kept, Ran
+from agent.detectors.checks.programs import KEPT, Ran
 from agent.host import HostError
 from agent.host.real import transient
 from agent.host.systemd import SystemdHost
+from agent.programs import DYING_SECONDS, ENVIRONMENT, Output
 
 CANNOT_EXECUTE = 203
 """systemd's own exit status, EXIT_EXEC of systemd.exec(5)."""
@@ -34,7 +35,7 @@ class Unconfined:
     async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT) -> Ran:
         unit = f"kubenode-check-{os.getpid()}-{next(_numbers)}.service"
         given, limit = properties(argv, seconds), seconds + MARGIN_SECONDS
-        with Kept(kept) as said:
+        with Output(kept) as said:
             try:
                 end = await transient.run(self._host, unit, given, limit, output=said.inlet)
             except HostError as error:

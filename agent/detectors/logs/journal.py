@@ -6,8 +6,8 @@ waits: a flood lies in the journal, not in our memory.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from asyncio.subprocess import PIPE
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -17,13 +17,14 @@ from agent.detectors.logs.line import Line
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
 from agent.detectors.logs.splitting import Splitter
 from agent.detectors.logs.wiring import JOURNAL
+from agent.host import HostError
+from agent.programs import started
 from kubenode.runtime.clock import Clock
 
 PROGRAM = "journalctl"
 CHUNK = 64 * 1024
 ENTRY_BYTES = 256 * 1024
 """journalctl leaves out values of more than 4096 bytes; escaped they are longer."""
-END_SECONDS = 5.0
 
 Matches = Sequence[Sequence[str]]
 """Alternatives, each a list of FIELD=value that must all fit."""
@@ -90,8 +91,15 @@ class JournalSource:
 
     async def _read(self, hearer: Hearer, *, follow: bool) -> None:
         """Raises JournalError when journalctl fails; returns when it ends well."""
+        try:
+            await self._read_of(self._argv(follow), hearer)
+        except HostError as error:
+            raise JournalError(str(error)) from error
+
+    async def _read_of(self, argv: Sequence[str], hearer: Hearer) -> None:
+        """Raises JournalError, HostError when it cannot be started."""
         splitter = Splitter(ENTRY_BYTES)
-        async with self._child(follow) as child:
+        async with started(argv, PIPE, PIPE, CHUNK) as child:
             assert child.stdout is not None and child.stderr is not None
             async with asyncio.TaskGroup() as tasks:
                 words = tasks.create_task(_last_words(child.stderr))
@@ -124,8 +132,7 @@ class JournalSource:
         if unread:
             hearer.lost(self.name, f"{unread} entries could not be read")
 
-    @asynccontextmanager
-    async def _child(self, follow: bool) -> AsyncIterator[asyncio.subprocess.Process]:
+    def _argv(self, follow: bool) -> list[str]:
         argv = [*self._program, "--quiet", "--no-pager", "--output=json"]
         argv += [f"--output-fields={','.join(FIELDS)}", *self._where]
         argv += ["--follow", "--no-tail"] if follow else []
@@ -133,33 +140,7 @@ class JournalSource:
             argv.append(f"--after-cursor={self._cursor}")
         else:
             argv.append(f"--since=@{self._since.timestamp():.6f}")
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *argv,
-                *self._matches,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                limit=CHUNK,
-            )
-        except OSError as error:
-            raise JournalError(f"{argv[0]}: {error.strerror}") from error
-        try:
-            yield child
-        finally:
-            await _end(child)
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        child.terminate()
-    try:
-        async with asyncio.timeout(END_SECONDS):
-            await child.wait()
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
+        return [*argv, *self._matches]
 
 
 async def _last_words(stream: asyncio.StreamReader) -> str:

@@ -8,7 +8,7 @@ from support.agent_world import World, a_job, until_answered
 from support.running import until
 
 from agent.actions.checks import Check
-from agent.commands import run
+from agent.programs import run
 from agent.host import HostError
 from agent.wire import Answer, decode_job
 

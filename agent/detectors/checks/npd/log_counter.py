@@ -4,21 +4,17 @@ Who wrote a line is taken from the fields that journald sets itself: a container
 the kernel or systemd would print is not counted. Patterns are matched by RE2, line by line.
 """
 
-import asyncio
-import contextlib
-import os
-import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.detectors.checks.programs import ENVIRONMENT, Ran
+from agent.detectors.checks.programs import Ran
 from agent.duration import seconds
+from agent.host import HostError
+from agent.programs import started
 from kubenode.runtime.clock import Clock
-
-LONGEST_LINE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +115,11 @@ def uptime(root: str) -> float:
 async def _lines(words: list[str], tally: Tally) -> str:
     """ "" when all lines were counted, else why not. The caller limits the time."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            limit=LONGEST_LINE,
-            cwd="/",
-            env=dict(ENVIRONMENT),
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"journalctl: {error.strerror or error}"
-    try:
-        await _count(process, tally)
-        code = await process.wait()
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        async with started(words, PIPE) as process:
+            await _count(process, tally)
+            code = await process.wait()
+    except HostError as error:
+        return str(error)
     return "" if code == 0 else f"journalctl: exit status {code}"
 
 
