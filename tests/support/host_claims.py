@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.cgroups import end_groups, remove_groups
@@ -19,6 +19,8 @@ CLAIMS = Path("/run/kubenode-hosts")
 NSPAWN_RUN = Path("/run/systemd/nspawn")
 NSPAWN_TMPFS = "kubenode-hosts"
 NETWORKS = range(1, 200)
+INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+ENOUGH_INSTANCES = 1024
 
 
 class HostError(Exception):
@@ -49,6 +51,15 @@ def mount_for_nspawn() -> None:
     kind = command("stat", "-f", "-c", "%T", NSPAWN_RUN).stdout.strip()
     if kind != "tmpfs":
         command("mount", "-t", "tmpfs", "-o", "mode=755,size=64m", NSPAWN_TMPFS, NSPAWN_RUN)
+
+
+def room_for_hosts() -> None:
+    """Each host's systemd watches files by some seven inotify instances, and all hosts are one user
+    of one kernel: with the default of 128 a fleet of twenty does not boot. Only ever raised.
+    """
+    with suppress(OSError):
+        if int(INOTIFY_INSTANCES.read_text()) < ENOUGH_INSTANCES:
+            INOTIFY_INSTANCES.write_text(str(ENOUGH_INSTANCES))
 
 
 def remove_host(link: str, root: Path, groups: Sequence[Path]) -> None:
