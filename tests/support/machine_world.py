@@ -25,7 +25,7 @@ from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
 from machine.bootstrap.tokens import Kept, Tokens
-from machine.names import AGENT_GROUP, agent_user
+from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, agent_user
 from machine.operator import MachineOperator, MachineSettings
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ def install(cp: ControlPlane) -> None:
     cp.kubectl("apply", "-f", "-", stdin=json.dumps(space))
     for part in ("agent", "machine"):
         cp.kubectl("apply", "-f", CHARTS / part / "rbac.yaml")
+    cp.kubectl("apply", "-f", CHARTS / "machine" / "admission.yaml")
 
 
 def a_machine(name: str, **spec: Any) -> dict[str, Any]:
@@ -125,7 +126,14 @@ class MachineWorld:
 
     def agent(self, machine: str, groups: Sequence[str] = (AGENT_GROUP,)) -> Kube:
         """A client with a certificate of an agent's name; close it."""
-        mine = self.cp.issue_client_cert(agent_user(machine), groups)
+        return self._with_certificate(agent_user(machine), groups)
+
+    def node(self, name: str) -> Kube:
+        """A client with a certificate of a kubelet; close it."""
+        return self._with_certificate(NODE_USER + name, [NODE_GROUP])
+
+    def _with_certificate(self, user: str, groups: Sequence[str]) -> Kube:
+        mine = self.cp.issue_client_cert(user, groups)
         files = (str(self.cp.ca_file), str(mine.cert_file), str(mine.key_file))
         return Kube(PlainTransport(self.cp.server, *files))
 

@@ -18,7 +18,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, Unauthorized, Unreachable
 from kubenode.runtime.tls.certificates import ends_at
 from machine.bootstrap.tokens import new_id, secret
-from machine.certificates.checks import Reason
+from machine.certificates.case import Reason
 from machine.names import MACHINE_UID, agent_user, secret_name
 
 pytestmark = pytest.mark.integration
@@ -74,10 +74,10 @@ async def test_a_token_gives_one_certificate_and_the_certificate_the_next(
 
 HONEST = agent_user("asked")
 WRONG: dict[str, tuple[Reason, dict[str, Any], dict[str, Any]]] = {
-    "signer of kubelets": (
-        Reason.SIGNER,
+    "name of a kubelet": (
+        Reason.COMMON_NAME,
         {"cn": "system:node:asked", "organizations": ["system:nodes"]},
-        {"signerName": "kubernetes.io/kube-apiserver-client-kubelet"},
+        {},
     ),
     "small RSA key": (
         Reason.KEY,

@@ -15,12 +15,16 @@ pytestmark = pytest.mark.integration
 CSR, CERTIFICATES = "certificatesigningrequests", "certificates.k8s.io"
 MAY: list[Question] = [
     ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client"),
+    ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client-kubelet"),
+    ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kubelet-serving"),
     ("patch", CERTIFICATES, f"{CSR}/approval", "", "x"),
     ("patch", "kubenode.io", "machines/status", "", "m"),
 ]
 MAY_NOT: list[Question] = [
     ("approve", CERTIFICATES, "signers", "", "example.com/other"),
     ("sign", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client"),
+    ("sign", CERTIFICATES, "signers", "", "kubernetes.io/kubelet-serving"),
+    ("approve", CERTIFICATES, "signers", "", "kubernetes.io/legacy-unknown"),
     ("update", CERTIFICATES, f"{CSR}/status", "", "x"),
     ("create", CERTIFICATES, CSR, "", ""),
     ("delete", CERTIFICATES, CSR, "", "x"),
