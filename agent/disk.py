@@ -22,7 +22,7 @@ class Disk(Protocol):
     def read(self, path: Path) -> bytes: ...
 
     def write(self, path: Path, content: bytes) -> None:
-        """The whole file; not safe before `flush`."""
+        """The whole file, readable by us alone if it is new; not safe before `flush`."""
         ...
 
     def flush(self, path: Path) -> None:
@@ -50,7 +50,8 @@ class RealDisk:
         return path.read_bytes()
 
     def write(self, path: Path, content: bytes) -> None:
-        path.write_bytes(content)
+        with open(path, "wb", opener=_private) as file:
+            file.write(content)
 
     def flush(self, path: Path) -> None:
         handle = os.open(path, os.O_RDONLY)
@@ -66,13 +67,21 @@ class RealDisk:
         path.unlink(missing_ok=True)
 
 
-def replace(disk: Disk, path: Path, content: bytes) -> None:
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def replace(disk: Disk, path: Path, content: bytes, *, flushed: bool = True) -> None:
     """The file has the old content or the new one whenever the power goes; safe on return.
+
+    flushed  False: whoever reads it sees one of both, but a power cut may leave neither
 
     Raises OSError: then it may have either.
     """
     unfinished = path.with_name(f".{path.name}.new")
     disk.write(unfinished, content)
-    disk.flush(unfinished)
+    if flushed:
+        disk.flush(unfinished)
     disk.rename(unfinished, path)
-    disk.flush(path.parent)
+    if flushed:
+        disk.flush(path.parent)

@@ -1,6 +1,5 @@
 """Which version of the agent this is."""
 
-from importlib import metadata
 from pathlib import Path
 
 import agent
@@ -18,6 +17,8 @@ def version(package: Path | None = None) -> str:
             return text
     except (OSError, UnicodeDecodeError):
         pass  # not installed as a package
+    from importlib import metadata  # 0.6 MB, for who runs it from a checkout
+
     try:
         return metadata.version("kubenode")
     except metadata.PackageNotFoundError:

@@ -5,7 +5,6 @@ On a disk that is nearly full nothing is saved.
 
 import io
 import os
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +45,8 @@ class Bundles:
         if disk.f_bavail * disk.f_frsize < MOST_BYTES:
             raise OSError(28, f"less than {MOST_BYTES} bytes are free")
         path, unfinished = self.folder / f"{name}.tar.gz", self.folder / f".{name}.new"
+        import tarfile  # with it comes every compression; a bundle is made once in a while
+
         with tarfile.open(unfinished, "w:gz") as bundle:
             for file, text in files.items():
                 data = text.encode()

@@ -10,7 +10,6 @@ from pathlib import Path
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.parts import PART_BYTES, PART_SECONDS, PARTS
 from agent.diagnostics.redaction import redacted
-from agent.diagnostics.report import About, page
 from agent.diagnostics.upload import Store
 from agent.host import HostError
 from agent.programs import run
@@ -62,6 +61,8 @@ class Collector:
 
     async def collect(self, asked: Asked) -> Bundle:
         """Raises HostError when nothing could be kept."""
+        from agent.diagnostics.report import About, page  # the tables of HTML, for one page
+
         end = self.clock.monotonic() + asked.limit
         texts = {part: await _part(part, end - self.clock.monotonic()) for part in asked.parts}
         now = self.clock.now()

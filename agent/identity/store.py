@@ -4,14 +4,14 @@
     next.pem     a new pair that the API server has not taken yet
     next.key     the key that a certificate is being asked for
 
-Each is written whole beside its place, flushed, and renamed.
+A pair that was kept survives a power cut.
 """
 
-import os
 from pathlib import Path
 
+from agent.disk import Disk, RealDisk, replace
+
 CURRENT, NEXT, NEXT_KEY = "current.pem", "next.pem", "next.key"
-MODE = 0o600
 
 
 class StoreError(Exception):
@@ -21,10 +21,11 @@ class StoreError(Exception):
 class Store:
     """Raises StoreError when the folder cannot be used. Reads give b"" for what is not there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
+        self._disk = disk or RealDisk()
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._disk.make_folder(folder)
             folder.chmod(0o700)
         except OSError as error:
             raise StoreError(
@@ -58,8 +59,8 @@ class Store:
     def adopt(self) -> None:
         """The next pair is the current one from now on."""
         try:
-            os.replace(self.next, self.current)
-            self._flush()
+            self._disk.rename(self.next, self.current)
+            self._disk.flush(self._folder)
         except OSError as error:
             raise StoreError(f"{self.current}: {error.strerror}") from error
         self.drop()
@@ -68,36 +69,22 @@ class Store:
         """Forget what is being asked for."""
         try:
             for name in (NEXT, NEXT_KEY):
-                (self._folder / name).unlink(missing_ok=True)
-            self._flush()
+                self._disk.remove(self._folder / name)
+            self._disk.flush(self._folder)
         except OSError as error:
             raise StoreError(f"{self._folder}: {error.strerror}") from error
 
     def _read(self, name: str) -> bytes:
         try:
-            return (self._folder / name).read_bytes()
+            return self._disk.read(self._folder / name)
         except FileNotFoundError:
             return b""
         except OSError as error:
             raise StoreError(f"{self._folder / name}: {error.strerror}") from error
 
     def _write(self, name: str, content: bytes) -> None:
-        path, unfinished = self._folder / name, self._folder / f".{name}.new"
+        path = self._folder / name
         try:
-            unfinished.unlink(missing_ok=True)
-            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
-            with open(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-            self._flush()
+            replace(self._disk, path, content)
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from error
-
-    def _flush(self) -> None:
-        handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

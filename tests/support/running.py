@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from kubenode.runtime.kube import paths
@@ -31,6 +32,19 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0, what: str 
         if asyncio.get_running_loop().time() > deadline:
             raise AssertionError(f"not within {seconds} s: {what or condition}")
         await asyncio.sleep(0.005)
+
+
+async def gone(pid: int) -> None:
+    """Dead, though perhaps not yet waited for by its parent."""
+    stat = Path(f"/proc/{pid}/stat")
+
+    def dead() -> bool:
+        try:
+            return stat.read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    await until(dead, what=f"process {pid} to be gone")
 
 
 @asynccontextmanager

@@ -4,7 +4,6 @@ One small file, written anew and moved into place. Without it, or when it cannot
 read from their lookback on and conditions are as the logs say.
 """
 
-import os
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import msgspec
 
 from agent.detectors import Status
 from agent.detectors.logs.state import Fault, Held
+from agent.disk import RealDisk, replace
 
 NAME = "logs.json"
 
@@ -77,6 +77,4 @@ def read(folder: Path) -> tuple[Memory, str]:
 def write(folder: Path, memory: Memory) -> None:
     """Raises OSError. Not synchronised: after a crash of the host the boot is another one."""
     folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".{NAME}"
-    beside.write_bytes(msgspec.json.encode(memory))
-    os.replace(beside, folder / NAME)
+    replace(RealDisk(), folder / NAME, msgspec.json.encode(memory), flushed=False)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from support.agent_world import World, a_job, until_answered
-from support.running import until
+from support.running import gone, until
 
 from agent.actions.checks import Check
-from agent.programs import run
 from agent.host import HostError
+from agent.programs import run
 from agent.wire import Answer, decode_job
 
 STEP = {"action": "RunCheck", "check": "disk", "timeout": "5s"}
@@ -53,6 +53,13 @@ async def test_f01_a_check_that_is_broken_or_hangs_is_unknown(
     found = await answer(tmp_path, listed(tmp_path, script), limit="250ms")
     assert (found.state, found.code) == ("Failed", code)
     assert said in found.output
+
+
+async def test_a_child_that_is_left_behind_does_not_hold_the_answer(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    found = await answer(tmp_path, listed(tmp_path, f"sleep 300 & echo $! > {pid}; echo fine"))
+    assert (found.state, found.output) == ("Done", "check disk: fine")
+    await gone(int(pid.read_text()))
 
 
 async def test_f01_a_check_that_is_missing_is_unknown(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
 from support.expired import expired_pair, pair_of
+from support.lossy_disk import LossyDisk
 from support.machine_requests import a_request
 
 from agent.identity import pem
@@ -118,3 +119,18 @@ def test_the_agent_loads_no_cryptography_before_it_needs_it() -> None:
     )
     folder = Path(__file__).parents[3]
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, check=False).returncode == 0
+
+
+def test_what_is_kept_survives_a_power_cut(tmp_path: Path) -> None:
+    disk = LossyDisk()
+    store = Store(tmp_path, disk)
+    store.keep_next(b"old")
+    store.adopt()
+    store.keep_key(b"key")
+    store.keep_next(b"new")
+    for left in disk.after_power_cut():
+        kept = Store(tmp_path, left)
+        assert (kept.read_current(), kept.read_key(), kept.read_next()) == (b"old", b"key", b"new")
+    store.adopt()
+    for left in disk.after_power_cut():
+        assert Store(tmp_path, left).read_current() == b"new"

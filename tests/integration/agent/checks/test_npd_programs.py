@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.clock import FakeClock
 from support.npd_files import a_file, permanent, temporary
-from support.running import until
+from support.running import gone, until
 from support.watched import Heard
 
 from agent.detectors import NOT_LOOKED_AT, Severity, Status
@@ -215,19 +215,6 @@ async def test_a_child_that_keeps_the_output_open_does_not_hold_the_check(world:
     said = await world.result(a_file(permanent(path)))
     assert said == (Status.TRUE, "NTPIsDown", "bad")
     await gone(int((world.folder / "pid").read_text()))
-
-
-async def gone(pid: int) -> None:
-    """Dead, though perhaps not yet waited for by its parent."""
-    stat = Path(f"/proc/{pid}/stat")
-
-    def dead() -> bool:
-        try:
-            return stat.read_text().rpartition(")")[2].split()[0] == "Z"
-        except OSError:
-            return True
-
-    await until(dead, what=f"process {pid} to be gone")
 
 
 async def test_first_nothing_is_known_and_then_each_interval_is_looked(world: World) -> None:
