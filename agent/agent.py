@@ -202,7 +202,10 @@ class Agent:
             self.parts += [self.publisher, Watching(detectors, self.publisher, clock)]
         if self.publisher is not None and limit is not None and limit.units:
             hands, busy = self.worker.hands, self.worker.busy
-            self.parts.append(LocalHealer(limit, host, hands, busy, self.publisher, clock))
+            patience = Patience(most=1)
+            self.parts.append(
+                LocalHealer(limit, host, hands, busy, self.publisher, clock, patience)
+            )
 
     def status(self) -> str:
         """What it is at, in a line."""

@@ -21,7 +21,7 @@ from agent.actions import CATALOGUE, Action, Bench
 from agent.host import Contraindicated, HostError, HostUnreachable
 from agent.journal import Entry, Journal, JournalError, PatientJournal
 from agent.outcome import INTERRUPTED, Outcome, State, boot_cut, failed, refused
-from agent.patience import Patience
+from agent.patience import AT_ONCE, Waits
 from agent.request import BadRequest, Key, Request
 from agent.wire import Answer, Job, StepStatus, format_time
 
@@ -54,7 +54,7 @@ class AgentCore:
     """One agent on one host. Call `handle` for one job at a time: one act at a time.
 
     node, agent  the names that jobs must give; see `request.refusal`
-    patience     with the disk of the journal; None for one that is no disk
+    patience     with the disk of the journal
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class AgentCore:
         node: str,
         agent: str,
         catalogue: Mapping[str, Action] = CATALOGUE,
-        patience: Patience | None = None,
+        patience: Waits = AT_ONCE,
     ) -> None:
         self._jobs = jobs
         self._bench = bench

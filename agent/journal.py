@@ -20,7 +20,7 @@ import msgspec
 
 from agent.disk import Disk, RealDisk, replace
 from agent.outcome import Outcome
-from agent.patience import Patience
+from agent.patience import Waits
 from agent.probes import CannotAnswer
 from agent.request import Key
 
@@ -181,15 +181,12 @@ class FileJournal:
 class PatientJournal:
     """A journal for the event loop: its disk may hang, and the agent must not hang with it.
 
-    patience  None: the journal is in memory, or a test; else of one thread, so that nothing is
-              written before what was to be written earlier
+    patience  with its disk, of one piece of work: nothing overtakes what hangs
 
     What outlasts `seconds` raises JournalError; it may be on disk all the same, or get there later.
     """
 
-    def __init__(
-        self, journal: Journal, patience: Patience | None, seconds: float = DISK_SECONDS
-    ) -> None:
+    def __init__(self, journal: Journal, patience: Waits, seconds: float = DISK_SECONDS) -> None:
         self._journal, self._patience, self._seconds = journal, patience, seconds
 
     async def read(self, key: Key) -> Entry | None:
@@ -205,8 +202,6 @@ class PatientJournal:
         return await self._do(lambda: list(self._journal.interrupted()))
 
     async def _do(self, work: Callable[[], T]) -> T:
-        if self._patience is None:
-            return work()
         try:
             return await self._patience.wait_for(work, self._seconds, "journal of requests")
         except CannotAnswer as error:

@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from agent.probes import CannotAnswer
 
@@ -33,13 +33,32 @@ def beside(work: Callable[[], T], name: str) -> "asyncio.Future[T]":
     return done
 
 
+class Waits(Protocol):
+    async def wait_for(self, work: Callable[[], T], seconds: float, what: str) -> T:
+        """The result of `work`. Raises CannotAnswer when it fails, or outlasts `seconds`."""
+        ...
+
+
+class AtOnce:
+    """Implements Waits for what hangs on no disk, in the loop's own thread. Raises what `work`
+    raises.
+    """
+
+    async def wait_for(self, work: Callable[[], T], seconds: float, what: str) -> T:
+        return work()
+
+
+AT_ONCE = AtOnce()
+
+
 class Patience:
+    """Implements Waits. `most`: pieces of work that may hang at one time."""
+
     def __init__(self, most: int = MOST_HANGING) -> None:
         self._most = most
         self._busy = 0
 
     async def wait_for(self, work: Callable[[], T], seconds: float, what: str) -> T:
-        """The result of `work`. Raises CannotAnswer when it fails, or outlasts `seconds`."""
         if self._busy >= self._most:
             raise CannotAnswer(f"{what}: {self._busy} earlier looks at this host still hang")
         self._busy += 1

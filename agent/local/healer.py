@@ -12,6 +12,8 @@ from agent.detectors import EventReport, Severity, Sink
 from agent.host import Host, HostError, Unit, UnitVerb
 from agent.local.limit import Limit
 from agent.local.rule import Seen, why_not
+from agent.patience import AT_ONCE, Waits
+from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -19,6 +21,7 @@ log = logging.getLogger(__name__)
 NAME = "kubenode-agent"
 EVERY_SECONDS = 30.0
 START_SECONDS = 90.0
+DISK_SECONDS = 20.0
 SETTLE_SECONDS = 10.0
 RESTARTED, FAILED, LIMITED = "LocalRestart", "LocalRestartFailed", "LocalRestartLimit"
 
@@ -28,6 +31,7 @@ class LocalHealer:
 
     hands  held by whoever acts on the host
     busy   why the agent must not act by itself now, "" if it may
+    patience  with the disk of `limit`
     """
 
     name = "local"
@@ -40,8 +44,9 @@ class LocalHealer:
         busy: Callable[[], str],
         sink: Sink,
         clock: Clock,
+        patience: Waits = AT_ONCE,
     ) -> None:
-        self._limit, self._host = limit, host
+        self._limit, self._host, self._patience = limit, host, patience
         self._hands, self._busy, self._sink, self._clock = hands, busy, sink, clock
         self._failed_since: dict[str, float] = {}
         self._limited: set[str] = set()
@@ -79,7 +84,7 @@ class LocalHealer:
         return "the agent acts for a job" if self._hands.locked() else self._busy()
 
     async def _start(self, unit: Unit) -> None:
-        if why := self._limit.take(unit.name, self._clock.now()):
+        if why := await self._take(unit.name):
             if unit.name not in self._limited:
                 self._limited.add(unit.name)
                 self._tell(LIMITED, f"{unit} and is left failed: it {why}", Severity.WARNING)
@@ -97,6 +102,16 @@ class LocalHealer:
         well = now.active == "active"
         reason, severity = (RESTARTED, Severity.INFO) if well else (FAILED, Severity.WARNING)
         self._tell(reason, f"{unit}; it was started and now {now}", severity)
+
+    async def _take(self, unit: str) -> str:
+        """Why it must not be started; "" if a start of it is written down."""
+        now = self._clock.now()
+        try:
+            return await self._patience.wait_for(
+                lambda: self._limit.take(unit, now), DISK_SECONDS, "record of local starts"
+            )
+        except CannotAnswer as error:
+            return f"cannot be written down: {error}"
 
     def _tell(self, reason: str, message: str, severity: Severity) -> None:
         log.info(message, extra={"reason": reason})

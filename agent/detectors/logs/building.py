@@ -29,6 +29,7 @@ from agent.detectors.logs.program import Monitor, Program, join
 from agent.detectors.logs.settings import LogSettings
 from agent.detectors.logs.sources import Source
 from agent.detectors.logs.wiring import JOURNAL, KMSG, READER, hang_on, matches, sources_of
+from agent.patience import Patience
 from kubenode.runtime.clock import Clock
 
 HOST_JOURNAL = "/var/log/journal"
@@ -75,6 +76,7 @@ def build(
         remembered=times.memory,
         complaints=complaints,
         root=root,
+        patience=Patience(most=1),
     )
 
 

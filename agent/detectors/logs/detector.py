@@ -19,6 +19,8 @@ from agent.detectors.logs.program import Program
 from agent.detectors.logs.sources import Source
 from agent.detectors.logs.state import Held, State, tell
 from agent.detectors.logs.watch import Outcome, begin, looked, unreadable, watch
+from agent.patience import AT_ONCE, Waits
+from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock, wait
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ SOON, LATER = timedelta(seconds=1), timedelta(seconds=60)
 are read again.
 """
 MINUTE = timedelta(minutes=1)
+DISK_SECONDS = 1.0
+"""Quiet periods and checks wait as long, when a disk hangs; lines do not."""
 LOGS = "logs"
 
 
@@ -36,6 +40,7 @@ class LogDetector:
     """hang_on     condition type -> names of the sources that it hangs on
     folder      where it remembers; None: nowhere
     complaints  what is wrong with its configuration, told as Events
+    patience    with the disk of `folder`
     """
 
     name = LOGS
@@ -52,7 +57,9 @@ class LogDetector:
         remembered: memory.Memory | None = None,
         complaints: Sequence[str] = (),
         root: str = "/",
+        patience: Waits = AT_ONCE,
     ) -> None:
+        self._patience = patience
         self._program, self._sources, self._clock = program, list(sources), clock
         self._hang_on, self._boot_id, self._folder = hang_on, boot_id, folder
         self._remembered = remembered or memory.Memory()
@@ -91,7 +98,7 @@ class LogDetector:
                     position = positions.get(source.name, "")
                     tasks.create_task(source.run(self, position), name=source.name)
         finally:
-            self._keep()
+            await self._keep()
 
     # ---- what sources tell (Hearer)
 
@@ -166,7 +173,7 @@ class LogDetector:
             await self._ask()
             self._settle()
             if self._keep_at is not None and self._keep_at <= self._clock.now():
-                self._keep()
+                await self._keep()
             await wait(self._clock, self._woken, self._seconds())
 
     def _seconds(self) -> float | None:
@@ -205,16 +212,19 @@ class LogDetector:
             self._keep_at = at
             self._woken.set()
 
-    def _keep(self) -> None:
+    async def _keep(self) -> None:
         self._keep_at = None
         if self._folder is None or not self._boot_id:
             return
         positions = {one.name: one.position for one in self._sources if one.position}
         positions = {**self._remembered.positions, **positions}
-        self._remembered = memory.keep(self._boot_id, positions, dict(self._state.held))
+        kept = self._remembered = memory.keep(self._boot_id, positions, dict(self._state.held))
+        folder = self._folder
         try:
-            memory.write(self._folder, self._remembered)
-        except OSError as error:
+            await self._patience.wait_for(
+                lambda: memory.write(folder, kept), DISK_SECONDS, f"memory of logs in {folder}"
+            )
+        except (OSError, CannotAnswer) as error:
             log.warning("what the logs said is not kept", extra={"error": str(error)})
 
 

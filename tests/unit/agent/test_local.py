@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from support.agent_world import UNIT, World, a_job, with_status
 from support.clock import FakeClock, settle
+from support.hanging import Hanging
 from support.lossy_disk import LossyDisk
 
 from agent.agent import Worker
 from agent.detectors import EventReport, Report
 from agent.host import UnitVerb
-from agent.local.healer import LocalHealer
+from agent.local.healer import LIMITED, LocalHealer
 from agent.local.limit import FILE, Limit
 from agent.local.rule import Local, LocalUnit
+from agent.patience import AT_ONCE, Waits
 from agent.settings import SettingsError, load
 
 RULE = LocalUnit(failed_for="2m", most=2, within="1h")
@@ -46,9 +48,11 @@ class Site:
         self.host = World(folder / "unused", clock=self.clock)
         self.told, self.hands, self.job = Told(), asyncio.Lock(), ""
 
-    def process(self) -> LocalHealer:
+    def process(self, patience: Waits = AT_ONCE) -> LocalHealer:
         limit = Limit(self.folder, {UNIT: RULE}, self.disk)
-        return LocalHealer(limit, self.host, self.hands, lambda: self.job, self.told, self.clock)
+        return LocalHealer(
+            limit, self.host, self.hands, lambda: self.job, self.told, self.clock, patience
+        )
 
     async def looks(self, healer: LocalHealer, minutes: float) -> None:
         """As it looks while time passes, twice a minute."""
@@ -196,3 +200,9 @@ def test_a_mistake_in_the_file_is_told_at_the_start(tmp_path: Path) -> None:
         load({}, str(file))
     with pytest.raises(SettingsError, match=r"name a unit such as kubelet\.service"):
         load({}, str(file))
+
+
+async def test_while_the_disk_of_the_record_hangs_nothing_is_started(site: Site) -> None:
+    await site.looks(site.process(Hanging()), 5)
+    assert site.starts == 0
+    assert site.told.reasons == [LIMITED]  # once

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.clock import FakeClock, settle
+from support.hanging import Hanging
 
 from agent.detectors import (
     NOT_LOOKED_AT,
@@ -22,6 +23,7 @@ from agent.detectors.logs.line import KERNEL, Line
 from agent.detectors.logs.pack import our_program
 from agent.detectors.logs.sources import Hearer
 from agent.detectors.logs.wiring import hang_on
+from agent.patience import AT_ONCE, Waits
 
 PROGRAM = our_program()
 READONLY = "EXT4-fs (sda1): Remounting filesystem read-only"
@@ -60,6 +62,7 @@ class Running:
         clock: FakeClock,
         boot_id: str = "boot-1",
         complaints: Sequence[str] = (),
+        patience: Waits = AT_ONCE,
     ) -> None:
         self.clock = clock
         self.kmsg, self.journal = Told("kmsg", clock), Told("journal", clock)
@@ -78,6 +81,7 @@ class Running:
             remembered=kept,
             complaints=complaints,
             root=str(folder),
+            patience=patience,
         )
 
     def report(self, report: Report) -> None:
@@ -273,3 +277,17 @@ def test_a_memory_that_cannot_be_read_is_told_and_forgotten(tmp_path: Path, cont
     kept, wrong = memory.read(tmp_path)
     assert kept == memory.Memory()
     assert wrong.startswith(f"{tmp_path}/{memory.NAME}: ")
+
+
+async def test_a_disk_that_hangs_under_its_memory_keeps_nothing_from_being_told(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    async with Running(tmp_path, clock, patience=Hanging()) as host:
+        await host.read_all()
+        host.kmsg.says(READONLY)
+        await clock.advance(timedelta(seconds=5))  # it was to be kept meanwhile
+        assert host.status("ReadonlyFilesystem") is Status.TRUE
+        host.kmsg.says("INFO: task docker:20744 blocked for more than 120 seconds.")
+        await settle()
+        assert any(one.reason == "TaskHung" for one in host.reports)
+    assert memory.read(tmp_path)[0].positions == {}
