@@ -3,6 +3,7 @@
     POST /v1/alertmanager          Alertmanager's webhook
     POST /v1/grafana               Grafana's
     POST /v1/cloudevents           CloudEvents, structured, binary or a batch
+    POST /v1/alibaba               Alibaba Cloud's notifications, by CloudMonitor or EventBridge
     POST /v1/hosts/AGENT/events    {"transport": ..., "payload": ...} from the agent of that name
     GET  /healthz
 
@@ -13,6 +14,7 @@ refused again, and every "not now" is 503; agents are told 429, which they know 
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -27,12 +29,13 @@ from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.tls.peer import SCOPE_KEY
 from remedy.hostdoctor.arriving import cloud_events, json_of
 from remedy.hostdoctor.desk import Busy, Desk, NotReady, Taken
-from remedy.hostdoctor.gate import Caller, Gate, Unreadable
+from remedy.hostdoctor.gate import ALIBABA, LOOPBACK, Caller, Gate, Unreadable
 from remedy.hostdoctor.limits import Full, Rates, Room, TooLong, TooSlow
 from remedy.hostdoctor.metrics import Metrics, Refusal
 from remedy.hostdoctor.own import of_agent
-from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS
+from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS, alibaba_notification
 from remedy.hostdoctor.parsers.fields import fields, required
+from remedy.hostdoctor.pollers.concern import about_us, concerning
 from remedy.hostdoctor.reported import ParseError, Told
 
 log = logging.getLogger(__name__)
@@ -89,6 +92,7 @@ class Endpoints:
                 self._route("/v1/alertmanager", "alertmanager", self._parsed("alertmanager")),
                 self._route("/v1/grafana", "grafana", self._parsed("grafana")),
                 self._route("/v1/cloudevents", "cloudevents", self._cloud_events),
+                self._route("/v1/alibaba", ALIBABA, self._of_alibaba),
                 self._route("/v1/hosts/{agent}/events", "hosts", self._of_agent),
                 Route("/healthz", healthz, methods=["GET"]),
                 *more,
@@ -100,12 +104,13 @@ class Endpoints:
 
     def _endpoint(self, endpoint: str, read: Read) -> Callable[[Request], Awaitable[Response]]:
         of_agents = endpoint == "hosts"
-        longest = LONGEST_OF_AGENT if of_agents else LONGEST_BODY
+        cloud = endpoint if endpoint == ALIBABA else ""
+        longest = LONGEST_OF_AGENT if of_agents or cloud else LONGEST_BODY
 
         async def take(request: Request) -> Response:
             who = "nobody"
             try:
-                caller = await self._admitted(request, of_agents=of_agents)
+                caller = await self._admitted(request, of_agents=of_agents, cloud=cloud)
                 who = caller.name
                 with self._room.body() as body:
                     announced = request.headers.get("content-length", "")
@@ -123,11 +128,12 @@ class Endpoints:
 
         return take
 
-    async def _admitted(self, request: Request, *, of_agents: bool) -> Caller:
-        """Raises Refused."""
+    async def _admitted(self, request: Request, *, of_agents: bool, cloud: str = "") -> Caller:
+        """`cloud`: whose own endpoint it is. Raises Refused."""
         peer = request.scope.get(SCOPE_KEY)
         try:
-            caller = await self._gate.identify(_token(request), peer, of_agents=of_agents)
+            token = _token(request) or (request.query_params.get("token", "") if cloud else "")
+            caller = await self._gate.identify(token, peer, of_agents=of_agents)
         except Unreadable as error:
             raise Refused(503, Refusal.NOT_READY, str(error)) from None
         if caller is None:
@@ -138,6 +144,9 @@ class Endpoints:
                 raise Refused(403, Refusal.FORBIDDEN, text)
         elif caller.agent:
             raise Refused(403, Refusal.FORBIDDEN, "agents tell of their own machines alone")
+        elif caller.cloud != cloud and caller != LOOPBACK:
+            text = f"tokens of the file named {ALIBABA!r} are for /v1/{ALIBABA}, and no others are"
+            raise Refused(403, Refusal.FORBIDDEN, text)
         if not self._rates.allow(caller):
             code = 429 if of_agents else 503
             raise Refused(code, Refusal.TOO_MANY, f"{caller.name} sends too often")
@@ -157,6 +166,13 @@ class Endpoints:
 
     def _cloud_events(self, request: Request, raw: bytes, caller: Caller) -> Told:
         return PARSERS["cloudevents"](cloud_events(request.headers, raw), self._clock.now())
+
+    def _of_alibaba(self, request: Request, raw: bytes, caller: Caller) -> Told:
+        """It tells of the whole account; the rest of that is no concern of this cluster."""
+        told = PARSERS[alibaba_notification.TRANSPORT](json_of(raw), self._clock.now())
+        found = concerning(told, about_us(self._desk))
+        more = ("a machine that is no node of this cluster",) * found.foreign
+        return replace(found.told, ignored=(*told.ignored, *more))
 
     def _of_agent(self, request: Request, raw: bytes, caller: Caller) -> Told:
         body = fields(json_of(raw), "")

@@ -1,7 +1,8 @@
 """Who may tell Host Doctor something: bearers of a token from a file, and client certificates.
 
     token          every line of each file is one, so an old and a new one are good side by side;
-                   files are read again, so nothing has to be restarted
+                   files are read again, so nothing has to be restarted. Those of a file that is
+                   named as a cloud are for that cloud's own endpoint, and for nothing else
     service        of the agents' DaemonSet, for the machine of its pod's node; only where an agent
     account        may speak
     certificate    of an agent (`kubenode:agent:NAME`, group `kubenode:agents`): for its own machine
@@ -20,6 +21,10 @@ from kubenode.runtime.tls.peer import Peer
 from remedy.hostdoctor.reviews import Reviews, Unverified
 
 AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
+ALIBABA = "alibaba"
+CLOUDS = frozenset({ALIBABA})
+"""Names of token files whose bearers speak as this cloud: its word opens limits of Kube Defender
+that nobody else's does."""
 READ_EVERY = 2.0
 """Seconds; how late a changed token file is noticed."""
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
@@ -33,10 +38,12 @@ class Unreadable(Exception):
 class Caller:
     """name   for audit lines and rates: `token alertmanager-token`, `kubenode:agent:n00042`
     agent  the agent that it is; "" for others
+    cloud  the cloud that it speaks as, of CLOUDS; "" for others
     """
 
     name: str
     agent: str = ""
+    cloud: str = ""
 
 
 LOOPBACK = Caller("loopback")
@@ -87,7 +94,7 @@ class Gate:
         found = None
         for name, wanted in self._all():
             if hmac.compare_digest(shown, wanted):
-                found = found or Caller(f"token {name}")
+                found = found or Caller(f"token {name}", cloud=name if name in CLOUDS else "")
         return found
 
     async def _serviced(self, token: str) -> Caller | None:

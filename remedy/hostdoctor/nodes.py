@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from kubenode.runtime.kube.objects import Node
@@ -161,6 +162,7 @@ def instance_of(text: str) -> str:
     return instance if dot and instance.startswith("i-") else last or region
 
 
+@lru_cache(maxsize=8192)
 def _named(text: str) -> Token | None:
     """A name or an address, each with or without port."""
     text = text.strip().lower()

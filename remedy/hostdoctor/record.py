@@ -6,6 +6,7 @@ import hashlib
 import re
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -66,8 +67,13 @@ _decode = msgspec.json.Decoder(Note).decode
 
 def note_of(event: HostEvent) -> Note:
     """An object that somebody else has made has none."""
+    return _noted(event.metadata.annotations.get(ANNOTATION, "{}"))
+
+
+@lru_cache(maxsize=4096)
+def _noted(text: str) -> Note:
     try:
-        return _decode(event.metadata.annotations.get(ANNOTATION, "{}"))
+        return _decode(text)
     except msgspec.DecodeError:
         return Note()
 

@@ -12,7 +12,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from kubenode.api.v1alpha1.hostevent import HostEvent
+import msgspec
+
+from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventStatus
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, NotFound
@@ -47,14 +49,16 @@ class Writer:
         if (wanted := change(have)) is have:
             return have
         async with self._alone(name), self._slots:
-            have = self.known(name)
+            if (newer := self.known(name)) is not have:
+                have, wanted = newer, change(newer)
             for _ in range(TRIES):
-                if (wanted := change(have)) is have or wanted is None:
+                if wanted is have or wanted is None:
                     return have
                 try:
                     return await self._write(have, wanted)
                 except (Conflict, NotFound):
                     have = await self._read(name)
+                    wanted = change(have)
             raise Conflict(409, "Conflict", f"HostEvent {name} changed {TRIES} times meanwhile")
 
     async def delete(self, event: HostEvent) -> None:
@@ -66,36 +70,28 @@ class Writer:
         self._written.pop(meta.name, None)
 
     async def _write(self, have: HostEvent | None, wanted: HostEvent) -> HostEvent:
-        after = await self._create(wanted) if have is None else await self._patch(have, wanted)
-        told, status = after.status.to_dict(), wanted.status.to_dict()
-        status["observedGeneration"] = after.metadata.generation
-        if patch := difference(told, status):
-            body = {
-                "metadata": {"resourceVersion": after.metadata.resource_version},
-                "status": patch,
-            }
-            path = paths.custom(PLURAL, after.metadata.name, "status")
+        name = wanted.metadata.name
+        if have is None:
+            body = wanted.to_dict()
+            del body["status"]
+            head = await self._kube.create(paths.custom(PLURAL), body, _head)
+        elif body := _patch_of(have, wanted):
+            head = await self._kube.patch(paths.custom(PLURAL, name), body, decode=_head)
+        else:
+            head = _Head(_Meta(have.metadata.resource_version or "", have.metadata.generation))
+        meta = {"resourceVersion": head.metadata.resource_version}
+        before = HostEventStatus() if have is None else have.status
+        status = {**wanted.status.to_dict(), "observedGeneration": head.metadata.generation}
+        if patch := difference(before.to_dict(), status):
+            path = paths.custom(PLURAL, name, "status")
+            body = {"metadata": meta, "status": patch}
             after = await self._kube.patch(path, body, decode=HostEvent.from_server)
+        else:
+            after = wanted.model_copy(
+                update={"metadata": wanted.metadata.model_copy(update=head.metadata.fields())}
+            )
         self._remember(after)
         return after
-
-    async def _create(self, wanted: HostEvent) -> HostEvent:
-        body = wanted.to_dict()
-        del body["status"]
-        return await self._kube.create(paths.custom(PLURAL), body, HostEvent.from_server)
-
-    async def _patch(self, have: HostEvent, wanted: HostEvent) -> HostEvent:
-        same = wanted.spec is have.spec
-        spec = {} if same else difference(have.spec.to_dict(), wanted.spec.to_dict())
-        notes = difference(have.metadata.annotations, wanted.metadata.annotations)
-        if not spec and not notes:
-            return have
-        meta: dict[str, Any] = {"resourceVersion": have.metadata.resource_version}
-        body: dict[str, Any] = {"metadata": {**meta, "annotations": notes} if notes else meta}
-        if spec:
-            body["spec"] = spec
-        path = paths.custom(PLURAL, have.metadata.name)
-        return await self._kube.patch(path, body, decode=HostEvent.from_server)
 
     async def _read(self, name: str) -> HostEvent | None:
         self._written.pop(name, None)
@@ -133,6 +129,35 @@ class Writer:
                 del self._locks[name]
             else:
                 self._locks[name] = (lock, waiting - 1)
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    generation: int = 0
+
+    def fields(self) -> dict[str, Any]:
+        return msgspec.structs.asdict(self)
+
+
+class _Head(msgspec.Struct):
+    """Of the answer to the first of two requests: the second one's is read whole."""
+
+    metadata: _Meta
+
+
+_head = msgspec.json.Decoder(_Head).decode
+
+
+def _patch_of(have: HostEvent, wanted: HostEvent) -> dict[str, Any]:
+    """Of everything but the status; empty if that is as it was."""
+    same = wanted.spec is have.spec
+    spec = {} if same else difference(have.spec.to_dict(), wanted.spec.to_dict())
+    notes = difference(have.metadata.annotations, wanted.metadata.annotations)
+    if not spec and not notes:
+        return {}
+    meta: dict[str, Any] = {"resourceVersion": have.metadata.resource_version}
+    body: dict[str, Any] = {"metadata": {**meta, "annotations": notes} if notes else meta}
+    return {**body, "spec": spec} if spec else body
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """An event notification of ECS, by way of CloudMonitor or the message service. Pure.
 
 Shape: "Instance event notification", "Disk event notification" of ECS' documentation. `name` is
-`<Instance|Disk>:<type>[:<status>]`; the instance's ID stands in one of three places.
+`<Instance|Disk>:<type>[:<status>]`; the instance's ID stands in one of three places. EventBridge
+tells the same as a CloudEvent: the name is its type after `ecs:`, the content its data.
 """
 
 from datetime import datetime, timedelta
@@ -13,12 +14,19 @@ from remedy.hostdoctor.reported import Host, Told
 
 TRANSPORT = "alibaba_notification"
 STATE_CHANGE = "StateChange"
+ECS = "ecs:"
+"""Start of the types of its CloudEvents."""
 PREEMPTION = timedelta(minutes=5)
 """Between the notice and the release of a preemptible instance."""
 
 
 def parse(payload: object, now: datetime) -> Told:
     body = fields(decoded(payload))
+    if body.has("specversion"):
+        kind = body.needed("type")
+        if not kind.startswith(ECS):
+            return Told((), ignored=(f"type {clean(kind, 80)!r}: no event of ECS",))
+        body = _of_cloud_event(body, kind.removeprefix(ECS))
     if isinstance(body.values.get("content"), str):
         body = Fields({**body.values, "content": decoded(body.values["content"])}, body.at)
     subject, kind, status = _name(body)
@@ -42,6 +50,17 @@ def parse(payload: object, now: datetime) -> Told:
         ),
     )
     return Told((event,))
+
+
+def _of_cloud_event(body: Fields, name: str) -> Fields:
+    given = body.values
+    renamed = {
+        "name": name,
+        "resourceId": given.get("subject"),
+        "eventTime": given.get("time"),
+        "content": given.get("data"),
+    }
+    return Fields({**given, **renamed}, body.at)
 
 
 def _name(body: Fields) -> tuple[str, str, str]:

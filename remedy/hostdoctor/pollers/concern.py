@@ -1,4 +1,4 @@
-"""What of a cloud's whole account is about this cluster. Pure.
+"""What of a cloud's whole account is about this cluster.
 
 An account holds machines of others: their events would be kept as unresolved, and be most of them.
 """
@@ -6,8 +6,12 @@ An account holds machines of others: their events would be kept as unresolved, a
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from remedy.hostdoctor.desk import Desk
+from remedy.hostdoctor.nodes import Why
+from remedy.hostdoctor.record import fitted, name_of
 from remedy.hostdoctor.reported import Reported, Told
 
+NOT_OURS = (Why.NO_HOST, Why.NOT_FOUND)
 Ours = Callable[[Reported], bool]
 
 
@@ -20,3 +24,14 @@ class Concerning:
 def concerning(told: Told, ours: Ours) -> Concerning:
     kept = tuple(event for event in told.events if ours(event))
     return Concerning(replace(told, events=kept), len(told.events) - len(kept))
+
+
+def about_us(desk: Desk) -> Ours:
+    """Of a node of ours, and not the end of what we never heard of: a history tells of days."""
+
+    def ours(event: Reported) -> bool:
+        if event.phase is not None and not event.phase.open:
+            return desk.writer.known(name_of(fitted(event))) is not None
+        return desk.index.resolve(event.host).why not in NOT_OURS
+
+    return ours

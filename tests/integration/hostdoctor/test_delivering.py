@@ -16,7 +16,9 @@ from kubenode.runtime import webserver
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Unreachable
 from remedy.hostdoctor import app, desk, limits
+from remedy.hostdoctor.gate import GateSettings
 from remedy.hostdoctor.lifecycle import KEPT
+from remedy.hostdoctor.server import HostDoctorSettings
 
 pytestmark = pytest.mark.integration
 AM = "/v1/alertmanager"
@@ -201,3 +203,38 @@ async def test_cloud_events_of_every_mode_are_taken(kube: Kube, tmp_path: Path) 
         assert (status, answer["changed"]) == (200, 1)
         (event,) = await stored(kube)
         assert (event.spec.source, event.spec.external_id) == ("Webhook", "/dc/1")
+
+
+async def test_alibaba_clouds_notification_is_taken_with_its_own_token_alone(
+    kube: Kube, tmp_path: Path
+) -> None:
+    cloud, others = tmp_path / "alibaba", tmp_path / "alertmanager"
+    cloud.write_text("of-the-cloud-0123456789\n")
+    others.write_text(f"{TOKEN}\n")
+    settings = HostDoctorSettings(0, tls=False, gate=GateSettings((cloud, others)))
+    await make_node(kube, "a", provider="cn-hangzhou.i-bp1ecr5go2go0001")
+    about = {
+        "eventId": "e-1",
+        "instanceId": "i-bp1ecr5go2go0001",
+        "eventType": "SystemMaintenance.Reboot",
+        "eventStatus": "Scheduled",
+        "notBefore": "2099-01-12T00:00:00Z",
+    }
+    notice = {"id": "1", "name": "Instance:SystemMaintenance.Reboot:Scheduled", "content": about}
+    foreign = {**notice, "content": {**about, "instanceId": "i-of-somebody"}}
+    async with doctoring(kube, tmp_path, settings=settings) as doctor:
+        await until(lambda: doctor.desk.index.exists("a", ""), 10)
+        shown = "/v1/alibaba?token=of-the-cloud-0123456789"
+        assert (await doctor.post("/v1/alibaba", notice))[0] == 403
+        assert (await doctor.post("/v1/alibaba?token=wrong-0123456789abcdef", notice, ""))[0] == 401
+        assert (await doctor.post(AM, group(alert()), "of-the-cloud-0123456789"))[0] == 403
+        assert (await doctor.post(f"{AM}?token={TOKEN}", group(alert()), ""))[0] == 401
+        assert (await doctor.post(shown, b" " * 2**19, ""))[0] == 413
+        status, answer, _ = await doctor.post(shown, foreign, "")
+        assert (status, answer["changed"], len(answer["ignored"])) == (200, 0, 1)
+        status, answer, _ = await doctor.post(shown, notice, "")
+        assert (status, answer["changed"]) == (200, 1)
+        again = await doctor.post("/v1/alibaba", notice, "of-the-cloud-0123456789")
+        assert again[1]["known"] == 1
+        (event,) = await stored(kube)
+        assert (event.spec.source, event.spec.node.name) == ("AlibabaCloud", "a")

@@ -108,6 +108,24 @@ def test_a_preemption_comes_five_minutes_after_its_notice_in_the_zone_of_that() 
     assert event.not_before == datetime(2026, 1, 10, 10, 4, 59, 922000, tzinfo=UTC)
 
 
+def test_event_bridge_tells_the_same_as_a_cloud_event() -> None:
+    kind = "SystemMaintenance.Reboot"
+    about = content(kind, "Scheduled", notBefore="2026-01-12T00:00:00Z")
+    bridged = {
+        "specversion": "1.0",
+        "id": "45ef4dew-7c35",
+        "source": "acs.ecs",
+        "type": f"ecs:Instance:{kind}",
+        "subject": f"acs:ecs:cn-hangzhou:1690700:instance/{INSTANCE}",
+        "time": "2026-01-10T17:59:59.922+08:00",
+        "data": about,
+    }
+    told = PARSERS["alibaba_notification"](bridged, NOW)
+    assert told == notice(f"Instance:{kind}:Scheduled", about)
+    other = PARSERS["alibaba_notification"]({**bridged, "type": "oss:Object:Put"}, NOW)
+    assert (other.events, len(other.ignored)) == ((), 1)
+
+
 @pytest.mark.parametrize("name", ["Instance:StateChange", "Instance:Snapshot:Executed"])
 def test_what_asks_for_nothing_is_said(name: str) -> None:
     found = notice(name, {"resourceId": INSTANCE, "state": "Running"})
