@@ -99,18 +99,12 @@ async def run(loaded: Settings) -> None:
         limit = Limit(state, loaded.local.units)
         identity = Store(state / IDENTITY) if loaded.managed else None
         kept = str(identity.current) if identity is not None else ""
-        transport = PlainTransport(
-            loaded.server,
-            loaded.ca_file or None,
-            kept or loaded.cert_file or None,
-            kept or loaded.key_file or None,
-            loaded.token_file or None,
-            user_agent=f"kubenode-agent/{version()}",
-        )
+        transport = _way(loaded, loaded.server, loaded.ca_file, kept)
+        operator_ca = loaded.operator_ca_file or loaded.ca_file
+        operator = _way(loaded, loaded.operator, operator_ca, kept) if loaded.operator else None
     except (JournalError, StoreError, OSError, ValueError) as error:
         raise CannotStart(str(error)) from error
     kube = Kube(transport, clock=clock)
-    operator = _operator(loaded, kept)
     try:
         if identity is None:
             await _greet(transport)
@@ -118,33 +112,7 @@ async def run(loaded: Settings) -> None:
             "agent starts",
             extra={"node": loaded.node, "agent": loaded.agent_name, "server": loaded.server},
         )
-        store = OperatorStore(operator, loaded.agent_name) if operator is not None else None
-        collector = Collector(Bundles(state / DIAGNOSTICS), clock, store)
-        diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
-        probes = HostProbes(host, loaded.state_dir, diagnostics=diagnostics)
-        agent = Agent(
-            kube,
-            host,
-            loaded.node,
-            loaded.agent_name,
-            journal,
-            clock,
-            probes,
-            detectors=[
-                *watch(loaded.detectors, host, clock, loaded.host_root, loaded.state_dir),
-                *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),
-            ],
-            checks=loaded.checks,
-            ports=real_ports(host, loaded.server, loaded.state_dir),
-            allowed=loaded.repairs,
-            scripts=loaded.scripts,
-            collector=collector,
-            metadata=loaded.metadata,
-            outbox=Outbox(state / OUTBOX),
-            limit=limit,
-            renewed=upgrade.proven,
-            host_root=loaded.host_root,
-        )
+        agent = _agent(loaded, kube, host, operator, journal, limit, upgrade)
         alive = Alive(Notifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
         if agent.publisher and (report := upgrade.rejected(clock.now(), SELF)):
             agent.publisher.report(report)
@@ -159,13 +127,52 @@ async def run(loaded: Settings) -> None:
             await operator.close()
 
 
-def _operator(loaded: Settings, kept: str) -> PlainTransport | None:
-    """The way to the remedy operator, under the same identity as to the API server."""
-    if not loaded.operator:
-        return None
+def _agent(
+    loaded: Settings,
+    kube: Kube,
+    host: SystemdHost,
+    operator: PlainTransport | None,
+    journal: FileJournal,
+    limit: Limit,
+    upgrade: Upgrade,
+) -> Agent:
+    state, clock = Path(loaded.state_dir), kube.clock
+    store = OperatorStore(operator, loaded.agent_name) if operator is not None else None
+    collector = Collector(Bundles(state / DIAGNOSTICS), clock, store)
+    diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
+    return Agent(
+        kube,
+        host,
+        loaded.node,
+        loaded.agent_name,
+        journal,
+        clock,
+        HostProbes(host, loaded.state_dir, diagnostics=diagnostics),
+        detectors=[
+            *watch(loaded.detectors, host, clock, loaded.host_root, loaded.state_dir),
+            *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),
+        ],
+        checks=loaded.checks,
+        ports=real_ports(host, loaded.server, loaded.state_dir),
+        allowed=loaded.repairs,
+        scripts=loaded.scripts,
+        collector=collector,
+        metadata=loaded.metadata,
+        outbox=Outbox(state / OUTBOX),
+        limit=limit,
+        renewed=upgrade.proven,
+        host_root=loaded.host_root,
+    )
+
+
+def _way(loaded: Settings, server: str, ca_file: str, kept: str) -> PlainTransport:
+    """The way to a server, under one identity: of the file `kept`, or as the settings say.
+
+    Raises OSError, ValueError.
+    """
     return PlainTransport(
-        loaded.operator,
-        loaded.operator_ca_file or loaded.ca_file or None,
+        server,
+        ca_file or None,
         kept or loaded.cert_file or None,
         kept or loaded.key_file or None,
         loaded.token_file or None,

@@ -24,6 +24,10 @@ on the same boot, as a restart finds out nothing; UNKNOWN with any other reason 
 """
 
 
+CONFIG_INVALID = "DetectorConfigInvalid"
+"""Reason of the Event for a detector's file that cannot be used."""
+
+
 class Severity(StrEnum):
     """`type` of an Event, as its readers know it."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.detectors import Detector, EventReport, Severity, Sink
+from agent.detectors import CONFIG_INVALID, Detector, EventReport, Severity, Sink
 from agent.detectors.checks.asking import Turns
 from agent.detectors.checks.building import builtins, runner
 from agent.detectors.checks.npd import config
@@ -24,8 +24,6 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import forever
 
 LOG_PLUGINS = ("kmsg", "journald", "filelog")
-CONFIG_INVALID = "DetectorConfigInvalid"
-"""Reason of the Event for a file that cannot be used."""
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from agent.detectors import ConditionReport, EventReport, Report, Severity, Sink
+from agent.detectors import CONFIG_INVALID, ConditionReport, EventReport, Report, Severity, Sink
 from agent.detectors.logs import memory
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.over import CHECKS
@@ -25,7 +25,7 @@ from kubenode.runtime.clock import Clock, wait
 
 log = logging.getLogger(__name__)
 
-LOST, BAD_CONFIG = "LogLinesLost", "DetectorConfigInvalid"
+LOST = "LogLinesLost"
 SOON, LATER = timedelta(seconds=1), timedelta(seconds=60)
 """How long what was told, and how far was read, may be on no disk. After a crash the lines since
 are read again.
@@ -89,7 +89,7 @@ class LogDetector:
             sink.report(report)
         for complaint in self.complaints:
             log.warning("a log configuration is left out", extra={"error": complaint})
-            sink.report(EventReport(BAD_CONFIG, complaint, Severity.WARNING, now, LOGS))
+            sink.report(EventReport(CONFIG_INVALID, complaint, Severity.WARNING, now, LOGS))
         positions = self._remembered.positions
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -66,13 +66,6 @@ def judge(turned: list[Mount]) -> Finding:
     return Finding(True, "FilesystemIsReadOnly", said)
 
 
-def turned_read_only(text: str) -> list[Mount]:
-    """Filesystems on disks that take no writes although their mount allows them."""
-    return [
-        mount for mount in parse(text) if mount.kind in ON_DISKS and mount.turned and mount.writable
-    ]
-
-
 def parse(text: str) -> Iterator[Mount]:
     """Lines that are cut or unknown are left out."""
     for line in text.splitlines():

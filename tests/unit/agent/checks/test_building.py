@@ -12,7 +12,8 @@ from support.npd_files import a_file, permanent
 from support.watched import Heard
 
 from agent import settings
-from agent.detectors.building import CONFIG_INVALID, Complaints, detectors
+from agent.detectors import CONFIG_INVALID
+from agent.detectors.building import Complaints, detectors
 from agent.detectors.checks.asking import CheckDetector
 from agent.detectors.settings import Detectors, DiskSettings, PressureSettings, SmartSettings
 from agent.host.systemd import SystemdHost
