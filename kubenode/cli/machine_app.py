@@ -14,10 +14,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a Machine.")]
 
 
 class Printed(StrEnum):
-    """The token alone, or with what else an agent must know."""
+    """The token alone, with what else an agent must know, or an agent.toml (without secrets)."""
 
     TEXT = "text"
     JSON = "json"
+    TOML = "toml"
 
 
 @machine_app.command("show")
@@ -40,8 +41,15 @@ def show(
 def token(
     name: Name,
     output: Annotated[
-        Printed, typer.Option("-o", "--output", help="The token, or all an agent needs.")
+        Printed,
+        typer.Option("-o", "--output", help="The token, all an agent needs, or its agent.toml."),
     ] = Printed.TEXT,
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server", metavar="URL", help="As hosts reach the API server; else the kubeconfig's."
+        ),
+    ] = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -53,7 +61,7 @@ def token(
     from kubenode.cli.exits import run
     from kubenode.cli.machine_tokens import print_token
 
-    run(print_token(name, output is Printed.JSON, kubeconfig, context))
+    run(print_token(name, output, server, kubeconfig, context))
 
 
 @machine_app.command("reissue")

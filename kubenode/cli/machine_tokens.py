@@ -11,6 +11,7 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import REISSUE
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Refusal, say
+from kubenode.cli.machine_app import Printed
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -30,19 +31,25 @@ ROOT_CA = "kube-root-ca.crt"
 
 
 async def print_token(
-    name: str, as_json: bool, kubeconfig: str | None, context: str | None
+    name: str, printed: Printed, server: str, kubeconfig: str | None, context: str | None
 ) -> None:
+    """Raises Refusal where no token is to be had, or the server is none."""
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         with refusals(name):
             machine = await _machine(kube, name)
+            if printed is Printed.TOML:
+                typer.echo(_settings(machine, await _server(server, kubeconfig, context)), nl=False)
+                return
             if need_of(machine, joined=False) is not Need.WANTED:
                 raise Refusal(_not_wanted(machine))
             kept = await _token(kube, name, kube.clock)
-            if not as_json:
+            if printed is Printed.TEXT:
                 typer.echo(kept.text)
                 return
-            typer.echo(json.dumps(await _all(kube, machine, kept), indent=2))
+            found = await _all(kube, machine, kept)
+            found["server"] = await _server(server, kubeconfig, context)
+            typer.echo(json.dumps(found, indent=2))
 
 
 async def reissue(name: str, kubeconfig: str | None, context: str | None) -> None:
@@ -108,7 +115,7 @@ def _not_wanted(machine: Machine) -> str:
 
 
 async def _all(kube: Kube, machine: Machine, kept: Kept) -> dict[str, str]:
-    """What an agent must know to join; the server is as our own kubeconfig has it."""
+    """What an agent must know to join, but for the server."""
     found = await kube.get(
         paths.resource("/api/v1", "configmaps", namespace=TOKEN_NAMESPACE, name=ROOT_CA)
     )
@@ -119,3 +126,28 @@ async def _all(kube: Kube, machine: Machine, kept: Kept) -> dict[str, str]:
         "token": kept.text,
         "expiresAt": format_time(kept.token.expires_at),
     }
+
+
+async def _server(given: str, kubeconfig: str | None, context: str | None) -> str:
+    """As hosts reach it, or as we do. Raises Refusal."""
+    from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
+
+    if not given:
+        connection = await connect(kubeconfig, context).connect()
+        given = connection.server
+        await connection.close()
+    if not given.startswith("https://"):
+        raise Refusal(f"server {given!r} is no https:// URL: name one that hosts reach, --server")
+    return given
+
+
+def _settings(machine: Machine, server: str) -> str:
+    """An agent.toml; a JSON string is one of TOML too."""
+    lines = {
+        "node": machine.node_name,
+        "agent": machine.metadata.name,
+        "server": server,
+        "ca_file": "/etc/kubenode/ca.crt",
+        "bootstrap_token_file": "/etc/kubenode/bootstrap-token",
+    }
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 from support.control_plane import ControlPlane
-from support.machine_world import OPERATOR, install
+from support.machine_world import CHARTS, OPERATOR, install
 from support.rights import Question, wrong
 
 from machine.names import TOKEN_GROUP
 
 pytestmark = pytest.mark.integration
 
+PEOPLE = CHARTS / "people.yaml"
 CSR, CERTIFICATES = "certificatesigningrequests", "certificates.k8s.io"
 MAY: list[Question] = [
     ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client"),
@@ -75,3 +76,23 @@ def test_a_bootstrap_token_asks_for_a_certificate_and_does_nothing_else(
 
     assert [may(*question) for question in asked] == [True, True]
     assert [what for what in others if may(*what)] == []
+
+
+def test_a_machine_operator_lets_hosts_in_and_does_nothing_else(cluster: ControlPlane) -> None:
+    cluster.kubectl("apply", "-f", PEOPLE)
+    who = "machine-operator-alone"
+    bind = ("create", "clusterrolebinding", who, "--clusterrole=kubenode-machine-operator")
+    cluster.kubectl(*bind, f"--user={who}")
+    try:
+        may = [(v, "kubenode.io", "machines", "", "") for v in ("get", "list", "create", "patch")]
+        may_not = [
+            ("delete", "kubenode.io", "machines", "", "m"),
+            ("patch", "kubenode.io", "machines/status", "", "m"),
+            ("create", "kubenode.io", "remedyoperationjobs", "", ""),
+            ("get", "", "secrets", "kube-system", "x"),
+            ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client"),
+        ]
+        assert wrong(cluster, who, may, may_not) == []
+    finally:
+        cluster.kubectl("delete", "clusterrolebinding", who)
+        cluster.kubectl("delete", "-f", PEOPLE)

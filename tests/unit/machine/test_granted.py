@@ -37,7 +37,7 @@ def a_request(*conditions: str) -> SigningRequest:
 @pytest.mark.parametrize(
     ("spec", "node"), [({}, "m"), ({"nodeName": "n"}, "n"), ({"node": "None"}, "")]
 )
-def test_a_machine_speaks_of_its_node(spec: dict[str, str], node: str) -> None:
+def test_a_machine_speaks_of_its_node(spec: dict[str, Any], node: str) -> None:
     assert node_of(a_machine(**spec)) == node
 
 
