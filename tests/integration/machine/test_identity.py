@@ -1,31 +1,27 @@
 """An agent's identity on a real API server: from a token to a certificate, and on to the next."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.control_plane import ControlPlane
 from support.expired import expired_pair
+from support.machine_host import Host, a_host, joined
 from support.machine_requests import REQUESTS
-from support.machine_world import MachineWorld, install, machine_world, until
+from support.machine_world import install, machine_world, until
 from support.pki import Authority
 
 from agent.heartbeat import Heartbeat
 from agent.host.systemd import SystemdHost
 from agent.identity import making, pem
-from agent.identity.asking import works_as
-from agent.identity.keeper import IdentityKeeper, Wanted
 from agent.identity.pem import BadPem
 from agent.identity.store import Store
 from kubenode.runtime.clock import SystemClock
-from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
-from kubenode.runtime.kube.plain import PlainTransport
 from machine.bootstrap.lifesigns import AgentLease, decode_lease
 from machine.certificates.asked import read
 from machine.names import agent_user
@@ -38,68 +34,6 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     install(control_plane)
     yield control_plane
     control_plane.kubectl("delete", "--raw", REQUESTS)
-
-
-class Ahead(SystemClock):
-    """The host's wall clock, which may be wrong."""
-
-    def __init__(self) -> None:
-        self.by = timedelta(0)
-
-    def now(self) -> datetime:
-        return super().now() + self.by
-
-
-class Host:
-    """An agent's identity and its client, as agent.main wires them."""
-
-    def __init__(self, world: MachineWorld, name: str) -> None:
-        self.name, self.clock = name, Ahead()
-        self.ca_file = world.folder / f"{name}.ca"
-        self.ca_file.write_bytes(world.cp.ca_file.read_bytes())
-        self.folder = world.folder / name
-        self.token_file = world.folder / f"{name}.token"
-        self.store = Store(self.folder)
-        current = str(self.store.current)
-        files = (world.cp.server, str(self.ca_file), current, current)
-        self.kube = Kube(PlainTransport(*files), clock=self.clock)
-        self._wanted = Wanted(name, world.cp.server, str(self.ca_file), str(self.token_file), 600)
-        self.use(self.store)
-
-    def use(self, store: Store) -> None:
-        self.keeper = IdentityKeeper(self._wanted, store, self.kube, self.clock, spread=lambda: 0.0)
-
-    @property
-    def validity(self) -> pem.Validity:
-        return pem.validity(self.store.read_current(), self.name)
-
-    async def user(self) -> str:
-        return await works_as(self.kube)
-
-
-@asynccontextmanager
-async def a_host(world: MachineWorld, name: str) -> AsyncIterator[Host]:
-    host = Host(world, name)
-    try:
-        yield host
-    finally:
-        await host.kube.close()
-
-
-async def joined(world: MachineWorld, host: Host) -> str:
-    """The Machine is there and its agent has its first certificate; the ID of the token."""
-    await world.make(host.name)
-    token = await world.token(host.name)
-    host.token_file.write_text(token.text + "\n")
-    await host.keeper.look()
-    assert host.keeper.there.is_set()
-
-    async def remembered() -> bool:
-        bootstrap = (await world.machine(host.name)).status.bootstrap
-        return bootstrap is not None and not bootstrap.request_id
-
-    await until(remembered, "the operator has not seen the certificate")
-    return token.token.id
 
 
 async def test_a_token_a_certificate_a_lease_and_the_token_is_revoked(
