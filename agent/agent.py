@@ -7,6 +7,7 @@ The demo runs hundreds of these in one process and feeds them from one shared in
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.actions.allowed import Repairs, Script
@@ -43,6 +44,8 @@ from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.process import Part
 
 log = logging.getLogger(__name__)
+
+Asked = TypeVar("Asked", Job, Probe)
 
 WATCH_SECONDS = 300.0
 """Per watch; 10,000 agents share the server (kube.md)."""
@@ -169,24 +172,21 @@ class Agent:
         )
         self.worker = Worker(core, clock)
         self.heartbeat = Heartbeat(kube, host, agent, clock, renewed=renewed)
-        self.informer: Informer[Job] = Informer(
-            kube,
-            custom(PLURAL),
-            decode_job,
-            field_selector=f"spec.agent={agent}",
-            clock=clock,
-            watch_seconds=watch_seconds,
-        )
+
+        def mine(plural: str, decode: Callable[[bytes], Asked]) -> Informer[Asked]:
+            return Informer(
+                kube,
+                custom(plural),
+                decode,
+                field_selector=f"spec.agent={agent}",
+                clock=clock,
+                watch_seconds=watch_seconds,
+            )
+
+        self.informer = mine(PLURAL, decode_job)
         self.informer.add_handler(lambda key, old, new: self.worker.seen(key, new))
         self.prober = Prober(kube, probes, agent, clock)
-        self.questions: Informer[Probe] = Informer(
-            kube,
-            custom(PROBES),
-            decode_probe,
-            field_selector=f"spec.agent={agent}",
-            clock=clock,
-            watch_seconds=watch_seconds,
-        )
+        self.questions = mine(PROBES, decode_probe)
         self.questions.add_handler(lambda key, old, new: self.prober.seen(key, new))
         self.parts: list[Part] = [
             self.heartbeat,

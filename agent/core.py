@@ -16,6 +16,8 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from agent import request as requests
 from agent.actions import CATALOGUE, Action, Bench
 from agent.host import Contraindicated, HostError, HostUnreachable
@@ -257,14 +259,8 @@ class AgentCore:
             await self._bench.clock.sleep(1.0)
 
     async def _finish(self, key: Key, entry: Entry, outcome: Outcome) -> Entry:
-        ended = Entry(
-            job=entry.job,
-            action=entry.action,
-            boot_id=entry.boot_id,
-            started_at=entry.started_at,
-            expires_at=entry.expires_at,
-            limit=entry.limit,
-            before=entry.before,
+        ended = replace(
+            entry,
             finished_at=self._bench.clock.now(),
             outcome=outcome,
             ended_on=self._bench.host.boot_id(),

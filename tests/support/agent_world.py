@@ -218,6 +218,19 @@ class DyingJournal(FileJournal):
             super()._write(key, entry)
 
 
+def an_entry(**changes: object) -> Entry:
+    values: dict[str, object] = {
+        "job": "j",
+        "action": "RestartUnit",
+        "boot_id": "b",
+        "started_at": T0,
+        "expires_at": T0 + timedelta(minutes=2),
+        "limit": 120.0,
+        "before": {"unit": "a.service"},
+    }
+    return Entry(**{**values, **changes})  # type: ignore[arg-type]
+
+
 async def until_answered(world: World, tries: int = 5) -> None:
     """Run processes, one after another as they die, until the request has its answer."""
     for _ in range(tries):

@@ -6,12 +6,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from support.agent_world import an_entry
 from support.clock import T0
 
 from agent.disk import RealDisk
 from agent.journal import (
     KEEP,
-    Entry,
     FileJournal,
     Journal,
     JournalError,
@@ -23,19 +23,6 @@ from agent.patience import Patience
 from agent.request import Key
 
 KEY = Key("uid-1", "r0s0a1")
-
-
-def an_entry(**changes: object) -> Entry:
-    values: dict[str, object] = {
-        "job": "j",
-        "action": "RestartUnit",
-        "boot_id": "b",
-        "started_at": T0,
-        "expires_at": T0 + timedelta(minutes=2),
-        "limit": 120.0,
-        "before": {"unit": "a.service"},
-    }
-    return Entry(**{**values, **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=["file", "memory"])

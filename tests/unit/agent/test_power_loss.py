@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.agent_world import REQUEST, Killed, World, a_job
+from support.agent_world import REQUEST, Killed, World, a_job, an_entry
 from support.clock import T0
 from support.lossy_disk import LossyDisk
 
 from agent.actions import Bench
 from agent.core import AgentCore
-from agent.journal import Entry, FileJournal, JournalError
+from agent.journal import FileJournal, JournalError
 from agent.outcome import done
 from agent.request import Key
 
@@ -121,19 +121,6 @@ async def test_it_acts_at_most_once_when_the_power_goes_twice(tmp_path: Path) ->
                         assert len(last.acts) <= 1
                 else:
                     break
-
-
-def an_entry(**changes: object) -> Entry:
-    values: dict[str, object] = {
-        "job": "j",
-        "action": "RestartUnit",
-        "boot_id": "b",
-        "started_at": T0,
-        "expires_at": T0 + timedelta(minutes=2),
-        "limit": 120.0,
-        "before": {"unit": "a.service"},
-    }
-    return Entry(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_a_write_that_returned_survives_every_power_cut() -> None:
