@@ -22,6 +22,16 @@ class Refusal(StrEnum):
     BROKEN = "broken"
 
 
+class Endpoint(StrEnum):
+    ALERTMANAGER = "alertmanager"
+    GRAFANA = "grafana"
+    CLOUDEVENTS = "cloudevents"
+    ALIBABA = "alibaba"
+    HOSTS = "hosts"
+    MORE = "more"
+    """Of others, as that of bundles."""
+
+
 class Outcome(StrEnum):
     """What became of one event of a delivery."""
 
@@ -80,6 +90,19 @@ class Metrics:
             buckets=(0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0),
             registry=registry,
         )
+        self.watchdog = Gauge(
+            "kubenode_hostdoctor_watchdog_heard_timestamp_seconds",
+            "When the Watchdog, the alert that always fires, was last heard; 0 is never.",
+            registry=registry,
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        """Let every series begin at zero: a rate does not see the first of what appears with it."""
+        for endpoint in Endpoint:
+            self.deliveries.labels(endpoint)
+            for why in Refusal:
+                self.refusals.labels(endpoint, why)
         for source in HostEventSource:
             for outcome in Outcome:
                 self.events.labels(source, outcome)

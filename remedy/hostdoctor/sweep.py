@@ -12,6 +12,7 @@ from remedy.hostdoctor.lifecycle import alive, deletable, next_at, settled
 from remedy.hostdoctor.metrics import Metrics
 from remedy.hostdoctor.nodes import NO_HOST, Token, Why
 from remedy.hostdoctor.record import note_of
+from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
 WATCHDOG_INDEX = "watchdog"
 SOONEST = timedelta(seconds=1)
@@ -58,15 +59,17 @@ class Sweep:
 
 
 def watchdogs(event: HostEvent) -> tuple[str, ...]:
-    return (WATCHDOG_INDEX,) if event.spec.attributes.get("alertname") == "Watchdog" else ()
+    return (WATCHDOG_INDEX,) if event.spec.attributes.get(ALERT_NAME) == WATCHDOG else ()
 
 
 class OpenEvents:
-    """How many are open and how many unresolved, kept change by change."""
+    """How many are open and how many unresolved, and whether the Watchdog is heard, kept change by
+    change."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._as: dict[str, tuple[str, str]] = {}
+        self._heard = 0.0
         for source in HostEventSource:
             metrics.open.labels(source)
         for why in Why:
@@ -78,6 +81,9 @@ class OpenEvents:
             self._count(before, -1)
         if new is None or new.status.phase is None or not new.status.phase.open:
             return
+        if watchdogs(new) and new.status.last_seen is not None:
+            self._heard = max(self._heard, new.status.last_seen.timestamp())
+            self._metrics.watchdog.set(self._heard)
         resolved = next((c for c in new.status.conditions if c.type == "Resolved"), None)
         known = resolved is not None and not new.spec.node.name and resolved.reason in set(Why)
         now = (str(new.spec.source), resolved.reason if known and resolved else "")

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from ruamel.yaml import YAML
 from support.prometheus import Prometheus, metrics_in, promtool
+
+from remedy.hostdoctor.pollers.metrics import Metrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[3]
@@ -50,6 +53,11 @@ BUCKETS = (
 )
 WAITING = f'{D}_waiting_oldest_seconds{{reason="%s"}}'
 REQUESTS = 'kubenode_client_requests_total{code="%s",client="main",method="GET"}'
+REFUSED = 'kubenode_hostdoctor_refusals_total{endpoint="alertmanager",why="%s"}'
+LOOKS = 'kubenode_hostdoctor_looks_total{source="aws",result="%s"}'
+HEARD = "kubenode_hostdoctor_watchdog_heard_timestamp_seconds"
+DELIVERED = 'kubenode_hostdoctor_deliveries_total{endpoint="alertmanager"}'
+CERTIFICATES = 'kubenode_machine_certificates{state="%s"}'
 CASES = {
     "KubeDefenderDown": Case(
         "10m",
@@ -190,7 +198,36 @@ CASES = {
             'kubenode_audit_lines_total{outcome="lost"}': "5x20",
         },
     ),
+    "KubeNodeDeliveryUnauthorized": Case(
+        "15m",
+        {REFUSED % "unauthorized": "0 0 0+1x20"},
+        {REFUSED % "unauthorized": "7x20", REFUSED % "malformed": "0+1x20"},
+        ({"endpoint": "alertmanager"},),
+    ),
+    "KubeNodeDeliveriesNotStored": Case(
+        "30m",
+        {REFUSED % "not_stored": "0+1x40"},
+        {REFUSED % "not_stored": "0 0 0 5x40", REFUSED % "unauthorized": "0x40"},
+        ({"endpoint": "alertmanager"},),
+    ),
+    "KubeNodeEventSourceFails": Case(
+        "60m",
+        {LOOKS % "denied": "0+1x90", LOOKS % "ok": "0+1x20 20x90"},
+        {LOOKS % "denied": "0+1x90", LOOKS % "ok": "0+1x90"},
+        ({"source": "aws"},),
+    ),
+    "KubeNodeWatchdogNotHeard": Case(
+        "30m", {HEARD: "60x40"}, {HEARD: "0+60x40", DELIVERED: "9x40"}
+    ),
+    "KubeNodeAgentCertificateEnding": Case(
+        "40m", {CERTIFICATES % "ending": "1x60"}, {CERTIFICATES % "live": "9x60"}
+    ),
+    "KubeNodeAgentCertificateExpired": Case(
+        "20m", {CERTIFICATES % "expired": "1x60"}, {CERTIFICATES % "none": "9x60"}
+    ),
 }
+OF_SOURCES = {"kubenode_hostdoctor_looks_total"}
+"""Metrics that exist where sources of events are configured; none of this test."""
 
 
 def test_every_alert_has_its_case() -> None:
@@ -257,7 +294,22 @@ class TestAlert:
         prometheus: Prometheus = world.prometheus
         expr = RULES[name]["expr"]
         prometheus.query(expr)
-        assert metrics_in(expr) <= prometheus.names() | {f"{D}_ask_seconds_bucket"}
+        assert metrics_in(expr) <= prometheus.names() | {f"{D}_ask_seconds_bucket"} | OF_SOURCES
+
+
+def test_the_watchdog_that_was_never_heard_is_missed_where_alerts_are_delivered(
+    tmp_path: Path,
+) -> None:
+    name = "KubeNodeWatchdogNotHeard"
+    assert f'alertname="{name}"' in told(tmp_path, name, {HEARD: "0x40", DELIVERED: "9x40"})
+    assert told(tmp_path, name, {HEARD: "0x40", DELIVERED: "0x40"}) == ""
+
+
+def test_what_sources_count_begins_with_their_configuration() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry).announce("aws", queue=False)
+    page = generate_latest(registry).decode()
+    assert all(f'{name}{{result="ok",source="aws"}} 0.0' in page for name in OF_SOURCES)
 
 
 def test_every_runbook_is_of_an_alert() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubenode.api.v1alpha1.hostevent import HostEventSpec
@@ -14,6 +14,8 @@ from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.reported import ParseError, Told
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
+SOME = settings(max_examples=settings.default.max_examples // 4)
+"""Of each transport; the fuzz targets look long."""
 CLOUDS = sorted(name for name in PARSERS if name.partition("_")[2])
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -164,12 +166,14 @@ def parsed(transport: str, payload: Any) -> None:
 
 
 @pytest.mark.parametrize("transport", CLOUDS)
+@SOME
 @given(payload=VALUES)
 def test_anything(transport: str, payload: Any) -> None:
     parsed(transport, payload)
 
 
 @pytest.mark.parametrize("transport", CLOUDS)
+@SOME
 @given(raw=st.binary(max_size=60) | st.sampled_from([b"[" * 100_000, b'{"a":1e999}', b"NaN"]))
 def test_any_bytes(transport: str, raw: bytes) -> None:
     parsed(transport, raw)
@@ -187,6 +191,7 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(("transport", "payload"), SOUND, ids=[name for name, _ in SOUND])
+@SOME
 @given(data=st.data())
 def test_a_sound_payload_with_one_place_changed(
     transport: str, payload: Any, data: st.DataObject
