@@ -19,7 +19,7 @@ from kubenode.runtime.kube.paths import custom
 from machine.access import PLURAL
 
 COLUMNS = {"NAME": "name", "NODE": "node", "AGENT": "agent", "CERT": "certificate", "AGE": "age"}
-WIDE = {"HOST": "host", "TOKEN": "token", "WHY": "why"}
+WIDE = {"KUBELET": "kubelet", "HOST": "host", "TOKEN": "token", "WHY": "why"}
 
 
 async def shown(name: str, output: Listing, kubeconfig: str | None, context: str | None) -> Exit:
@@ -47,6 +47,7 @@ def row(machine: Machine, now: datetime) -> dict[str, str]:
     bootstrap, host = status.bootstrap, status.host
     ready = status.condition(MachineConditionType.AGENT_READY)
     ends = None if bootstrap is None else bootstrap.certificate_expires_at
+    kubelet = None if bootstrap is None else bootstrap.kubelet
     live = ready is not None and ready.status == "True"
     return {
         "name": machine.metadata.name,
@@ -54,6 +55,7 @@ def row(machine: Machine, now: datetime) -> dict[str, str]:
         "agent": "Ready" if live else ("Unknown" if ready is None else ready.reason),
         "certificate": _left(ends, now),
         "age": "" if made is None else length(now - made),
+        "kubelet": "" if kubelet is None else _left(kubelet.certificate_expires_at, now),
         "host": "" if host is None else f"{host.os} {host.arch} {host.agent}".strip(),
         "token": "" if bootstrap is None else bootstrap.token_id,
         "why": "" if ready is None or live else ready.message,

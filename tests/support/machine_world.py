@@ -68,6 +68,15 @@ async def until(look: Callable[[], Awaitable[T | None]], what: str, seconds: flo
     raise AssertionError(what)
 
 
+@asynccontextmanager
+async def closing(kube: Kube) -> AsyncIterator[Kube]:
+    """The client, closed at the end of the block."""
+    try:
+        yield kube
+    finally:
+        await kube.close()
+
+
 class MachineWorld:
     """An administrator's hands on Machines."""
 

@@ -1,7 +1,7 @@
 """Certificate requests of agents on a real API server: what is granted, and every way to a no."""
 
 from base64 import b64decode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from support.control_plane import ControlPlane
 from support.machine_requests import REQUESTS, a_request, as_object
-from support.machine_world import MachineWorld, install, machine_world, until
+from support.machine_world import MachineWorld, closing, machine_world, until
 
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
@@ -24,21 +24,11 @@ from machine.names import MACHINE_UID, agent_user, secret_name
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    install(control_plane)
-    yield control_plane
-    control_plane.kubectl("delete", "--raw", REQUESTS)
-
-
 @asynccontextmanager
 async def asking(world: MachineWorld, machine: str) -> AsyncIterator[Kube]:
     """A client with the Machine's bootstrap token."""
-    kube = world.bearer((await world.token(machine)).text)
-    try:
+    async with closing(world.bearer((await world.token(machine)).text)) as kube:
         yield kube
-    finally:
-        await kube.close()
 
 
 async def test_a_token_gives_one_certificate_and_the_certificate_the_next(
@@ -62,13 +52,10 @@ async def test_a_token_gives_one_certificate_and_the_certificate_the_next(
             assert no["reason"] == Reason.LIVE
             assert "kubenode machine reissue one" in no["message"]
             assert "CertificateIsLive" in await world.condition("one", "CertificateDenied")
-        agent = world.agent("one")
-        try:
+        async with closing(world.agent("one")) as agent:
             await agent.create(REQUESTS, as_object("one-3", a_request(agent_user("one"))))
             assert set(await world.decided("one-3")) == {"Approved"}
             later = await world.certificate("one-3")
-        finally:
-            await agent.close()
         assert ends_at(later) >= ends_at(got)
 
 
@@ -128,11 +115,8 @@ async def test_who_is_neither_its_token_nor_the_same_agent_is_denied(
     async with machine_world(cluster, tmp_path) as world:
         await world.make("mine")
         await world.token("mine")
-        other = world.agent("other-agent")
-        try:
+        async with closing(world.agent("other-agent")) as other:
             await other.create(REQUESTS, as_object("stolen-1", a_request(agent_user("mine"))))
-        finally:
-            await other.close()
         await world.kube.create(REQUESTS, as_object("stolen-2", a_request(agent_user("mine"))))
         for name in ("stolen-1", "stolen-2"):
             assert (await world.decided(name))["Denied"]["reason"] == Reason.REQUESTER
@@ -154,11 +138,8 @@ async def test_a_renewal_needs_a_certificate_that_was_granted_to_this_machine(
     async with machine_world(cluster, tmp_path) as world:
         await world.make("anew")
         await world.token("anew")
-        before = world.agent("anew")
-        try:
+        async with closing(world.agent("anew")) as before:
             await before.create(REQUESTS, as_object("anew-1", a_request(agent_user("anew"))))
-        finally:
-            await before.close()
         assert (await world.decided("anew-1"))["Denied"]["reason"] == Reason.UNKNOWN
 
 
@@ -202,12 +183,9 @@ async def test_a_token_of_another_machine_of_the_same_name_gives_nothing(
         path = f"/api/v1/namespaces/kube-system/secrets/{secret_name(token.token.id)}"
         forged = {"metadata": {"annotations": {MACHINE_UID: "another"}}}
         await world.kube.patch(path, forged)
-        host = world.bearer(token.text)
-        try:
+        async with closing(world.bearer(token.text)) as host:
             await host.create(REQUESTS, as_object("bound-1", a_request(agent_user("bound"))))
             assert (await world.decided("bound-1"))["Denied"]["reason"] == Reason.TOKEN
-        finally:
-            await host.close()
 
 
 async def test_an_expired_token_is_refused(cluster: ControlPlane, tmp_path: Path) -> None:

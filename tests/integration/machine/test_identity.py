@@ -1,7 +1,7 @@
 """An agent's identity on a real API server: from a token to a certificate, and on to the next."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from support.control_plane import ControlPlane
 from support.expired import expired_pair
 from support.machine_host import Host, a_host, joined
 from support.machine_requests import REQUESTS
-from support.machine_world import install, machine_world, until
+from support.machine_world import machine_world, until
 from support.pki import Authority
 
 from agent.heartbeat import Heartbeat
@@ -27,13 +27,6 @@ from machine.certificates.asked import read
 from machine.names import agent_user
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    install(control_plane)
-    yield control_plane
-    control_plane.kubectl("delete", "--raw", REQUESTS)
 
 
 async def test_a_token_a_certificate_a_lease_and_the_token_is_revoked(

@@ -1,8 +1,8 @@
 """Certificate requests of kubelets on a real API server, signed by a real controller-manager."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from support.control_plane import ControlPlane
 from support.machine_requests import REQUESTS, a_request, as_object
-from support.machine_world import install, machine_world, until
+from support.machine_world import closing, machine_world, until
 
-from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden
 from kubenode.runtime.tls.certificates import ends_at
 from machine.certificates.case import Reason
@@ -30,21 +29,6 @@ SERVER = {
 }
 ADDRESS = "10.0.0.7"
 """Of every Machine of these tests."""
-
-
-@pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    install(control_plane)
-    yield control_plane
-    control_plane.kubectl("delete", "--raw", REQUESTS)
-
-
-@asynccontextmanager
-async def closing(kube: Kube) -> AsyncIterator[Kube]:
-    try:
-        yield kube
-    finally:
-        await kube.close()
 
 
 @contextmanager

@@ -1,11 +1,9 @@
 """What the Machine operator and bootstrap tokens may not do; what the operator needs, the other
 tests here show, as it runs under nothing else."""
 
-from collections.abc import Iterator
-
 import pytest
 from support.control_plane import ControlPlane
-from support.machine_world import CHARTS, OPERATOR, install
+from support.machine_world import CHARTS, OPERATOR
 from support.rights import Question, wrong
 
 from machine.names import TOKEN_GROUP
@@ -40,12 +38,6 @@ MAY_NOT: list[Question] = [
     ("patch", "coordination.k8s.io", "leases", "kubenode-agents", "m"),
     ("patch", "rbac.authorization.k8s.io", "clusterrolebindings", "", "x"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    install(control_plane)
-    yield control_plane
 
 
 def test_the_operator_has_these_rights_and_no_others(cluster: ControlPlane) -> None:

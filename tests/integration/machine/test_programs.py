@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from support.command import environment, kubenode, started
 from support.control_plane import ControlPlane
-from support.machine_requests import REQUESTS
-from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, a_machine, install
+from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, a_machine
 from support.running import until
 
 from kubenode.cli.exits import Exit, Refusal
@@ -28,13 +27,11 @@ ROLES = REPOSITORY / "charts" / "kubenode" / "people.yaml"
 NAME = "program-host"
 
 
-@pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    install(control_plane)
-    control_plane.kubectl("create", "-f", "-", stdin=json.dumps(a_machine(NAME)))
-    yield control_plane
-    control_plane.kubectl("delete", "knm", NAME)
-    control_plane.kubectl("delete", "--raw", REQUESTS)
+@pytest.fixture(scope="module", autouse=True)
+def machine(cluster: ControlPlane) -> Iterator[None]:
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(a_machine(NAME)))
+    yield
+    cluster.kubectl("delete", "knm", NAME)
 
 
 @contextmanager

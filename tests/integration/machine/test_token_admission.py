@@ -4,14 +4,13 @@ import asyncio
 import copy
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.control_plane import ControlPlane
-from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, a_machine, install
+from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, a_machine, closing
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.clock import SystemClock
@@ -30,12 +29,6 @@ NOT_YET = 30.0
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    install(control_plane)
-    yield control_plane
-
-
-@pytest.fixture(scope="module")
 def machine(cluster: ControlPlane) -> Iterator[Machine]:
     """One that is there: what a Machine owns that is not is collected."""
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(a_machine(NAME)))
@@ -43,13 +36,9 @@ def machine(cluster: ControlPlane) -> Iterator[Machine]:
     cluster.kubectl("delete", "knm", NAME)
 
 
-@asynccontextmanager
-async def operator(cluster: ControlPlane) -> AsyncIterator[Kube]:
-    kube = Kube(connect(str(cluster.kubeconfig_for(OPERATOR, OPERATOR_GROUPS))))
-    try:
-        yield kube
-    finally:
-        await kube.close()
+def operator(cluster: ControlPlane) -> Kube:
+    """A client with the operator's identity; close it."""
+    return Kube(connect(str(cluster.kubeconfig_for(OPERATOR, OPERATOR_GROUPS))))
 
 
 def a_secret(machine: Machine) -> dict[str, Any]:
@@ -114,7 +103,7 @@ async def in_force(kube: Kube, machine: Machine) -> None:
 async def test_what_is_none_of_ours_is_neither_made_nor_changed_nor_deleted(
     cluster: ControlPlane, machine: Machine
 ) -> None:
-    async with operator(cluster) as kube:
+    async with closing(operator(cluster)) as kube:
         await in_force(kube, machine)
         said: dict[str, str] = {}
         for what, change in FOREIGN.items():
@@ -134,7 +123,7 @@ async def test_what_is_none_of_ours_is_neither_made_nor_changed_nor_deleted(
 async def test_ours_is_made_changed_and_deleted_but_not_made_another(
     cluster: ControlPlane, machine: Machine
 ) -> None:
-    async with operator(cluster) as kube:
+    async with closing(operator(cluster)) as kube:
         await in_force(kube, machine)
         mine = a_secret(machine)
         token_id = mine["metadata"]["name"].removeprefix("bootstrap-token-")
