@@ -5,11 +5,12 @@ Changes go into the store of facts on the way, before anybody looks again.
 
 from collections.abc import Iterable
 
-from kubenode.api.v1alpha1 import HostEvent, HostProbe, RemedyOperationJob
+from kubenode.api.v1alpha1 import HoldReason, HostEvent, HostProbe, RemedyOperationJob
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.job.model import CloseReason, Job
 from remedy.job.store import NODE_INDEX
+from remedy.planned.access import approves
 from remedy.remedier.facts import FactStore
 
 JOBS_OF_NODE, JOBS_OF_RULE = NODE_INDEX, "remedier"
@@ -66,9 +67,16 @@ class Jobs:
     def job(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
     ) -> Iterable[str]:
-        """A job that supersedes another concerns that one too."""
+        """A job that supersedes another concerns that one too; one that says that an event may
+        start, or ends, concerns those that wait for it before they say so too.
+        """
         job = new or old
-        return (key, job.spec.supersedes) if job is not None and job.spec.supersedes else (key,)
+        if job is None:
+            return (key,)
+        wakes = [key, job.spec.supersedes] if job.spec.supersedes else [key]
+        if job.spec.host_events and _ready(old) is not _ready(new):
+            wakes += (j.metadata.name for j in self._jobs.cache.values() if _waits_for_others(j))
+        return wakes
 
     def node(self, key: str, old: Node | None, new: Node | None) -> Iterable[str]:
         return self.of(key)
@@ -85,6 +93,16 @@ class Jobs:
     def probe(self, key: str, old: HostProbe | None, new: HostProbe | None) -> Iterable[str]:
         answered = new is not None and new.status.answered_at is not None
         return self.of(new.spec.node_name) if new is not None and answered else ()
+
+
+def _ready(job: RemedyOperationJob | None) -> bool:
+    return job is not None and not job.status.phase.closed and approves(job)
+
+
+def _waits_for_others(job: RemedyOperationJob) -> bool:
+    hold = job.status.hold
+    held = hold is not None and hold.reason == HoldReason.GROUP_WAIT
+    return held and bool(job.spec.host_events)
 
 
 def _rule_of(job: RemedyOperationJob) -> tuple[str, ...]:

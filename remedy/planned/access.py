@@ -109,13 +109,13 @@ def shared(event: HostEvent, alike: Sequence[HostEvent], jobs: Iterable[RemedyOp
     empty = {
         job.spec.node_name
         for job in jobs
-        if not job.status.phase.closed and names & set(job.spec.host_events) and _approves(job)
+        if not job.status.phase.closed and names & set(job.spec.host_events) and approves(job)
     }
     left = sorted(nodes - empty - {event.spec.node.name})
     return f"the event is of node {left[0]} too, which is not empty yet" if left else ""
 
 
-def _approves(job: RemedyOperationJob) -> bool:
+def approves(job: RemedyOperationJob) -> bool:
     """Whether its pods have left and it is about to say, or has said, that the act may start."""
     return any(
         record.name == "approveEvent" and record.state is not StepState.WAITING

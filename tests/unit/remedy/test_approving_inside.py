@@ -16,11 +16,13 @@ from support.remedy_builders import (
     running,
     seen,
 )
+from support.remedy_hand import Hands
 
 from kubenode.api.v1alpha1 import HostEvent, JobPhase, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import AgentAnswers, StepBy
 from remedy.job.model import Act, Job
 from remedy.job.step import step
+from remedy.noticing import Jobs
 from remedy.planned.access import shared
 
 STEPS: list[dict[str, Any]] = [{"cordon": {}}, {"migrate": {}}, {"approveEvent": {}}]
@@ -171,3 +173,18 @@ def test_every_machine_of_it_must_be_empty(others: list[RemedyOperationJob], wai
 def test_names_that_were_cut_off_are_not_all() -> None:
     cut = an_azure_event("n1", "pool_1,poo…")
     assert shared(cut, BOTH, [a_job_of("n2", AT_IT)])
+
+
+def test_who_waits_for_the_others_looks_again_when_another_is_as_far() -> None:
+    hands = Hands()
+    before, after = a_job_of("n2", NOT_YET), a_job_of("n2", AT_IT)
+    waits = a_job_of("n1", AT_IT).to_dict()
+    hold = {"reason": "GroupWait", "message": "n2 is not empty yet", "since": T0.isoformat()}
+    waits["metadata"]["name"] = "waits"
+    waits["status"]["hold"] = hold
+    hands.jobs.put(waits)
+    hands.jobs.put({**waits, "metadata": {**waits["metadata"], "name": "b"}, "status": {}})
+    wakes = Jobs(hands.jobs)
+    assert set(wakes.job("other", before, after)) == {"other", "waits"}
+    assert set(wakes.job("other", after, after)) == {"other"}
+    assert set(wakes.job("other", after, None)) == {"other", "waits"}, "it has ended"
