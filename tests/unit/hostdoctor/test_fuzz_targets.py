@@ -33,14 +33,14 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-@settings(max_examples=settings.default.max_examples // 8)
+@settings(max_examples=settings().max_examples // 8)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_taken_or_refused(name: str, data: bytes) -> None:
     TARGETS[name](data)
 
 
 @pytest.mark.parametrize("name", sorted(set(TARGETS) - {"headers"}))
-@settings(max_examples=settings.default.max_examples // 8)
+@settings(max_examples=settings().max_examples // 8)
 @given(VALUES)
 def test_any_json_is_taken_or_refused(name: str, value: Any) -> None:
     TARGETS[name](json.dumps(value).encode())
