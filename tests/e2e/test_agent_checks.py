@@ -94,7 +94,10 @@ class Watched:
         self.host = host
 
     def lines(self) -> list[dict[str, str]]:
-        text = (self.host.root / LOG).read_text()
+        try:
+            text = (self.host.root / LOG).read_text()
+        except FileNotFoundError:
+            return []  # it has only just been started
         return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
 
     def wait_for(self, kind: str, status: str, reason: str = "", seconds: float = 60.0) -> str:
