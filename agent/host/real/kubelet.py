@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent.host import HostError
 from agent.host.ports import Certificate
+from agent.identity.dates import dates
 
 CURRENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 """A link to the newest; the kubelet points it anew when it has renewed."""
@@ -20,8 +21,6 @@ class RealKubeletCertificate:
         self._aside = self._current.with_name(f"{self._current.name}.expired")
 
     async def read(self) -> Certificate | None:
-        from cryptography import x509  # 8 MB, for one action
-
         try:
             data = self._current.read_bytes()
         except FileNotFoundError:
@@ -29,10 +28,9 @@ class RealKubeletCertificate:
         except OSError as error:
             raise HostError(f"{self._current}: {error.strerror}") from error
         try:
-            found = x509.load_pem_x509_certificate(data[data.index(b"-----BEGIN CERT") :])
+            return Certificate(*dates(data))
         except ValueError as error:
             raise HostError(f"{self._current} holds no certificate: {error}") from error
-        return Certificate(found.not_valid_before_utc, found.not_valid_after_utc)
 
     async def can_bootstrap(self) -> bool:
         return self._bootstrap.is_file()

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.clock import T0
+from support.expired import pair_of
 
 from agent.host import HostError
-from agent.host.ports import Gpu, Image, Mount, Process
+from agent.host.ports import Certificate, Gpu, Image, Mount, Process
 from agent.host.real.clock import of_chrony
 from agent.host.real.commands import Commands
 from agent.host.real.containers import sandbox, unused, unused_of_ctr
 from agent.host.real.disks import PLACES, Place, RealDisks
 from agent.host.real.filesystems import device_of, mount_of
 from agent.host.real.gpus import gpus_of
+from agent.host.real.kubelet import RealKubeletCertificate
 from agent.host.real.network import files_of
 from agent.host.real.processes import ProcProcesses, unit_of
 from agent.host.systemd import SystemdHost
@@ -263,3 +266,15 @@ def test_what_puts_a_network_back_is_in_an_order_that_works() -> None:
     ]
     assert made["addresses"].splitlines() == ["eth0 10.0.0.5/24", "eth0 fd00::5/64"]
     assert "table 100" not in made["routes"], "only what the main table has is taken away"
+
+
+async def test_the_kubelets_certificate_is_read_for_its_dates(tmp_path: Path) -> None:
+    file = tmp_path / "kubelet-client-current.pem"
+    kubelet = RealKubeletCertificate(str(file))
+    assert await kubelet.read() is None
+    ends = T0 + timedelta(days=1)
+    file.write_bytes(pair_of("n1", T0, ends))
+    assert await kubelet.read() == Certificate(T0, ends)
+    file.write_bytes(b"")
+    with pytest.raises(HostError, match="holds no certificate"):
+        await kubelet.read()
