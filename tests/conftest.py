@@ -29,6 +29,13 @@ def restored_logging() -> Iterator[None]:
     root.setLevel(level)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that run side by side are told apart by their ids, which every process makes anew."""
+    moving = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if moving:
+        raise pytest.UsageError(f"an address is part of a test's id, give it another: {moving[0]}")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """CI builds the control plane before the first test: inside one it meets the time limit."""
     real = any(item.get_closest_marker(m) for item in session.items for m in ("integration", "e2e"))
