@@ -9,6 +9,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventSource
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
+from remedy.hostdoctor.record import note_of
 from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
 from remedy.job.steps.events import next_to_approve
 from remedy.planned.seen import EventSeen, due_at
@@ -88,6 +89,7 @@ def event_seen(name: str, event: HostEvent | None, job: Job, now: datetime) -> E
         external_id=spec.external_id,
         due=due_at(phase, spec.not_before, event.status.first_seen),
         inside=spec.source in INSIDE,
+        by_agent=note_of(event).of_agents,
     )
 
 

@@ -32,6 +32,7 @@ class EventSeen:
     repeatable  whether telling its provider twice that it may start does no harm
     inside      whether its cloud takes that word from inside of the machine alone
     shared      why it must not start although this node is empty: it is of other machines too
+    by_agent    nobody but the host's own agent tells of it
     """
 
     name: str
@@ -43,6 +44,7 @@ class EventSeen:
     repeatable: bool = False
     inside: bool = False
     shared: str = ""
+    by_agent: bool = False
 
     @property
     def open(self) -> bool:
@@ -55,10 +57,12 @@ class EventSeen:
     @property
     def inevitable(self) -> bool:
         """It comes whether or not the node is empty then, by the cloud's own word: somebody else's
-        must not open every limit. One that waits for an answer does not come by itself.
+        must not open every limit, and a fault of agents would be one of all hosts at once. One
+        that waits for an answer does not come by itself.
         """
         started = self.phase in (HostEventPhase.SCHEDULED, HostEventPhase.ACTIVE)
-        return started and self.class_ in COMES and self.source in CLOUDS
+        by_cloud = self.source in CLOUDS and not self.by_agent
+        return started and self.class_ in COMES and by_cloud
 
 
 class Ending(StrEnum):

@@ -1,5 +1,6 @@
 """Jobs for planned events: waited for, let go ahead, released, and what Kube Defender is told."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +24,7 @@ from support.remedy_builders import (
 )
 from support.remedy_world import FakeWorld, Reads, closed
 
-from kubenode.api.v1alpha1 import JobPhase, Operation
+from kubenode.api.v1alpha1 import HostEvent, JobPhase, Operation
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.act import ask_for
@@ -31,6 +32,7 @@ from remedy.job.model import Act, CloseReason, Fault, Heard, Job, Seen
 from remedy.job.observe import observe
 from remedy.job.planned import holding
 from remedy.job.step import step
+from remedy.planned.access import event_seen
 from remedy.planned.seen import Ending, EventSeen, due_at, ending, evacuation
 from remedy.power.seen import Outcome
 from rules.truth import Truth
@@ -218,6 +220,14 @@ def test_only_what_a_cloud_says_will_come_anyway_is_exempt_from_limits(
     assert found is not None and found.inevitable is comes
 
 
+def test_what_nobody_but_the_host_s_own_agent_tells_is_held_to_the_limits() -> None:
+    """Agents that are wrong together would else empty every node at once."""
+    for by_agent in (True, False):
+        event = an_event(phase="Scheduled", source=HostEventSource.AZURE, by_agent=by_agent)
+        found = evacuation((event,))
+        assert found is not None and found.inevitable is not by_agent
+
+
 def test_an_event_that_runs_and_never_said_when_began_when_it_was_first_seen() -> None:
     later = T0 + MINUTE
     assert due_at(HostEventPhase.ACTIVE, None, T0) == T0
@@ -365,3 +375,27 @@ async def test_an_event_that_begins_while_we_look_is_not_taken_for_its_end() -> 
     looked = await observe(approving(), Reads(world), T0)
     assert [event.phase for event in looked.events] == [HostEventPhase.ACTIVE]
     assert looked.fault.evidence is Truth.TRUE
+
+
+@pytest.mark.parametrize(
+    ("scopes", "by_agent"),
+    [
+        (["agent:n1/azure_imds"], True),
+        (["agent:n1/azure_imds", "azure:sub-1"], False),
+        (["azure:sub-1"], False),
+    ],
+)
+def test_who_tells_of_an_event_is_read_from_what_host_doctor_noted(
+    scopes: list[str], by_agent: bool
+) -> None:
+    told = json.dumps({"scopes": scopes, "silent": True})
+    spec = {"source": "Azure", "externalID": "x", "class": "Reboot", "node": {"name": "n1"}}
+    event = HostEvent.model_validate(
+        {
+            "metadata": {"name": "e1", "annotations": {"kubenode.io/told": told}},
+            "spec": spec,
+            "status": {"phase": "Scheduled"},
+        }
+    )
+    job = a_job(evacuate(), nodeName="n1", nodeUID="")
+    assert event_seen("e1", event, job, T0).by_agent is by_agent
