@@ -35,7 +35,7 @@ from remedy.outside import Outside
 
 pytestmark = pytest.mark.integration
 EVENTS = paths.custom("hostevents")
-EVENT = "azure-reboot-1"
+EVENT = "cloud-reboot-1"
 GROUP = "self-node-remediation.medik8s.io"
 OBJECTS = paths.resource(f"/apis/{GROUP}/v1alpha1", "selfnoderemediations", namespace="default")
 VERIFY = {"for": "1s", "timeout": "30s", "settle": "0s"}
@@ -92,7 +92,7 @@ def operator(
 async def announce(cluster: Cluster, phase: str, begins: datetime) -> None:
     """As Host Doctor."""
     spec = {
-        "source": "Azure",
+        "source": "AlibabaCloud",
         "externalID": "C7061BAC-AFDC-4513-B24B-AA5F13A16123",
         "class": "Reboot",
         "node": {"name": "w1", "providerID": "memory://w1"},
