@@ -134,7 +134,8 @@ def join(host: PackagedHost, cp: ControlPlane, made: Packages) -> None:
 
 def test_every_host_joins_and_its_token_is_of_no_more_use(fleet: Fleet) -> None:
     until(lambda: all(h.joined for h in fleet.hosts), "every agent has joined")
-    fleet.all_have("0.1.0")
+    known = {"0.1.0", "0.1.1"}
+    until(lambda: {h.version for h in fleet.hosts} <= known, "every Machine tells its agent")
     assert len({host.certificate for host in fleet.hosts}) == SIZE
 
     def tokens() -> list[str]:
@@ -258,10 +259,15 @@ def test_an_upgrade_is_proven_by_the_lease_and_a_broken_one_is_taken_back(fleet:
     fleet.all_have("0.1.1")
 
 
-def test_the_package_leaves_nothing_behind_when_it_is_purged(fleet: Fleet) -> None:
-    host = fleet.hosts[-1].host
-    host.run("dpkg", "--purge", "kubenode-agent")
-    left = ("/opt/kubenode", "/opt/kubenode-agent", "/var/lib/kubenode-agent", "/etc/kubenode")
-    found = [path for path in left if host.run("test", "-e", path, check=False).returncode == 0]
-    assert found == []
-    assert host.unit("kubenode-agent.service", "LoadState") == "not-found"
+def test_the_package_leaves_nothing_behind_when_it_is_purged(fleet: Fleet, hosts: Hosts) -> None:
+    host = hosts.boot("purged")
+    try:
+        PackagedHost(host, fleet.cp).install(fleet.packages.first)
+        assert host.run("test", "-d", "/opt/kubenode/src").returncode == 0
+        host.run("dpkg", "--purge", "kubenode-agent")
+        left = ("/opt/kubenode", "/opt/kubenode-agent", "/var/lib/kubenode-agent", "/etc/kubenode")
+        found = [one for one in left if host.run("test", "-e", one, check=False).returncode == 0]
+        assert found == []
+        assert host.unit("kubenode-agent.service", "LoadState") == "not-found"
+    finally:
+        host.destroy()

@@ -101,7 +101,11 @@ def ready(port: int, limit: float = 60) -> str:
 
 @pytest.mark.parametrize(
     ("program", "checks"),
-    [("all", {"remedy", "defender", "machine"}), ("remedy", {"remedy"}), ("defender", {"defender"})],
+    [
+        ("all", {"remedy", "defender", "machine"}),
+        ("remedy", {"remedy"}),
+        ("defender", {"defender"}),
+    ],
 )
 async def test_programs_get_ready_and_end_cleanly_on_sigterm(
     config: Path, program: str, checks: set[str]

@@ -422,7 +422,7 @@ def test_alone_in_memory() -> None:
 @pytest.mark.xfail(
     "KUBENODE_MODEL_EXAMPLES" not in os.environ,
     run=False,
-    reason="one run in ten finds a life of three replicas with one permit more than the model allows,"
+    reason="one run in ten finds a life of three replicas with a permit more than the model allows,"
     " after a replica ended and hours passed (--hypothesis-seed=3); whether Kube Defender or the"
     " model is wrong is not known yet",
 )
