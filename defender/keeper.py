@@ -21,7 +21,7 @@ from defender.store import NotWritten, PermitStore
 from defender.turns import Turns
 from defender.webhook.acts import USER
 from defender.webhook.lifetimes import over
-from kubenode.api.v1alpha1 import KINDS, Permit, RemedyOperationJob
+from kubenode.api.v1alpha1 import Permit, RemedyOperationJob
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -38,7 +38,10 @@ LOOK_AGAIN = timedelta(seconds=30)
 """Between two looks at one holder that still lives."""
 DELETED_AT_ONCE = 100
 JOB = RemedyOperationJob.resource.kind
-PLURALS = {kind.resource.kind: kind.resource.plural for kind in KINDS}
+PLURALS = {JOB: RemedyOperationJob.resource.plural}
+"""Holders that we may read. A kind is added with the right to: to be told that there is no such
+object says nothing where its definition is not installed, or where another group has the kind.
+"""
 
 
 class _Status(msgspec.Struct):

@@ -419,13 +419,6 @@ def test_alone_in_memory() -> None:
     run_state_machine_as_test(InMemory, settings=SIZES)
 
 
-@pytest.mark.xfail(
-    "KUBENODE_MODEL_EXAMPLES" not in os.environ,
-    run=False,
-    reason="one run in ten finds a life of three replicas with a permit more than the model allows,"
-    " after a replica ended and hours passed (--hypothesis-seed=3); whether Kube Defender or the"
-    " model is wrong is not known yet",
-)
 def test_three_on_one_redis(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as ThreeOnRedis.server:
         sizes = settings(SIZES, max_examples=max(1, EXAMPLES // 3))

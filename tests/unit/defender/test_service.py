@@ -282,6 +282,19 @@ async def test_f12_who_cannot_be_looked_at_is_taken_to_live() -> None:
     assert len(world.api.open_permits()) == 1
 
 
+@pytest.mark.parametrize("kind", ["Machine", "MachineSet", "NodeRemedier"])
+async def test_f12_a_holder_of_a_kind_that_we_may_not_read_is_taken_to_live(kind: str) -> None:
+    """Not found says nothing of it: its definition may be missing, or be another group's."""
+    world = World(10, a_policy(Limit(scope=LimitScope.CLUSTER, max_concurrent=1)))
+    defender = await world.start()
+    await defender.ask(an_ask("n0", kind=kind))
+    world.step(hours=8)
+    await defender.keeper.round()
+    (found,) = world.api.open_permits()
+    assert found.status.state is PermitState.OVERDUE
+    assert not (await defender.ask(an_ask("n1"))).allowed
+
+
 async def test_released_permits_are_deleted_when_no_limit_looks_back_to_them() -> None:
     world = World(10, a_policy(TWO, per_node=PerNode(within=timedelta(hours=2))))
     defender = await world.start()
