@@ -13,18 +13,15 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from support.components import require
-from support.daemons import Daemon, free_port
+from support.daemons import Daemon, Served, free_port
 
 from kubenode.runtime.clock import SystemClock
 
-READY_SECONDS = 30.0
 
-
-class Alertmanager:
+class Alertmanager(Served):
     """Lives as long as the `with` block.
 
     url        of the webhook
@@ -76,22 +73,8 @@ class Alertmanager:
             folder / "alertmanager.log",
         )
 
-    def __enter__(self) -> Self:
-        self._daemon.start()
-        try:
-            self._daemon.wait_until(lambda: answers(f"{self.url}/-/ready"), READY_SECONDS)
-        except BaseException:
-            self._daemon.kill()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._daemon.stop()
+    def _ready(self) -> bool:
+        return answers(f"{self.url}/-/ready")
 
     def fire(self, *alerts: Mapping[str, str], since: datetime | None = None) -> None:
         """As Prometheus would: labels of alerts that fire since then, or since now."""
@@ -116,7 +99,7 @@ class Alertmanager:
         return float(line.removeprefix(name))
 
 
-class NodeExporter:
+class NodeExporter(Served):
     """Tells this machine's figures, and those in `*.prom` files of `folder`."""
 
     def __init__(self, folder: Path) -> None:
@@ -137,22 +120,8 @@ class NodeExporter:
             folder / "node_exporter.log",
         )
 
-    def __enter__(self) -> Self:
-        self._daemon.start()
-        try:
-            self._daemon.wait_until(lambda: answers(f"http://{self.target}/"), READY_SECONDS)
-        except BaseException:
-            self._daemon.kill()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._daemon.stop()
+    def _ready(self) -> bool:
+        return answers(f"http://{self.target}/")
 
 
 def answers(url: str) -> bool:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM, Signals
+from types import TracebackType
+from typing import Self
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -113,3 +115,33 @@ class Daemon:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+class Served:
+    """A daemon that lives as long as the `with` block, and is ready from its start on.
+
+    `_daemon` is made by who inherits, `_ready` asks it.
+    """
+
+    READY_SECONDS = 30.0
+    _daemon: Daemon
+
+    def _ready(self) -> bool:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._daemon.start()
+        try:
+            self._daemon.wait_until(self._ready, self.READY_SECONDS)
+        except BaseException:
+            self._daemon.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._daemon.stop()

@@ -14,13 +14,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from support.components import require
-from support.daemons import Daemon, free_port
+from support.daemons import Daemon, Served, free_port
 
-READY_SECONDS = 30.0
 INTERVAL = "1s"
 Sample = tuple[dict[str, str], float]
 
@@ -29,7 +27,7 @@ class QueryError(AssertionError):
     """Prometheus refuses a query; the text is its reason."""
 
 
-class Prometheus:
+class Prometheus(Served):
     """Scrapes every second; lives as long as the `with` block.
 
     `alertmanagers`: addresses and ports that hear of alerts.
@@ -67,23 +65,6 @@ class Prometheus:
             ],
             folder / "prometheus.log",
         )
-
-    def __enter__(self) -> Self:
-        self._daemon.start()
-        try:
-            self._daemon.wait_until(self._ready, READY_SECONDS)
-        except BaseException:
-            self._daemon.kill()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._daemon.stop()
 
     def _ready(self) -> bool:
         try:
