@@ -14,9 +14,7 @@ from remedy.hostdoctor.parsers.payload import (
     LONGEST_NOTE,
     Fields,
     clean,
-    decoded,
-    fields,
-    understood,
+    listed,
     wrong,
 )
 from remedy.hostdoctor.reported import Host, Reported, Told
@@ -43,11 +41,7 @@ RESOURCES = "resources"
 
 
 def parse(payload: object, now: datetime) -> Told:
-    body = fields(decoded(payload))
-    if "Events" not in body.values:
-        raise wrong("Events", None, "the list of events, empty if there are none")
-    read = understood(body.items("Events"), "Events", _event)
-    return Told(read.events, TRANSPORT, complete=read.whole, ignored=read.ignored)
+    return listed(TRANSPORT, payload, "Events", "the list of events", _event)
 
 
 def _event(event: Fields) -> tuple[Reported, ...] | str:

@@ -12,10 +12,7 @@ from remedy.hostdoctor.parsers.payload import (
     LONGEST_MESSAGE,
     Fields,
     clean,
-    decoded,
-    fields,
-    understood,
-    wrong,
+    listed,
 )
 from remedy.hostdoctor.reported import Host, Reported, Told
 
@@ -28,12 +25,8 @@ STATES = {"Unavailable": Severity.CRITICAL, "Degraded": Severity.WARNING}
 
 
 def parse(payload: object, now: datetime) -> Told:
-    body = fields(decoded(payload))
-    if "value" not in body.values:
-        raise wrong("value", None, "the list of availability statuses, empty if there are none")
-    read = understood(body.items("value"), "value", _status)
-    complete = read.whole and not body.has("nextLink")
-    return Told(read.events, TRANSPORT, complete=complete, ignored=read.ignored)
+    statuses = "the list of availability statuses"
+    return listed(TRANSPORT, payload, "value", statuses, _status, more="nextLink")
 
 
 def _status(status: Fields) -> tuple[Reported, ...] | str:

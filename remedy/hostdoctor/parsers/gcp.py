@@ -16,7 +16,7 @@ from remedy.hostdoctor.parsers.payload import (
     clean,
     decoded,
     fields,
-    understood,
+    listed,
     wrong,
 )
 from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
@@ -54,12 +54,8 @@ def parse_upcoming(payload: object, now: datetime) -> Told:
 
 def parse_instances(payload: object, now: datetime) -> Told:
     """`items`: instances of the API, all pages together; each names itself by `selfLink`."""
-    body = fields(decoded(payload))
-    if "items" not in body.values:
-        raise wrong("items", None, "the list of instances, empty if there are none")
-    read = understood(body.items("items"), "items", _instance)
-    complete = read.whole and not body.has("nextPageToken")
-    return Told(read.events, INSTANCES, complete=complete, ignored=read.ignored)
+    instances = "the list of instances"
+    return listed(INSTANCES, payload, "items", instances, _instance, more="nextPageToken")
 
 
 def _instance(instance: Fields) -> tuple[Reported, ...] | str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from remedy.hostdoctor.reported import ParseError, Reported
+from remedy.hostdoctor.reported import ParseError, Reported, Told
 
 LONGEST_ID = 512
 """Of a HostEvent's externalID."""
@@ -190,3 +190,26 @@ def understood(
         raise errors[0]
     ignored += (str(error) for error in errors)
     return Understood(tuple(events), tuple(ignored), whole=not errors)
+
+
+def listed(
+    transport: str,
+    payload: object,
+    key: str,
+    what: str,
+    parse: Callable[[Fields], Sequence[Reported] | str],
+    more: str = "",
+) -> Told:
+    """What a list under `key` tells: whole if every item was understood and no page is to come.
+
+    what  for the message where there is no list: "the list of events"
+    more  where the payload names the next page; "" if it has no pages
+
+    Raises ParseError.
+    """
+    body = fields(decoded(payload))
+    if key not in body.values:
+        raise wrong(key, None, f"{what}, empty if there are none")
+    read = understood(body.items(key), key, parse)
+    complete = read.whole and not (more and body.has(more))
+    return Told(read.events, transport, complete=complete, ignored=read.ignored)
