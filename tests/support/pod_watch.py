@@ -52,8 +52,10 @@ class PodWatch:
         return self
 
     def __exit__(self, *error: object) -> None:
+        """Takes a last look, so that what the body has waited for is among the samples."""
         self._stop.set()
         self._thread.join(30)
+        self.samples.append(self._look())
 
     def _run(self) -> None:
         while not self._stop.wait(PERIOD):

@@ -44,7 +44,6 @@ def test_hung_host_is_power_cycled_and_its_pods_run_elsewhere_before(
         cluster.until(lambda: node in cluster.in_service(), 60, f"{node} is in service")
         cluster.until(lambda: cluster.runs(db) and cluster.runs(web), 60, "all pods run")
         assert cluster.pod("db-0")["metadata"]["uid"] != uid, "the hung pod is gone"
-        cluster.until(lambda: time.time() < watch.samples[-1].at + 1, 30, "the watch has seen it")
     assert watch.most_running == {"db-0": 1, "db-1": 1}, "each once at any time"
     figures(
         "host hung",
