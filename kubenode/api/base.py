@@ -52,6 +52,15 @@ class PrinterColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaleInfo:
+    """JSON paths of the scale subresource, which autoscalers and `kubectl scale` speak to."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceInfo:
     """What a CRD says of a kind beside its schema."""
 
@@ -60,6 +69,7 @@ class ResourceInfo:
     short_name: str
     columns: tuple[PrinterColumn, ...] = ()
     selectable_fields: tuple[str, ...] = ()
+    scale: ScaleInfo | None = None
 
 
 class Model(BaseModel):

@@ -49,11 +49,18 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
 
 
 def _version(kind: type[Resource], info: ResourceInfo) -> dict[str, Any]:
+    subresources: dict[str, Any] = {"status": {}}
+    if info.scale is not None:
+        subresources["scale"] = {
+            "specReplicasPath": info.scale.spec_replicas,
+            "statusReplicasPath": info.scale.status_replicas,
+            "labelSelectorPath": info.scale.label_selector,
+        }
     made: dict[str, Any] = {
         "name": VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        "subresources": subresources,
         "additionalPrinterColumns": [
             {"name": column.name, "type": column.type, "jsonPath": column.json_path}
             | ({"priority": column.priority} if column.priority else {})

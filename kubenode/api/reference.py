@@ -153,6 +153,8 @@ def _type(given: Schema, definitions: Schema) -> str:
         return ", ".join(f"`{to_wire(c) if c is not True else 'true'}`" for c in choices)
     if given["type"] == "array":
         return f"list of {_type(given['items'], definitions)}"
+    if given["type"] == "object" and "additionalProperties" not in given:
+        return "object"
     if given["type"] == "object":
         return f"map of {_type(given['additionalProperties'], definitions)}"
     words = {"string": "text", "integer": "whole number", "number": "number"}

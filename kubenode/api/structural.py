@@ -116,7 +116,7 @@ class _Writer:
             types = {option["type"] for option in given["anyOf"]}
             mixed = "preserve-unknown-fields" if "boolean" in types else "int-or-string"
             return {f"x-kubernetes-{mixed}": True}
-        made = {k: v for k, v in given.items() if k in ("type", "x-kubernetes-int-or-string")}
+        made = {k: v for k, v in given.items() if k in _KEPT}
         if "const" in given:
             made["enum"] = [given["const"]]
         kept = SHAPE if view.lean else (*SHAPE, *LIMITS)
@@ -194,6 +194,9 @@ def _unwritten(model: type[Model], view: View) -> tuple[str, ...]:
     if model is not Expression or not view.lean:
         return ()
     return RARE if view.depth == DEPTH else ("absent",)
+
+
+_KEPT = ("type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
 
 
 def models_of(kind: type[BaseModel]) -> Iterator[type[Model]]:

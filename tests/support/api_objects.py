@@ -370,6 +370,150 @@ def machine() -> Object:
     }
 
 
+def machine_class() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "MachineClass",
+        "metadata": {"name": "ecs-a"},
+        "spec": {
+            "provider": "alibaba",
+            "failureDomain": "sh-a",
+            "config": {"instanceType": "ecs.g7.large", "disks": [{"gib": 40}]},
+            "userDataRef": "debian12",
+            "credentialsRef": "alibaba-ram",
+            "createTimeout": "15m",
+            "nodeStartupTimeout": "20m",
+            "limits": {"createsPerMinute": 10, "maxInstances": 500},
+        },
+    }
+
+
+def machine_set() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "MachineSet",
+        "metadata": {"name": "online-a"},
+        "spec": {
+            "replicas": 40,
+            "selector": {"matchLabels": {"set": "online-a"}},
+            "template": {
+                "metadata": {"labels": {"set": "online-a", "pool": "online"}},
+                "spec": {"classRef": "ecs-a", "nodeTemplate": {"labels": {"pool": "online"}}},
+            },
+            "scaleIn": {"order": "Newest"},
+            "updatePolicy": "OnDelete",
+            "maxSurge": 1,
+            "health": {
+                "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "for": "10m"}],
+                "maxUnhealthy": "20%",
+                "maxReplacing": 1,
+                "preserve": {"max": 1, "for": "24h"},
+            },
+        },
+    }
+
+
+def machine_component() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "MachineComponent",
+        "metadata": {"name": "containerd-2.1.4"},
+        "spec": {
+            "component": "containerd",
+            "version": "2.1.4",
+            "requires": {"os": ["debian-12"], "arch": ["amd64"], "apiServer": ">=1.32"},
+            "dependsOn": [{"component": "runc", "version": ">=1.1.12"}],
+            "source": {
+                "type": "apt",
+                "apt": {
+                    "packages": [{"name": "containerd.io", "version": "2.1.4-1"}],
+                    "hold": True,
+                    "lockWait": "5m",
+                },
+            },
+            "files": [
+                {
+                    "path": "/etc/containerd/conf.d/10.toml",
+                    "mode": "0644",
+                    "owner": "root:root",
+                    "content": {"inline": "sandbox = '${values.pause}'"},
+                    "ownership": "Whole",
+                    "onChange": "Restart",
+                }
+            ],
+            "units": [
+                {
+                    "name": "containerd.service",
+                    "enabled": True,
+                    "state": "Active",
+                    "dropIns": [{"name": "10-limits.conf", "content": "[Service]\nLimitNOFILE=1"}],
+                    "onChange": "Restart",
+                }
+            ],
+            "disruption": {"install": "Drain", "patch": "Restart"},
+            "health": [{"name": "cri", "type": "exec", "exec": ["ctr", "version"]}],
+            "healthDeadline": "5m",
+            "hooks": {"post": {"run": ["true"], "check": ["ctr", "version"], "timeout": "5m"}},
+            "uninstall": {"purgeFiles": True, "keepData": ["/var/lib/containerd"]},
+            "undo": {"mode": "Auto", "onUnhealthy": True},
+        },
+    }
+
+
+def machine_component_set() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "MachineComponentSet",
+        "metadata": {"name": "containerd"},
+        "spec": {
+            "selector": {"matchLabels": {"pool": "online"}},
+            "component": "containerd-2.1.4",
+            "values": {"pause": "3.10"},
+            "onUnselect": "Orphan",
+            "updateStrategy": {
+                "batches": [1, 5, "10%"],
+                "canary": {"matchLabels": {"canary": "true"}},
+                "partition": 0,
+                "maxUnavailable": "10%",
+                "spread": [{"topologyKey": "zone", "maxUnavailable": "5%"}],
+                "bakeTime": "10m",
+                "autoPause": {"maxFailures": 1},
+                "failurePolicy": "Pause",
+                "inspection": {
+                    "interval": "1m",
+                    "checks": [
+                        {
+                            "name": "ready",
+                            "type": "NodeCondition",
+                            "nodeCondition": {"type": "Ready", "status": "True"},
+                        },
+                        {
+                            "name": "starts",
+                            "type": "PromQL",
+                            "promQL": {
+                                "query": 'avg(up{node=~"${nodes}"})',
+                                "success": "> 0.99",
+                                "onEmpty": "Inconclusive",
+                            },
+                        },
+                        {
+                            "name": "smoke",
+                            "type": "Job",
+                            "job": {"configMapRef": "smoke", "timeout": "5m"},
+                        },
+                    ],
+                },
+                "window": {
+                    "days": ["Mon", "Tue"],
+                    "from": "10:00",
+                    "to": "17:00",
+                    "timeZone": "UTC",
+                },
+            },
+        },
+    }
+
+
 GOOD: Mapping[str, Object] = {
     "remedier": remedier(),
     "inferring-remedier": inferring_remedier(),
@@ -379,6 +523,10 @@ GOOD: Mapping[str, Object] = {
     "policy": policy(),
     "permit": permit(),
     "machine": machine(),
+    "class": machine_class(),
+    "set": machine_set(),
+    "component": machine_component(),
+    "rollout": machine_component_set(),
 }
 
 
@@ -902,6 +1050,64 @@ BAD: tuple[Bad, ...] = (
     ),
     Bad("permit for nothing", "machine", "spec.permit.components", [], "spec.permit.components"),
     Bad("operation of no type", "machine", "spec.operation.type", "Burn", "spec.operation.type"),
+    # MachineClass, MachineSet, MachineComponent, MachineComponentSet
+    Bad("provider of power alone", "class", "spec.provider", "redfish", "spec.provider"),
+    Bad("class without config", "class", "spec.config", ABSENT, "spec.config"),
+    Bad(
+        "set of strangers",
+        "set",
+        "spec.template.metadata.labels.set",
+        "online-b",
+        "spec.selector",
+        "the machines that it makes",
+    ),
+    Bad("set of all", "set", "spec.selector", {}, "spec.selector", "every machine"),
+    Bad("fewer than none", "set", "spec.replicas", -1, "spec.replicas"),
+    Bad(
+        "two sources",
+        "component",
+        "spec.source.tarball",
+        {"url": "https://x.example/a.tgz", "sha256": "0" * 64, "dest": "/opt/a"},
+        "spec.source",
+        "one source",
+    ),
+    Bad(
+        "package without a version",
+        "component",
+        "spec.source.apt.packages.0.version",
+        ABSENT,
+        "spec.source.apt.packages[0].version",
+    ),
+    Bad("relative path", "component", "spec.files.0.path", "etc/a", "spec.files[0].path"),
+    Bad(
+        "content twice",
+        "component",
+        "spec.files.0.content.secretKey",
+        {"name": "a", "key": "b"},
+        "spec.files[0].content",
+        "one place",
+    ),
+    Bad(
+        "check of no kind", "component", "spec.health.0.type", "http", "spec.health[0]", "one check"
+    ),
+    Bad("hook by a shell", "component", "spec.hooks.post.run", "rm -rf /", "spec.hooks.post.run"),
+    Bad("rollout over all", "rollout", "spec.selector", {}, "spec.selector", "every machine"),
+    Bad("no batch", "rollout", "spec.updateStrategy.batches", [], "spec.updateStrategy.batches"),
+    Bad(
+        "success of no form",
+        "rollout",
+        "spec.updateStrategy.inspection.checks.1.promQL.success",
+        "good",
+        "spec.updateStrategy.inspection.checks[1].promQL.success",
+    ),
+    Bad(
+        "inspection of two kinds",
+        "rollout",
+        "spec.updateStrategy.inspection.checks.0.type",
+        "Job",
+        "spec.updateStrategy.inspection.checks[0]",
+        "nodeCondition, promQL or job",
+    ),
 )
 
 IMMUTABLE: tuple[tuple[str, str, object], ...] = (
@@ -916,6 +1122,10 @@ IMMUTABLE: tuple[tuple[str, str, object], ...] = (
     ("probe", "spec.args", {"path": "/"}),
     ("machine", "spec.origin", "Provision"),
     ("machine", "spec.classRef", "ecs-a"),
+    ("class", "spec.provider", "aws"),
+    ("set", "spec.selector", {"matchLabels": {"pool": "online"}}),
+    ("component", "spec.version", "2.1.5"),
+    ("component", "spec.files.0.mode", "0600"),
 )
 """Kind, path and value of changes that must be refused once the object exists."""
 
@@ -924,4 +1134,7 @@ MUTABLE: tuple[tuple[str, str, object], ...] = (
     ("job", "spec.approvals", [{"decision": "Approve", "by": "ann"}]),
     ("machine", "spec.providerID", "aws:///eu-1a/i-0abc"),
     ("machine", "spec.components.0.attempt", 2),
+    ("class", "spec.config.instanceType", "ecs.g7.xlarge"),
+    ("set", "spec.replicas", 41),
+    ("rollout", "spec.component", "containerd-2.1.5"),
 )

@@ -14,6 +14,10 @@ from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.api.v1alpha1.ladder import Disruption, Rung, Step
 from kubenode.api.v1alpha1.leaves import Expression
 from kubenode.api.v1alpha1.machine import Machine
+from kubenode.api.v1alpha1.machineclass import MachineClass
+from kubenode.api.v1alpha1.machinecomponent import MachineComponent
+from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet
+from kubenode.api.v1alpha1.machineset import MachineSet
 from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
 from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase, RemedyOperationJob
@@ -26,6 +30,10 @@ KINDS: tuple[type[Resource], ...] = (
     DefenderPolicy,
     Permit,
     Machine,
+    MachineClass,
+    MachineSet,
+    MachineComponent,
+    MachineComponentSet,
 )
 
 __all__ = [
@@ -45,6 +53,10 @@ __all__ = [
     "JobPhase",
     "LabelSelector",
     "Machine",
+    "MachineClass",
+    "MachineComponent",
+    "MachineComponentSet",
+    "MachineSet",
     "Mode",
     "NodeRemedier",
     "NodeSelection",
