@@ -1,55 +1,28 @@
-"""The Machine operator: its informers and controllers, wired.
+"""The Machine operator: its controllers, wired on their ground."""
 
-Ground and parts as in every program: the ground follows the API server on each replica, the parts
-decide and act under the lease.
-"""
-
-from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.controller.controller import Controller, Reconcile
-from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.fence import Fence
-from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.process import Part
-from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.access import MachineAccess
 from machine.bootstrap.controller import OF_MACHINE, Bootstrapper
-from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
-from machine.bootstrap.step import Lives
 from machine.bootstrap.tokens import Tokens
-from machine.certificates.controller import OF_NODE, Approver, nodes_of_machine, nodes_of_open
+from machine.certificates.controller import OF_NODE, Approver, nodes_of_open
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
+from machine.ground import Ground, MachineSettings
 from machine.metrics import MachineCollector, Metrics
-from machine.names import LEASES
-
-COMPONENT = "kubenode-machine"
-
-
-@dataclass(frozen=True, slots=True)
-class MachineSettings:
-    """lives  of bootstrap tokens; stale  seconds after which an agent's Lease is; workers each"""
-
-    lives: Lives = field(default_factory=Lives)
-    stale: float = STALE_SECONDS
-    workers: int = 8
 
 
 class MachineOperator:
-    """kube     the API server
-    fence    the lease: checked before every write
-    runtime  where informers and queues show themselves, if anywhere
-    audit    where grants and refusals are written down
-    """
+    """As `machine.ground.Ground`."""
 
     def __init__(
         self,
@@ -61,30 +34,14 @@ class MachineOperator:
         runtime: RuntimeMetrics | None = None,
         audit: Audit = SILENT,
     ) -> None:
-        self.settings = settings or MachineSettings()
-        self._fence, self._clock, self._runtime = fence, clock, runtime
-        self.machines: Informer[Machine] = Informer(
-            kube, paths.custom(Machine.resource.plural), Machine.from_server, clock=clock
-        )
+        self.grounds = Ground(kube, fence, clock, registry, settings, runtime, audit)
+        ground = self.grounds
+        self.machines, self.lifesigns = ground.machines, ground.lifesigns
         self.requests: Informer[SigningRequest] = Informer(
             kube, requests(), decode_request, clock=clock
         )
-        self.machines.add_index(OF_NODE, nodes_of_machine)
         self.requests.add_index(OF_NODE, nodes_of_open)
         self.requests.add_index(OF_MACHINE, lambda request: (machine_of(look(request)),))
-        self.leases: Informer[AgentLease] = Informer(
-            kube,
-            paths.leases(LEASES),
-            decode_lease,
-            clock=clock,
-            name="leases of agents",
-            resync=None,
-        )
-        self.lifesigns = Lifesigns(
-            clock, self.leases.fresh, self.leases.synced.is_set, stale=self.settings.stale
-        )
-        self.leases.add_handler(self.lifesigns.changed)
-        self.recorder = EventRecorder(kube, COMPONENT, clock)
         access, tokens = MachineAccess(kube), Tokens(kube)
         approver = Approver(
             kube,
@@ -94,11 +51,11 @@ class MachineOperator:
             tokens,
             clock,
             fence,
-            self.recorder,
+            ground.recorder,
             Metrics(registry),
             audit,
         )
-        self.certificates = self._controller("certificates", approver.reconcile)
+        self.certificates = ground.controller("certificates", approver.reconcile)
         self.certificates.watch(self.requests)
         self.certificates.watch(self.machines, approver.concerned)
         bootstrapper = Bootstrapper(
@@ -109,27 +66,27 @@ class MachineOperator:
             self.lifesigns,
             clock,
             fence,
-            self.recorder,
-            self.settings.lives,
+            ground.recorder,
+            ground.settings.lives,
         )
-        self.bootstrap = self._controller("bootstrap", bootstrapper.reconcile)
+        self.bootstrap = ground.controller("bootstrap", bootstrapper.reconcile)
         self.bootstrap.watch(self.machines, bootstrapper.changed)
         self.bootstrap.watch(self.requests, bootstrapper.noticed)
-        self.lifesigns.wake = self._woken
+        ground.on_lifesign(self.bootstrap)
         registry.register(MachineCollector(self.machines.cache.values, clock))
         if runtime is not None:
             for each in self._informers:
                 runtime.informer(each)
-            runtime.recorder(self.recorder)
+            runtime.recorder(ground.recorder)
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:
-        return (self.machines, self.requests, self.leases)
+        return (*self.grounds.informers, self.requests)
 
     @property
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last."""
-        return [*self._informers, self.recorder]
+        return [*self._informers, self.grounds.recorder]
 
     @property
     def parts(self) -> list[Part]:
@@ -139,20 +96,3 @@ class MachineOperator:
     def ready(self) -> bool:
         """Whether the caches are current."""
         return all(informer.fresh() for informer in self._informers)
-
-    def _woken(self, name: str) -> None:
-        if name in self.machines.cache:
-            self.bootstrap.queue.add(name)
-
-    def _controller(self, name: str, reconcile: Reconcile) -> Controller:
-        queue: WorkQueue[str] = WorkQueue(self._clock)
-        meter = self._runtime.controller(name, queue) if self._runtime is not None else None
-        return Controller(
-            name,
-            reconcile,
-            workers=self.settings.workers,
-            queue=queue,
-            clock=self._clock,
-            fence=self._fence,
-            meter=meter,
-        )

@@ -13,7 +13,16 @@ from machine.operator import MachineOperator
 
 log = logging.getLogger(__name__)
 
-MACHINES = frozenset({"machines"})
+MACHINES = frozenset(
+    {
+        "machines",
+        "machineclasses",
+        "machinesets",
+        "machinecomponents",
+        "machinecomponentsets",
+        "remedyoperationjobs",
+    }
+)
 
 
 def machine(flags: Flags) -> None:
@@ -54,6 +63,4 @@ async def operator_if_served(ground: Ground) -> MachineOperator | None:
 
 
 def _ready(operator: MachineOperator) -> str:
-    return (
-        "" if operator.ready() else "caches of Machines, certificate requests, Leases not current"
-    )
+    return "" if operator.ready() else "caches of Machines and what belongs to them are not current"

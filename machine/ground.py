@@ -1,0 +1,162 @@
+"""What every part of the Machine operator stands on: caches, clock, lease, and how it is told.
+
+The caches follow the API server on each replica; what decides and acts does so under the lease.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from kubenode.api.v1alpha1 import (
+    JobPhase,
+    Machine,
+    MachineClass,
+    MachineComponent,
+    MachineComponentSet,
+    MachineSet,
+    RemedyOperationJob,
+)
+from kubenode.runtime.audit import SILENT, Audit
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.controller import Controller, Reconcile
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.recorder import EventRecorder
+from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
+from machine.bootstrap.step import Lives
+from machine.certificates.controller import OF_NODE, nodes_of_machine
+from machine.names import LEASES
+
+COMPONENT = "kubenode-machine"
+CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
+
+
+class JobSpec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+    mode: str = ""
+
+
+class JobStatus(msgspec.Struct, gc=False):
+    phase: str = ""
+
+
+class Job(msgspec.Struct, gc=False):
+    """A RemedyOperationJob, as far as it matters here: whose node it holds."""
+
+    metadata: ObjectMeta
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """lives  of bootstrap tokens; stale  seconds after which an agent's Lease is; workers each"""
+
+    lives: Lives = field(default_factory=Lives)
+    stale: float = STALE_SECONDS
+    workers: int = 8
+
+
+class Ground:
+    """kube      the API server
+    fence     the lease: checked before every write
+    registry  where metrics are
+    runtime   where informers and queues show themselves, if anywhere
+    audit     where grants, refusals and acts are written down
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        fence: Fence,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: MachineSettings | None = None,
+        runtime: RuntimeMetrics | None = None,
+        audit: Audit = SILENT,
+    ) -> None:
+        self.kube, self.fence, self.clock, self.registry = kube, fence, clock, registry
+        self.settings = settings or MachineSettings()
+        self.audit, self._runtime = audit, runtime
+        self.machines = self._custom(Machine)
+        self.classes = self._custom(MachineClass)
+        self.machine_sets = self._custom(MachineSet)
+        self.components = self._custom(MachineComponent)
+        self.component_sets = self._custom(MachineComponentSet)
+        self.nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
+        self.jobs: Informer[Job] = Informer(
+            kube,
+            paths.custom(RemedyOperationJob.resource.plural),
+            structs(Job),
+            clock=clock,
+        )
+        self.machines.add_index(OF_NODE, nodes_of_machine)
+        self.jobs.add_index(OF_NODE, lambda job: (job.spec.node_name,))
+        self.leases: Informer[AgentLease] = Informer(
+            kube,
+            paths.leases(LEASES),
+            decode_lease,
+            clock=clock,
+            name="leases of agents",
+            resync=None,
+        )
+        self.lifesigns = Lifesigns(
+            clock, self.leases.fresh, self.leases.synced.is_set, stale=self.settings.stale
+        )
+        self.leases.add_handler(self.lifesigns.changed)
+        self._alive: list[Controller] = []
+        self.lifesigns.wake = self._woken
+        self.recorder = EventRecorder(kube, COMPONENT, clock)
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        return (
+            self.machines,
+            self.classes,
+            self.machine_sets,
+            self.components,
+            self.component_sets,
+            self.nodes,
+            self.jobs,
+            self.leases,
+        )
+
+    def controller(self, name: str, reconcile: Reconcile) -> Controller:
+        queue: WorkQueue[str] = WorkQueue(self.clock)
+        meter = self._runtime.controller(name, queue) if self._runtime is not None else None
+        return Controller(
+            name,
+            reconcile,
+            workers=self.settings.workers,
+            queue=queue,
+            clock=self.clock,
+            fence=self.fence,
+            meter=meter,
+        )
+
+    def on_lifesign(self, controller: Controller) -> None:
+        """`controller` of Machines looks again when an agent begins or ends to live."""
+        self._alive.append(controller)
+
+    def _woken(self, name: str) -> None:
+        if name in self.machines.cache:
+            for controller in self._alive:
+                controller.queue.add(name)
+
+    def held(self, node: str) -> str:
+        """The open job that may act on this node, "" for none."""
+        for job in self.jobs.by(OF_NODE, node):
+            if job.spec.mode in ("Enforce", "Approve") and job.status.phase not in CLOSED:
+                return job.metadata.name
+        return ""
+
+    def _custom(self, kind: Any) -> Informer[Any]:
+        path = paths.custom(kind.resource.plural)
+        return Informer(self.kube, path, kind.from_server, clock=self.clock)
