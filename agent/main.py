@@ -14,7 +14,6 @@ from agent.detectors.metadata.building import detectors as watch_metadata
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
 from agent.diagnostics.upload import OperatorStore
-from agent.duration import seconds
 from agent.host.real.build import real_ports
 from agent.host.systemd import SystemdHost
 from agent.identity.joining import Joined
@@ -31,6 +30,7 @@ from agent.settings import IDENTITY, Settings
 from agent.upgrade import Upgrade
 from agent.version import version
 from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.duration import seconds
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.kube.transport import CredentialsError

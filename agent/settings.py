@@ -36,10 +36,10 @@ from agent.actions.allowed import complaints as about_repairs
 from agent.actions.checks import Check
 from agent.detectors.metadata.settings import Metadata
 from agent.detectors.settings import Detectors
-from agent.duration import seconds
 from agent.host import BOOT_ID_FILE
 from agent.identity.store import CURRENT
 from agent.local.rule import Local
+from kubenode.runtime.duration import seconds
 from kubenode.runtime.process import CannotStart
 
 CONFIG_FILE = "/etc/kubenode/agent.toml"

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
-from agent.duration import seconds
 from agent.host import Contraindicated
 from agent.host.ports import NetworkResult
 from agent.outcome import Outcome, bounded, done, failed
 from agent.request import Request
+from kubenode.runtime.duration import seconds
 
 if TYPE_CHECKING:
     from agent.actions import Bench

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from agent.duration import seconds
 from agent.host import Unit
+from kubenode.runtime.duration import seconds
 
 PROTECTED = frozenset({"kubenode-agent.service"})
 MOST_UNITS = 8

@@ -24,7 +24,7 @@ from agent.detectors.logs.program import (
     may_span,
     monitor,
 )
-from agent.duration import seconds
+from kubenode.runtime.duration import seconds
 
 KMSG, JOURNALD, FILELOG = "kmsg", "journald", "filelog"
 PLUGINS = (KMSG, JOURNALD, FILELOG)

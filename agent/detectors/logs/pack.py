@@ -41,7 +41,7 @@ from agent.detectors.logs.program import (
     join,
     monitor,
 )
-from agent.duration import seconds
+from kubenode.runtime.duration import seconds
 
 
 class ConfigError(ValueError):

@@ -18,9 +18,9 @@ from agent.detectors.checks.services.health import (
     kubelet,
     which_runtime,
 )
-from agent.duration import seconds
 from agent.host import Host
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.duration import seconds
 
 Own = Callable[[], Awaitable[Ran]]
 KUBELET_PORT, KUBE_PROXY_PORT = 10248, 10256

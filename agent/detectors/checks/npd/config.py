@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from agent.duration import seconds
+from kubenode.runtime.duration import seconds
 
 PLUGIN = "custom"
 WORD = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.detectors.checks.programs import Ran
-from agent.duration import seconds
 from agent.host import HostError
 from agent.programs import started
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.duration import seconds
 
 
 @dataclass(frozen=True, slots=True)

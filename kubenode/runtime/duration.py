@@ -1,4 +1,4 @@
-"""Durations as the API writes them: Go style, such as `90s`, `1h30m`, `250ms`."""
+"""Durations as the API writes them, for programs without pydantic: Go style, such as `90s`."""
 
 import re
 
