@@ -1,15 +1,20 @@
 """`kubenode run machine`: the Machine operator, alone or within `kubenode run all`."""
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.exits import explained, run
+from kubenode.cli.machine_settings import MachineFlags
 from kubenode.cli.running import Flags, Ground, standing
-from kubenode.cli.settings import Central
 from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.process import Part
 from kubenode.runtime.settings import load
 from machine.certificates.wire import BASE as CERTIFICATES
 from machine.operator import MachineOperator
+from machine.webhook.webhook import Webhook, WebhookSettings
 
 log = logging.getLogger(__name__)
 
@@ -27,15 +32,35 @@ MACHINES = frozenset(
 
 def machine(flags: Flags) -> None:
     with explained():
-        settings = load(Central, flags)
+        settings = load(MachineFlags, flags)
     run(_machine(settings))
 
 
-async def _machine(settings: Central) -> None:
+async def _machine(settings: MachineFlags) -> None:
     async with standing(settings, "machine") as ground:
         await require_crds(ground.kube, MACHINES)
         operator = operator_on(ground)
-        await ground.serve(operator.parts, operator.ground)
+        with _admission(operator, settings.webhook) as admission:
+            await ground.serve(operator.parts, [*operator.ground, *admission])
+
+
+@contextmanager
+def _admission(
+    operator: MachineOperator, settings: WebhookSettings | None
+) -> Iterator[Sequence[Part]]:
+    """The parts of the webhook, none without settings. Followers answer too."""
+    if settings is None:
+        yield ()
+        return
+    webhook = Webhook(operator.grounds, _no_config_is_known, settings)
+    try:
+        yield webhook.parts
+    finally:
+        webhook.close()
+
+
+def _no_config_is_known(provider: str, config: Mapping[str, Any]) -> Sequence[str]:
+    return ()
 
 
 def operator_on(ground: Ground) -> MachineOperator:

@@ -44,6 +44,11 @@ WebhookPort = Annotated[
     typer.Option("--webhook-port", min=0, max=65535,
                  help="Check rules at admission, on this port; not given: no webhook."),
 ]  # fmt: skip
+MachineWebhookPort = Annotated[
+    int | None,
+    typer.Option("--webhook-port", min=0, max=65535,
+                 help="Check Machines and sets at admission, on this port; not given: no webhook."),
+]  # fmt: skip
 WebhookAddress = Annotated[str | None, typer.Option("--webhook-address", metavar="ADDRESS")]
 WebhookService = Annotated[
     str | None, typer.Option("--webhook-service", help="Service that leads to it.")
@@ -407,8 +412,12 @@ def run_machine(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    webhook_port: MachineWebhookPort = None,
+    webhook_address: WebhookAddress = None,
+    webhook_service: WebhookService = None,
+    webhook_host: WebhookHost = None,
 ) -> None:
-    """The Machine operator: lets hosts' agents in, and sees that they keep their certificates."""
+    """The Machine operator: keeps machines and what runs on them at the declared state."""
     from kubenode.cli.machining import machine
 
     machine(ctx.params)

@@ -1,0 +1,35 @@
+"""The settings of `kubenode run machine`, beyond those of every program."""
+
+from pydantic import Field
+
+from kubenode.cli.settings import Central
+from machine.webhook.webhook import WebhookSettings
+
+
+class MachineFlags(Central):
+    webhook_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="where objects are checked before they are stored; 0: free",
+    )
+    webhook_address: str = Field("127.0.0.1", description="where the webhook listens")
+    webhook_service: str = Field(
+        "kubenode-machine-webhook", description="Service in our namespace that leads to it"
+    )
+    webhook_host: str | None = Field(
+        None, description="further name or address of it, where the API server is given a URL"
+    )
+
+    @property
+    def webhook(self) -> WebhookSettings | None:
+        """None: there shall be no webhook."""
+        if self.webhook_port is None:
+            return None
+        return WebhookSettings(
+            self.webhook_port,
+            self.webhook_address,
+            self.namespace,
+            self.webhook_service,
+            (self.webhook_host,) if self.webhook_host else (),
+        )

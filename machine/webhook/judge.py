@@ -1,0 +1,210 @@
+"""What is said of a Machine, class, set or component before it is stored. Pure.
+
+Refused is what could never work, or would make two owners of one thing. What may still come (a
+class or component that is not there yet) is warned of: objects are applied in any order.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from kubenode.api.base import Resource
+from kubenode.api.problems import problems
+from kubenode.api.v1alpha1 import (
+    Machine,
+    MachineClass,
+    MachineComponent,
+    MachineComponentSet,
+    MachineSet,
+)
+from kubenode.runtime.admission.review import Verdict
+
+YES = Verdict(True)
+NAMED = 3
+"""Names of others that a message carries."""
+PLACEHOLDER = re.compile(r"(?<!\$)\$\{([^}]*)\}")
+KNOWN = re.compile(
+    r"values\.[A-Za-z0-9_.-]+|machine\.(name|node|zone|address|os|arch|labels\..+)", re.ASCII
+)
+VALUES = "values."
+
+Validate = Callable[[str, Mapping[str, Any]], Iterable[str]]
+"""(provider, config) to what is wrong with it, field by field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is there, by name."""
+
+    machines: Mapping[str, Machine]
+    classes: Mapping[str, MachineClass]
+    machine_sets: Mapping[str, MachineSet]
+    components: Mapping[str, MachineComponent]
+    component_sets: Mapping[str, MachineComponentSet]
+
+
+KINDS: Mapping[str, type[Resource]] = {
+    f"{kind.resource.plural}.kubenode.io": kind
+    for kind in (Machine, MachineClass, MachineSet, MachineComponent, MachineComponentSet)
+}
+
+
+def judged(
+    resource: str, new: Mapping[str, Any] | None, name: str, known: Known, validate: Validate
+) -> Verdict:
+    """new  as it would be; None: `name` is deleted"""
+    kind = KINDS[resource]
+    if new is None:
+        return _deleted(name, known) if kind is MachineComponent else YES
+    try:
+        thing = kind.model_validate(new, extra="ignore")
+    except ValidationError as error:
+        return _no("; ".join(problems(error, kind)[:8]))
+    match thing:
+        case Machine():
+            return _machine(thing, known)
+        case MachineClass():
+            wrong = list(validate(thing.spec.provider, thing.spec.config))
+            return _no("; ".join(wrong[:8])) if wrong else YES
+        case MachineSet():
+            return _machine_set(thing, known)
+        case MachineComponent():
+            return _component(thing, known)
+        case MachineComponentSet():
+            return _component_set(thing, known)
+        case _:
+            return YES
+
+
+def _no(message: str) -> Verdict:
+    return Verdict(False, message)
+
+
+def _deleted(name: str, known: Known) -> Verdict:
+    users = [
+        machine.metadata.name
+        for machine in known.machines.values()
+        if any(component.component == name for component in machine.spec.components)
+    ]
+    if not users:
+        return YES
+    return _no(
+        f"{name} is on {len(users)} machines ({_some(users)}): let its MachineComponentSet name"
+        " another component, or delete the set with onUnselect Uninstall first"
+    )
+
+
+def _machine(machine: Machine, known: Known) -> Verdict:
+    for other in known.machines.values():
+        if other.metadata.name == machine.metadata.name:
+            continue
+        if other.node_name == machine.node_name and machine.spec.node == "Expected":
+            return _no(
+                f"spec.nodeName: {machine.node_name!r} is the Node of Machine"
+                f" {other.metadata.name}: a Node has one Machine"
+            )
+        if shared := set(machine.spec.addresses) & set(other.spec.addresses):
+            return Verdict(
+                True,
+                warnings=[
+                    f"spec.addresses: {min(shared)} is an address of Machine"
+                    f" {other.metadata.name} too: certificates are given for both"
+                ],
+            )
+    return YES
+
+
+def _machine_set(wanted: MachineSet, known: Known) -> Verdict:
+    labels = wanted.spec.template.metadata.labels
+    for other in known.machine_sets.values():
+        if other.metadata.name == wanted.metadata.name:
+            continue
+        both = wanted.spec.selector.matches(other.spec.template.metadata.labels)
+        if both or other.spec.selector.matches(labels):
+            return _no(
+                f"spec.selector: machines of this set and of MachineSet {other.metadata.name} match"
+                " both selectors: give each set a label of its own"
+            )
+    ref = wanted.spec.template.spec.class_ref
+    if ref not in known.classes:
+        return Verdict(
+            True,
+            warnings=[
+                f"spec.template.spec.classRef: there is no MachineClass {ref}: none is made yet"
+            ],
+        )
+    return YES
+
+
+def _component(component: MachineComponent, known: Known) -> Verdict:
+    spec = component.spec
+    for at, file in enumerate(spec.files):
+        for word in placeholders(file.content.inline or ""):
+            if not KNOWN.fullmatch(word):
+                return _no(
+                    f"spec.files[{at}].content.inline: ${{{word}}} is not known: write"
+                    " ${values.NAME}, ${machine.NAME}, or $${ for the characters themselves"
+                )
+    if any(need.component == spec.component for need in spec.depends_on):
+        return _no(f"spec.dependsOn: {spec.component} depends on itself: leave it out")
+    families = {other.spec.component for other in known.components.values()}
+    missing = [n.component for n in spec.depends_on if n.component not in families]
+    if missing:
+        return Verdict(
+            True, warnings=[f"spec.dependsOn: there is no component {_some(missing)} yet"]
+        )
+    return YES
+
+
+def _component_set(wanted: MachineComponentSet, known: Known) -> Verdict:
+    spec = wanted.spec
+    chosen = {
+        name for name, m in known.machines.items() if spec.selector.matches(m.metadata.labels)
+    }
+    warnings = [f"selects {len(chosen)} of {len(known.machines)} machines"]
+    component = known.components.get(spec.component)
+    if component is None:
+        warnings.append(f"spec.component: there is no MachineComponent {spec.component} yet")
+        return Verdict(True, warnings=warnings)
+    if lacking := sorted(values_of(component) - spec.values.keys()):
+        return _no(f"spec.values: {_some(lacking)} is used by {spec.component} and not given")
+    warnings += _rivals(wanted, component.spec.component, chosen, known)
+    return Verdict(True, warnings=warnings)
+
+
+def _rivals(
+    wanted: MachineComponentSet, family: str, chosen: Collection[str], known: Known
+) -> Iterable[str]:
+    for other in known.component_sets.values():
+        theirs = known.components.get(other.spec.component)
+        if other.metadata.name == wanted.metadata.name or theirs is None:
+            continue
+        if theirs.spec.component != family:
+            continue
+        selector, machines = other.spec.selector, known.machines
+        shared = [name for name in chosen if selector.matches(machines[name].metadata.labels)]
+        if shared:
+            yield (
+                f"spec.selector: {family} of {len(shared)} machines ({_some(shared)}) is wanted by"
+                f" MachineComponentSet {other.metadata.name} too: the older set keeps them"
+            )
+
+
+def placeholders(text: str) -> list[str]:
+    """What stands between `${` and `}` in a template, in order; `$${` is none."""
+    return PLACEHOLDER.findall(text)
+
+
+def values_of(component: MachineComponent) -> set[str]:
+    """Names of the values that its inline files ask for."""
+    words = (w for file in component.spec.files for w in placeholders(file.content.inline or ""))
+    return {word.removeprefix(VALUES) for word in words if word.startswith(VALUES)}
+
+
+def _some(names: Iterable[str]) -> str:
+    found = sorted(names)
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return f"{', '.join(found[:NAMED])}{more}"

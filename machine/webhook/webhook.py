@@ -1,0 +1,137 @@
+"""The admission webhook of a running Machine operator: caches in, two parts out.
+
+It runs on every replica, leader or not: the caches that it reads are current on all of them.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubenode.runtime.admission.app import CannotJudge, app
+from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
+from kubenode.runtime.process import Part
+from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.keeper import VALIDATING, CertificateKeeper
+from kubenode.runtime.tls.rotation import Lives
+from kubenode.runtime.tls.server import HttpsServer
+from machine.ground import Ground
+from machine.webhook.judge import KINDS, YES, Known, Validate, judged
+from machine.webhook.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+PATH = "/validate/machines"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """port    0 takes a free one
+    service  of the chart, in `namespace`; `hosts` are further names or addresses that lead here
+    secret   where all replicas keep the certificate
+    hook     name of the webhook configuration
+    """
+
+    port: int
+    address: str = "127.0.0.1"
+    namespace: str = "kubenode-system"
+    service: str = "kubenode-machine-webhook"
+    hosts: tuple[str, ...] = ()
+    secret: str = "kubenode-machine-webhook"
+    hook: str = "kubenode-machine"
+    lives: Lives = field(default_factory=Lives)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        name = f"{self.service}.{self.namespace}"
+        return (f"{name}.svc", name, f"{name}.svc.cluster.local", *self.hosts)
+
+
+class Validator:
+    """Always answered with yes: a write that leaves the spec as it is, and one of an object that
+    is being deleted: an end must never wait for its examination.
+    """
+
+    def __init__(self, ground: Ground, validate: Validate, metrics: Metrics) -> None:
+        self._ground, self._validate, self._metrics = ground, validate, metrics
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="machine webhook")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def answer(self, raw: bytes, seconds: float) -> dict[str, Any]:
+        """The body of the reply. Raises BadReview, CannotJudge."""
+        with self._metrics.seconds.time():
+            review = read(raw)
+            if review.resource not in KINDS:
+                raise BadReview(f"request.resource: {review.resource!r} is none of {list(KINDS)}")
+            verdict = YES if _passes(review) else await self._judge(review)
+        self._metrics.answered(review.resource, verdict)
+        if not verdict.allowed:
+            about = {"resource": review.resource, "object": review.name, "why": verdict.message}
+            log.info("not admitted", extra=about)
+        return answer(review.uid, verdict)
+
+    async def _judge(self, review: Review) -> Verdict:
+        known, stale = self._known()
+        if stale:
+            raise CannotJudge(f"caches are not current yet: {stale}; apply it again")
+        loop = asyncio.get_running_loop()
+        new = None if review.operation == "DELETE" else dict(review.object or {})
+        # 10,000 machines are gone through: not on the loop.
+        return await loop.run_in_executor(
+            self._threads, judged, review.resource, new, review.name, known, self._validate
+        )
+
+    def _known(self) -> tuple[Known, str]:
+        ground = self._ground
+        caches = (
+            ground.machines,
+            ground.classes,
+            ground.machine_sets,
+            ground.components,
+            ground.component_sets,
+        )
+        stale = ", ".join(cache.name for cache in caches if not cache.fresh())
+        return Known(*(dict(cache.cache) for cache in caches)), stale
+
+
+def _passes(review: Review) -> bool:
+    new, old = review.object or {}, review.old or {}
+    if review.operation == "UPDATE" and new.get("spec") == old.get("spec"):
+        return True
+    return bool((new.get("metadata") or {}).get("deletionTimestamp"))
+
+
+class Webhook:
+    """`close` ends the thread after what is under way."""
+
+    def __init__(self, ground: Ground, validate: Validate, settings: WebhookSettings) -> None:
+        self._validator = Validator(ground, validate, Metrics(ground.registry))
+        self.context = LiveContext()
+        self.server = HttpsServer(
+            app({PATH: self._validator.answer}),
+            self.context,
+            address=settings.address,
+            port=settings.port,
+            flag="--webhook-port",
+        )
+        self.keeper = CertificateKeeper(
+            ground.kube,
+            ground.clock,
+            self.context,
+            namespace=settings.namespace,
+            secret=settings.secret,
+            hook=settings.hook,
+            names=settings.names,
+            lives=settings.lives,
+            kinds=(VALIDATING,),
+        )
+
+    @property
+    def parts(self) -> list[Part]:
+        return [self.keeper, self.server]
+
+    def close(self) -> None:
+        self._validator.close()
