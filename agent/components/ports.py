@@ -1,0 +1,261 @@
+"""What the engine of components needs of a host, one small port for each subject.
+
+`agent.host.real` has those of the machine we run on, `agent.host.components` a host in memory for
+the demo and for tests. Each method looks at the host anew and each act may be repeated: who is
+killed asks again and ends at the same place. Acts outlive the agent: what it began goes on, and a
+second call for the same waits for the first. Every method raises HostError when the host does not
+do or tell what is asked; Contraindicated when it must not be done at all, so that a retry is
+no use.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.host.ports import Ran
+
+
+@dataclass(frozen=True, slots=True)
+class PackageWanted:
+    """version  exactly as the package manager writes it"""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFound:
+    """version  "" if it is not installed; what is only half there has one, and is broken
+    held     whether the package manager leaves it alone
+    broken   half-installed, unpacked, half-configured: not to be relied on
+    """
+
+    version: str = ""
+    held: bool = False
+    broken: bool = False
+
+
+class Packages(Protocol):
+    """A package manager. `lock_wait`: seconds for its lock, that others may hold."""
+
+    async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
+        """For each name. Needs no lock."""
+        ...
+
+    async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
+        """Download them and what they need, and install nothing."""
+        ...
+
+    async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
+        """Exactly these versions in one step, newer or older than what is there, held or not.
+
+        A database that an earlier run left half-configured is repaired first. Configuration files
+        that were changed on the host stay. Nothing is removed for it: that is refused.
+        """
+        ...
+
+    async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
+        """purge: with their configuration. Those that are not there are no error."""
+        ...
+
+    async def hold(self, names: Sequence[str], *, on: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """A tree of files that is pinned by a digest.
+
+    source  https://... of a tarball, or REGISTRY/REPOSITORY@sha256:... of an OCI artefact
+    digest  64 hex digits: of the tarball, or of the manifest
+    dest    folder whose files are ours alone as far as the artefact has them
+    """
+
+    source: str
+    digest: str
+    dest: str
+
+    @property
+    def oci(self) -> bool:
+        return "://" not in self.source
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFound:
+    """digest   of the artefact that was put there last; "" for none
+    changed  files of it that are gone or not as they were, at most 10
+    """
+
+    digest: str = ""
+    changed: tuple[str, ...] = ()
+
+
+class Trees(Protocol):
+    async def stage(self, artefact: Artefact) -> None:
+        """Download, compare the digest, unpack beside; a second call finds it there."""
+        ...
+
+    async def found(self, dest: str) -> TreeFound: ...
+
+    async def install(self, artefact: Artefact) -> None:
+        """Put the staged files in their places, each at once; those that only the one before had
+        go. Raises HostError when it was not staged, or a file there is not ours."""
+        ...
+
+    async def remove(self, dest: str, keep: Collection[str]) -> None:
+        """Take away what we put there, except under the paths `keep`. Nothing there is no error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileFound:
+    """mode   as "0644"
+    owner  as "root:root"; a number where the host has no name for it
+    """
+
+    content: bytes
+    mode: str
+    owner: str
+
+
+class Files(Protocol):
+    """Paths are the host's. Links are followed except in the last place, where they are refused."""
+
+    async def read(self, path: str) -> FileFound | None:
+        """None: there is none."""
+        ...
+
+    async def write(self, path: str, content: bytes, mode: str, owner: str) -> None:
+        """The old file or the new one, whenever the power goes; missing folders are made."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Nothing if it is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFound:
+    """loaded   whether systemd has a unit of this name
+    enabled  as `systemctl is-enabled` says: enabled, disabled, static, masked ...; "" unknown
+    active   active, reloading, inactive, failed, activating or deactivating
+    invocation  another one after each start; "" for none
+    oneshot  a service that does its work and ends
+    result   success, or why it failed
+    """
+
+    loaded: bool
+    enabled: str = ""
+    active: str = "inactive"
+    invocation: str = ""
+    oneshot: bool = False
+    result: str = "success"
+
+    @property
+    def masked(self) -> bool:
+        return self.enabled.startswith("masked")
+
+
+class Units(Protocol):
+    """`limit`: seconds until systemd's job is withdrawn and HostError is raised."""
+
+    async def found(self, name: str) -> UnitFound: ...
+
+    async def set_enabled(self, name: str, *, on: bool) -> None: ...
+
+    async def set_masked(self, name: str, *, on: bool) -> None: ...
+
+    async def reread(self) -> None:
+        """After unit files or drop-ins changed (`daemon-reload`)."""
+        ...
+
+    async def start(self, name: str, limit: float) -> None:
+        """Also forgets earlier failures, that would be held against it."""
+        ...
+
+    async def stop(self, name: str, limit: float) -> None: ...
+
+    async def restart(self, name: str, limit: float) -> None:
+        """Starts it if it was stopped, and forgets earlier failures."""
+        ...
+
+    async def reload(self, name: str, limit: float) -> None:
+        """Restarts it where it cannot reload."""
+        ...
+
+
+class Runner(Protocol):
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+        """Run a program of the host to its end; no shell reads argv.
+
+        name  of this step (component, revision, attempt, step): a program of the same name and argv
+              that an earlier life of the agent began is waited for instead of begun once more. "":
+              for what only reads, such as a check.
+
+        Raises TimeoutError when it was ended after `limit` seconds.
+        """
+        ...
+
+
+class Watch(Protocol):
+    def follow(self, paths: Collection[str]) -> None:
+        """These and no others from now on. What cannot be watched is left to the scan."""
+        ...
+
+    async def changed(self) -> set[str]:
+        """Waits until something happened at some of the paths followed; some may be as before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentPorts:
+    """packages  by type of source: apt, dnf"""
+
+    packages: Mapping[str, Packages]
+    trees: Trees
+    files: Files
+    units: Units
+    runner: Runner
+    watch: Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What a source has on the host.
+
+    version  of the component where it is wholly as this source says; else what the host tells:
+             the package's own version, `sha256:...` of another artefact; "" for nothing
+    exact    whether all of it is as the source says, unbroken
+    held     whether it is held where the source wants it so; True where nothing can be held
+    broken   why it cannot be relied on, such as "runc is half-configured"; "" if it can
+    changed  files of it that somebody changed
+    """
+
+    version: str = ""
+    exact: bool = False
+    held: bool = True
+    broken: str = ""
+    changed: tuple[str, ...] = field(default=())
+
+
+class Source(Protocol):
+    """Where one component's files come from; agent.components.sources makes them."""
+
+    async def found(self) -> Installed: ...
+
+    async def stage(self) -> None:
+        """Download what `install` needs. May be repeated, and changes nothing that runs."""
+        ...
+
+    async def install(self) -> None:
+        """Bring the host to exactly this version, from whatever is there, and hold it if wanted."""
+        ...
+
+    async def remove(self, keep: Collection[str], *, purge: bool) -> None:
+        """keep   paths whose data stays
+        purge  configuration goes as well
+        """
+        ...
+
+    async def hold(self) -> None:
+        """Set the hold again that somebody took away. Nothing where nothing can be held."""
+        ...
