@@ -32,6 +32,7 @@ from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
 from machine.bootstrap.step import Lives
 from machine.certificates.controller import OF_NODE, nodes_of_machine
+from machine.meltdown import Meltdown, Pace
 from machine.names import LEASES
 
 COMPONENT = "kubenode-machine"
@@ -57,11 +58,13 @@ class Job(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
-    """lives  of bootstrap tokens; stale  seconds after which an agent's Lease is; workers each"""
+    """lives  of bootstrap tokens; stale  seconds after which an agent's Lease is; workers each;
+    freeze  when and for how long a meltdown freezes"""
 
     lives: Lives = field(default_factory=Lives)
     stale: float = STALE_SECONDS
     workers: int = 8
+    freeze: Pace = field(default_factory=Pace)
 
 
 class Ground:
@@ -111,6 +114,14 @@ class Ground:
             clock, self.leases.fresh, self.leases.synced.is_set, stale=self.settings.stale
         )
         self.leases.add_handler(self.lifesigns.changed)
+        self.meltdown = Meltdown(
+            clock,
+            self.informers,
+            self.machines.cache,
+            lambda machine: bool(self.held(machine.node_name)),
+            self.settings.freeze,
+        )
+        self.leases.add_handler(self.meltdown.lease_changed)
         self._alive: list[Controller] = []
         self.lifesigns.wake = self._woken
         self.recorder = EventRecorder(kube, COMPONENT, clock)

@@ -86,7 +86,7 @@ class MachineOperator:
     @property
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last."""
-        return [*self._informers, self.grounds.recorder]
+        return [*self._informers, self.grounds.meltdown, self.grounds.recorder]
 
     @property
     def parts(self) -> list[Part]:

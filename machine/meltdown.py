@@ -1,0 +1,205 @@
+"""Whether so much is wrong at once that our own sight, and not the machines, is to be doubted.
+
+While it is, nothing is deleted or replaced, no batch starts, no act disrupts. What makes things
+better goes on: uncordoning, certificates, corrections without disruption. Kube Defender's breaker
+judges the same for every act on a node that it knows; this is for what machines alone show.
+
+    a cache is silent          the API server has not proven it current for 60 s
+    Leases stop together       over 20 % and at least 3 agents, within 120 s
+    a provider lists nothing   though Machines of that class are there
+
+It thaws by itself 300 s after the last of these, and then lets one replacement go first.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machinework import ChangeClass
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.informer import Informer
+from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease
+
+log = logging.getLogger(__name__)
+
+FEWEST = 3
+"""Leases that stopped together and mean anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds, and the share of agents.
+
+    silent    of a cache without proof that it is current
+    stale     after which an agent's Lease is
+    together  Leases that get stale within this stopped at once
+    share     of the agents that may stop at once without doubt
+    thaw      from the end of what froze us to the first act, and again to the normal pace
+    look      between two looks
+    """
+
+    silent: float = 60.0
+    stale: float = STALE_SECONDS
+    together: float = 120.0
+    share: float = 0.2
+    thaw: float = 300.0
+    look: float = 5.0
+
+
+@dataclass(slots=True)
+class _Heard:
+    """at     when the Lease last changed, by our clock
+    moved  whether we saw it change: one that was there before us proves nothing yet
+    """
+
+    at: float
+    moved: bool
+
+
+class Meltdown:
+    """A Part, of the ground ring: it looks by itself, or a fault between two questions is missed.
+
+    caches    silent ones freeze
+    machines  those whose agents count
+    expected  whether the agent of this Machine is silent by our own doing
+    """
+
+    name = "meltdown"
+
+    def __init__(
+        self,
+        clock: Clock,
+        caches: Sequence[Informer[Any]],
+        machines: Mapping[str, Machine],
+        expected: Callable[[Machine], bool] = lambda machine: False,
+        pace: Pace | None = None,
+    ) -> None:
+        self.pace = pace or Pace()
+        self._clock, self._caches, self._machines = clock, caches, machines
+        self._expected = expected
+        self._heard: dict[str, _Heard] = {}
+        self._empty: dict[str, str] = {}
+        self._why, self._until = "", float("-inf")
+        self._first, self._unproven = "", ""
+        self._looked = float("-inf")
+
+    # -- what is asked ------------------------------------------------------------------------
+
+    def frozen(self) -> str:
+        """Why nothing may be deleted, replaced or disrupted now, as a sentence; "" if it may."""
+        if (unfilled := self._unfilled()) is not None:
+            return f"the cache of {unfilled.name} is not filled yet"
+        self.look()
+        return self._why if self._clock.monotonic() < self._until else self._unproven
+
+    def held_back(self, machine: str) -> str:
+        """Why this Machine may not be replaced, "" if it may. After a thaw one goes first.
+
+        machine  UID. Who is told yes is the one: ask right before the act.
+        """
+        if why := self.frozen():
+            return why
+        if self._clock.monotonic() < self._until + self.pace.thaw and self._why:
+            self._first = self._first or machine
+            if self._first != machine:
+                return f"after a freeze ({self._why}) one machine is replaced before others"
+        return ""
+
+    @property
+    def look_again(self) -> float:
+        """Seconds until the answers may be others though nothing changes."""
+        now = self._clock.monotonic()
+        ends = (self._until, self._until + self.pace.thaw)
+        return min((end - now for end in ends if end > now), default=self.pace.look)
+
+    # -- what is seen -------------------------------------------------------------------------
+
+    def lease_changed(self, key: str, old: AgentLease | None, new: AgentLease | None) -> None:
+        """Handler of the informer of agents' Leases. One that is taken away stops as any other."""
+        name, now = key.rpartition("/")[2], self._clock.monotonic()
+        if new is None:
+            return
+        if old is None or name not in self._heard:
+            self._heard[name] = _Heard(now, moved=self._unfilled() is None)
+        elif old.spec.renew_time != new.spec.renew_time:
+            self._heard[name] = _Heard(now, moved=True)
+
+    def listed(self, source: str, found: int, known: int) -> None:
+        """A provider's list for one class: instances found, and those that Machines say exist."""
+        if found == 0 and known > 0:
+            self._empty[source] = f"{source} lists no instance, but {known} Machines have one"
+        else:
+            self._empty.pop(source, None)
+        self.look(now=True)
+
+    async def run(self) -> None:
+        while True:
+            self.look()
+            await self._clock.sleep(self.pace.look)
+
+    def look(self, *, now: bool = False) -> None:
+        """Take in what is wrong at this moment. `now`: though a second has not passed."""
+        at = self._clock.monotonic()
+        if not now and at < self._looked + 1:
+            return
+        self._looked = at
+        was, counted = at < self._until, self._counted()
+        self._unproven = self._doubt(at, counted)
+        why = self._silent() or self._stopped(at, counted) or next(iter(self._empty.values()), "")
+        if why:
+            self._why, self._until, self._first = why, at + self.pace.thaw, ""
+            if not was:
+                log.warning("frozen: nothing is deleted, replaced or disrupted", extra={"why": why})
+
+    def _silent(self) -> str:
+        for cache in self._caches:
+            if cache.synced.is_set() and cache.age() > self.pace.silent:
+                return (
+                    f"the API server has not proven the cache of {cache.name} current for"
+                    f" {self.pace.silent:g} s"
+                )
+        return ""
+
+    def _unfilled(self) -> Informer[Any] | None:
+        return next((cache for cache in self._caches if not cache.synced.is_set()), None)
+
+    def _stopped(self, now: float, counted: list[_Heard]) -> str:
+        since = now - self.pace.stale
+        gone = sum(since - self.pace.together < one.at <= since for one in counted)
+        if gone < FEWEST or gone <= self.pace.share * len(counted):
+            return ""
+        return (
+            f"over {self.pace.share:.0%} of {len(counted)} agents stopped to renew their Leases"
+            f" within {self.pace.together:g} s"
+        )
+
+    def _doubt(self, now: float, counted: list[_Heard]) -> str:
+        """Since we began to watch too few Leases have changed, and none had time to be stale."""
+        since = now - self.pace.stale
+        unproven = sum(not one.moved and one.at > since for one in counted)
+        if unproven < FEWEST or unproven <= self.pace.share * len(counted):
+            return ""
+        return f"too few of {len(counted)} agents have renewed their Leases since we watch them"
+
+    def _counted(self) -> list[_Heard]:
+        """Of Machines that are there and whose agents are expected to live."""
+        found = []
+        for name in list(self._heard):
+            machine = self._machines.get(name)
+            if machine is None:
+                self._heard.pop(name)
+            elif not by_our_doing(machine) and not self._expected(machine):
+                found.append(self._heard[name])
+        return found
+
+
+def by_our_doing(machine: Machine) -> bool:
+    """It is given up, made anew, or may reboot: its silence says nothing of others."""
+    spec = machine.spec
+    return (
+        machine.metadata.deletion_timestamp is not None
+        or spec.operation is not None
+        or (spec.permit is not None and spec.permit.max_disruption is ChangeClass.REBOOT)
+    )
