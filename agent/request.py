@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from agent import duration
 from agent.wire import AgentStep, Job, StepStatus, format_time
+from kubenode.runtime import duration
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds; api-remedy: agent steps time out after 2m unless they say otherwise."""

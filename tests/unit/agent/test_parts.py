@@ -9,12 +9,13 @@ import pytest
 from support.agent_world import a_job
 from support.clock import T0, FakeClock
 
-from agent import duration, logs
+from agent import logs
 from agent.agent import Worker
 from agent.core import AgentCore
 from agent.heartbeat import BOOT_ID_ANNOTATION, Heartbeat
 from agent.outcome import OUTPUT_LIMIT, bounded
 from agent.wire import Job
+from kubenode.runtime import duration
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound, Unreachable
 
