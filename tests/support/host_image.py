@@ -28,9 +28,11 @@ PACKAGES = (
     "busybox-static",
     # What repairs and checks of the agent work with.
     *("chrony", "e2fsprogs", "kmod"),
+    # What a person's machine reaches a host by (support.ssh_hosts).
+    "openssh-server",
 )
-NOT_STARTED = ("chrony.service", "containerd.service")
-"""Units that Debian starts at every boot, and only hosts that are Nodes need."""
+NOT_STARTED = ("chrony.service", "containerd.service", "ssh.service")
+"""Units that Debian starts at every boot, and only some hosts of the tests need."""
 SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
 """Debian waits 90 s for a unit that does not stop; a test's reboot must not."""
 
@@ -117,6 +119,8 @@ def _make_image(root: Path) -> None:
     conf.write_text(SYSTEM_CONF)
     for unit in NOT_STARTED:
         (root / "etc/systemd/system/multi-user.target.wants" / unit).unlink(missing_ok=True)
+    for key in (root / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()  # each host makes its own
     (root / "var/log/journal").mkdir(parents=True, exist_ok=True)  # the journal outlives a boot
     # Each host draws its own machine id; systemd would otherwise take the copy that dbus left.
     (root / "var/lib/dbus/machine-id").unlink(missing_ok=True)
