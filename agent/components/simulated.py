@@ -1,0 +1,274 @@
+"""The ports of components on a host in memory, for the demo and for tests.
+
+It does what it is asked, and can be made ill: a version whose service crashes, a package that is
+nowhere to be had, a lock that somebody holds, a file edited by hand. It costs a few kilobytes, so
+hundreds of hosts fit into one process. The real ones hold to the same contract
+(tests/hosts/component_contract.py).
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from agent.components.ports import (
+    Artefact,
+    ComponentPorts,
+    FileFound,
+    PackageFound,
+    PackageWanted,
+    TreeFound,
+    UnitFound,
+)
+from agent.host import HostError, NoSuchUnit
+from agent.host.ports import Ran
+
+UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system")
+
+
+@dataclass
+class SimulatedPackages:
+    """missing    (name, version) that no repository has
+    cut_short  how many installs to come end in the middle, with packages half-configured
+    locked     somebody else has the lock, longer than anybody waits
+    brings     the units that a package starts, as Debian's do
+    """
+
+    packages: dict[str, PackageFound] = field(default_factory=dict)
+    missing: set[tuple[str, str]] = field(default_factory=set)
+    staged: set[tuple[str, str]] = field(default_factory=set)
+    cut_short: int = 0
+    locked: bool = False
+    brings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    installs: int = 0
+    started: Callable[[str], None] = lambda unit: None
+    removed: Callable[[str], None] = lambda unit: None
+
+    async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
+        return {name: self.packages.get(name, PackageFound()) for name in names}
+
+    async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
+        for one in wanted:
+            if (one.name, one.version) in self.missing:
+                raise HostError(f"package {one.name} has no version {one.version} here")
+            self.staged.add((one.name, one.version))
+
+    async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
+        self._unlocked(lock_wait)
+        await self.stage(wanted, lock_wait)
+        self.installs += 1
+        broken, self.cut_short = self.cut_short > 0, max(0, self.cut_short - 1)
+        for one in wanted:
+            held = self.packages.get(one.name, PackageFound()).held
+            self.packages[one.name] = PackageFound(one.version, held, broken)
+            for unit in () if broken else self.brings.get(one.name, ()):
+                self.started(unit)
+        if broken:
+            raise HostError("the package manager was ended by signal 9")
+
+    async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
+        self._unlocked(lock_wait)
+        for name in names:
+            if self.packages.pop(name, None) is not None:
+                for unit in self.brings.get(name, ()):
+                    self.removed(unit)
+
+    async def hold(self, names: Sequence[str], *, on: bool) -> None:
+        for name in names:
+            if name not in self.packages:
+                raise HostError(f"package {name} is not installed, so it cannot be held")
+            self.packages[name] = replace(self.packages[name], held=on)
+
+    def _unlocked(self, lock_wait: float) -> None:
+        if self.locked:
+            raise HostError(f"the package database stays locked for more than {lock_wait:g} s")
+
+
+@dataclass
+class SimulatedTrees:
+    """missing  sources that cannot be fetched; changed  files that somebody edited, by dest"""
+
+    trees: dict[str, str] = field(default_factory=dict)
+    staged: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    changed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    async def stage(self, artefact: Artefact) -> None:
+        if artefact.source in self.missing:
+            raise HostError(f"{artefact.source}: 404 Not Found")
+        self.staged.add(artefact.digest)
+
+    async def found(self, dest: str) -> TreeFound:
+        return TreeFound(self.trees.get(dest, ""), self.changed.get(dest, ()))
+
+    async def install(self, artefact: Artefact) -> None:
+        if artefact.digest not in self.staged:
+            raise HostError(f"{artefact.source} is not staged")
+        self.trees[artefact.dest] = artefact.digest
+        self.changed.pop(artefact.dest, None)
+
+    async def remove(self, dest: str, keep: Collection[str]) -> None:
+        self.trees.pop(dest, None)
+        self.changed.pop(dest, None)
+
+
+@dataclass
+class SimulatedFiles:
+    """full  the disk takes no write; seen  told of each path that is written or removed"""
+
+    files: dict[str, FileFound] = field(default_factory=dict)
+    full: bool = False
+    writes: int = 0
+    seen: Callable[[str], None] = lambda path: None
+
+    async def read(self, path: str) -> FileFound | None:
+        return self.files.get(path)
+
+    async def write(self, path: str, content: bytes, mode: str, owner: str) -> None:
+        if self.full:
+            raise HostError(f"{path}: No space left on device")
+        self.writes += 1
+        self.edit(path, content, mode, owner)
+
+    async def remove(self, path: str) -> None:
+        if self.files.pop(path, None) is not None:
+            self.seen(path)
+
+    def edit(self, path: str, content: bytes, mode: str = "0644", owner: str = "root:root") -> None:
+        """As somebody on the host would."""
+        self.files[path] = FileFound(content, mode, owner)
+        self.seen(path)
+
+
+@dataclass
+class SimulatedUnits:
+    """units    those that packages brought, or a test put there
+    healthy  whether a unit stays up when it is started now; else it is failed at once
+    files    where unit files may lie that were written
+    """
+
+    files: SimulatedFiles
+    units: dict[str, UnitFound] = field(default_factory=dict)
+    healthy: Callable[[str], bool] = lambda unit: True
+    starts: dict[str, int] = field(default_factory=dict)
+    reloads: dict[str, int] = field(default_factory=dict)
+    rereads: int = 0
+
+    async def found(self, name: str) -> UnitFound:
+        if name in self.units:
+            return self.units[name]
+        written = any(f"{folder}/{name}" in self.files.files for folder in UNIT_FOLDERS)
+        return UnitFound(written, "disabled" if written else "")
+
+    async def set_enabled(self, name: str, *, on: bool) -> None:
+        unit = await self._loaded(name)
+        if unit.masked:
+            raise HostError(f"unit {name} is masked")
+        self.units[name] = replace(unit, enabled="enabled" if on else "disabled")
+
+    async def set_masked(self, name: str, *, on: bool) -> None:
+        unit = await self.found(name)
+        if on or unit.masked:
+            self.units[name] = replace(unit, enabled="masked" if on else "disabled")
+
+    async def reread(self) -> None:
+        self.rereads += 1
+
+    async def start(self, name: str, limit: float) -> None:
+        if (await self._startable(name)).active != "active":
+            self.run(name)
+
+    async def stop(self, name: str, limit: float) -> None:
+        unit = await self._loaded(name)
+        self.units[name] = replace(unit, active="inactive", result="success")
+
+    async def restart(self, name: str, limit: float) -> None:
+        await self._startable(name)
+        self.run(name)
+
+    async def reload(self, name: str, limit: float) -> None:
+        await self._startable(name)
+        self.reloads[name] = self.reloads.get(name, 0) + 1
+
+    def run(self, name: str) -> None:
+        """As a package's own script starts it: a masked one stays down."""
+        unit = self.units.get(name, UnitFound(True, "enabled"))
+        if unit.masked:
+            return
+        self.starts[name] = self.starts.get(name, 0) + 1
+        well = self.healthy(name)
+        self.units[name] = replace(
+            unit,
+            active="active" if well else "failed",
+            result="success" if well else "exit-code",
+            invocation=str(self.starts[name]),
+        )
+
+    def lose(self, name: str) -> None:
+        self.units.pop(name, None)
+
+    async def _loaded(self, name: str) -> UnitFound:
+        if not (unit := await self.found(name)).loaded:
+            raise NoSuchUnit(f"unit {name} is not found on this host")
+        return unit
+
+    async def _startable(self, name: str) -> UnitFound:
+        if (unit := await self._loaded(name)).masked:
+            raise NoSuchUnit(f"unit {name} is masked on this host")
+        return unit
+
+
+@dataclass
+class SimulatedRunner:
+    """answers  how a program ends, by its argv; all others end with 0"""
+
+    answers: dict[tuple[str, ...], Ran] = field(default_factory=dict)
+    ran: list[tuple[str, ...]] = field(default_factory=list)
+
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+        self.ran = [*self.ran[-99:], tuple(argv)]
+        return self.answers.get(tuple(argv), Ran(0, ""))
+
+
+class SimulatedWatch:
+    def __init__(self) -> None:
+        self._followed: frozenset[str] = frozenset()
+        self._changed: set[str] = set()
+        self._news = asyncio.Event()
+
+    def follow(self, paths: Collection[str]) -> None:
+        self._followed = frozenset(paths)
+
+    def happened(self, path: str) -> None:
+        folder = str(PurePosixPath(path).parent)
+        if path in self._followed or folder in self._followed:
+            self._changed.add(path)
+            self._news.set()
+
+    async def changed(self) -> set[str]:
+        await self._news.wait()
+        self._news.clear()
+        seen, self._changed = self._changed, set()
+        return seen
+
+
+class SimulatedComponents:
+    """One host. crashing: by unit, the (package, version) or ("", digest) with which it fails."""
+
+    def __init__(self) -> None:
+        self.crashing: dict[str, set[tuple[str, str]]] = {}
+        self.watch = SimulatedWatch()
+        self.files = SimulatedFiles(seen=self.watch.happened)
+        self.units = SimulatedUnits(self.files, healthy=self._healthy)
+        self.packages = SimulatedPackages(started=self.units.run, removed=self.units.lose)
+        self.trees = SimulatedTrees()
+        self.runner = SimulatedRunner()
+
+    def _healthy(self, unit: str) -> bool:
+        there = {(name, found.version) for name, found in self.packages.packages.items()}
+        there |= {("", digest) for digest in self.trees.trees.values()}
+        return not there & self.crashing.get(unit, set())
+
+    def ports(self) -> ComponentPorts:
+        packages = {"apt": self.packages, "dnf": self.packages}
+        return ComponentPorts(packages, self.trees, self.files, self.units, self.runner, self.watch)

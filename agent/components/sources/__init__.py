@@ -1,0 +1,37 @@
+"""Where the files of a component come from: packages, a tarball, an OCI artefact, a script."""
+
+from agent.components.ports import Artefact, ComponentPorts, Source
+from agent.components.sources.packages import PackageSource
+from agent.components.sources.script import ScriptSource
+from agent.components.sources.tree import TreeSource
+from agent.host import Contraindicated
+from kubenode.runtime.components.wire import ComponentSpec
+from kubenode.runtime.duration import seconds
+
+
+def source_of(spec: ComponentSpec, ports: ComponentPorts, name: str = "") -> Source:
+    """The source of a component on this host.
+
+    name  of the revision and attempt it is installed for, so that an interrupted script is found
+
+    Raises Contraindicated when this host cannot have it.
+    """
+    source = spec.source
+    if (packages := source.apt or source.dnf) is not None:
+        manager = ports.packages.get(source.type)
+        if manager is None:
+            known = ", ".join(sorted(ports.packages)) or "none"
+            raise Contraindicated(
+                f"source.type {source.type}: this host has {known}; write requires.os so that the"
+                " component goes to hosts that can have it"
+            )
+        return PackageSource(spec.version, packages, manager, seconds(packages.lock_wait))
+    if (tarball := source.tarball) is not None:
+        artefact = Artefact(tarball.url, tarball.sha256, tarball.dest)
+        return TreeSource(spec.version, artefact, ports.trees)
+    if (oci := source.oci) is not None:
+        digest = oci.ref.rpartition("@sha256:")[2]
+        return TreeSource(spec.version, Artefact(oci.ref, digest, oci.dest), ports.trees)
+    if source.script is not None:
+        return ScriptSource(spec.version, source.script, ports.runner, name)
+    raise Contraindicated(f"source.type {source.type}: this agent does not know it; update it")

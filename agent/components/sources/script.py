@@ -1,0 +1,59 @@
+"""Programs of the host that detect, install and uninstall a component."""
+
+from collections.abc import Collection, Sequence
+
+from agent.components.ports import Installed, Runner
+from agent.host import HostError
+from kubenode.runtime.components import wire
+
+DETECT_SECONDS = 60.0
+INSTALL_SECONDS = 1800.0
+LONGEST_VERSION = 128
+"""Characters; what the API takes for one."""
+
+
+class ScriptSource:
+    """Implements agent.components.ports.Source.
+
+    version  of the component, as `detect` prints it
+    name     of the revision and attempt that it is installed for
+    """
+
+    def __init__(self, version: str, source: wire.Script, runner: Runner, name: str) -> None:
+        self._version, self._source, self._runner, self._name = version, source, runner, name
+
+    async def found(self) -> Installed:
+        """`detect` prints the installed version; another exit status than 0: there is none."""
+        try:
+            ran = await self._runner.run(self._source.detect, DETECT_SECONDS)
+        except TimeoutError as error:
+            raise HostError(_late(self._source.detect, DETECT_SECONDS)) from error
+        said = ran.output.strip() if ran.code == 0 else ""
+        version = said.splitlines()[0].strip()[:LONGEST_VERSION] if said else ""
+        return Installed(version, version == self._version)
+
+    async def stage(self) -> None:
+        return
+
+    async def install(self) -> None:
+        if not (await self.found()).exact:
+            await self._run(self._source.install, "install")
+
+    async def remove(self, keep: Collection[str], *, purge: bool) -> None:
+        if (await self.found()).version:
+            await self._run(self._source.uninstall, "uninstall")
+
+    async def hold(self) -> None:
+        return
+
+    async def _run(self, argv: Sequence[str], step: str) -> None:
+        try:
+            ran = await self._runner.run(argv, INSTALL_SECONDS, f"{self._name}-{step}")
+        except TimeoutError as error:
+            raise HostError(_late(argv, INSTALL_SECONDS)) from error
+        if ran.code != 0:
+            raise HostError(f"{' '.join(argv)}: exit status {ran.code}: {ran.output}")
+
+
+def _late(argv: Sequence[str], limit: float) -> str:
+    return f"{' '.join(argv)}: no end in {limit:g} s"
