@@ -18,6 +18,7 @@ from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -42,7 +43,6 @@ from remedy.job.controller import JobController
 from remedy.job.metrics import Metrics as JobMetrics
 from remedy.job.migration.access import PodAccess
 from remedy.job.migration.cordoning import CORDONING, cordoning
-from remedy.job.migration.policy import Protection
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore

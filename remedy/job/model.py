@@ -31,9 +31,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
+from kubenode.runtime.drain.words import Blocked as Blocked
+from kubenode.runtime.drain.words import Pods as Pods
 from remedy.handover.seen import HandedSeen
-from remedy.job.migration.words import Blocked as Blocked
-from remedy.job.migration.words import Pods as Pods
 from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from rules.truth import Truth

@@ -24,7 +24,6 @@ Move = tuple[Job, Act]
 
 LOOK_AGAIN = timedelta(seconds=30)
 """After this a hold is looked at again that nothing else would wake."""
-SOON, LATE = timedelta(seconds=5), timedelta(minutes=1)
 FURTHEST = timedelta(hours=1)
 """Kube Defender says to look again in half of this at the latest."""
 YIELD_LONGEST = timedelta(hours=1)
@@ -94,11 +93,6 @@ def asks_again(job: Job, now: datetime) -> bool:
 
 def held_for(job: Job, *reasons: str) -> bool:
     return job.status.hold is not None and job.status.hold.reason in reasons
-
-
-def patience(waited: timedelta) -> timedelta:
-    """How long until the next try: a quarter of the time waited so far, within SOON and LATE."""
-    return min(max(waited / 4, SOON), LATE)
 
 
 def enter(job: Job, phase: JobPhase, message: str = "", **changes: object) -> Move:

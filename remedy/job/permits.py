@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Verdict
+from kubenode.runtime.patience import LATE, patience
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import (
-    LATE,
     Move,
     asks_again,
     close,
@@ -15,7 +15,6 @@ from remedy.job.moves import (
     held_for,
     hold,
     may,
-    patience,
     wait,
 )
 from remedy.job.words import denied, word

@@ -4,11 +4,12 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
+from kubenode.runtime.patience import LATE, SOON
 from remedy.job.checks import answers_until
 from remedy.job.checks import ask_again_at as checks_again_at
 from remedy.job.ending import watched
 from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, Pods, Seen
-from remedy.job.moves import LATE, LOOK_AGAIN, SOON
+from remedy.job.moves import LOOK_AGAIN
 from remedy.job.permits import ask_again_at, renew_at
 from remedy.job.proving import verify_until
 from remedy.job.steps.agent import ANSWER_GRACE

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from kubenode.runtime.drain.gangs import read as read_gangs
+from kubenode.runtime.drain.words import Going, Pods, Surge, Surges
 from remedy.job.migration import surging
 from remedy.job.migration.force import deletion
-from remedy.job.migration.gangs import read as read_gangs
-from remedy.job.migration.words import Going, Pods, Surge, Surges
 from remedy.job.model import Act, Heard, Job, Seen
 
 GRACE = timedelta(seconds=30)

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from kubenode.cli.replay import hosts
 from kubenode.cli.replay.signals import Evictions
-from remedy.job.migration.words import Blocked, Going, Pods
+from kubenode.runtime.drain.words import Blocked, Going, Pods
+from kubenode.runtime.patience import patience
 from remedy.job.model import Act, Heard
-from remedy.job.moves import patience
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from kubenode.runtime.drain.policy import owner
 from kubenode.runtime.kube.objects import Pod
-from remedy.job.migration.policy import owner
 from remedy.job.model import Job
 
 OUTPUT, UNTOLD = "moved", "untold"

@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from kubenode.api.v1alpha1.steps import CheckpointWebhook, Gang, MigrateStep
+from kubenode.runtime.drain.gangs import gang_of
+from kubenode.runtime.drain.policy import Protection, policy_of
 from kubenode.runtime.kube.objects import Pod
-from remedy.job.migration.gangs import gang_of
-from remedy.job.migration.policy import Protection, policy_of
 from remedy.job.model import Job
 from remedy.notify.message import NotDelivered
 

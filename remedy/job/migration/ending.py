@@ -6,10 +6,11 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import OnTimeout
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
-from remedy.job.migration import gangs, surging
-from remedy.job.migration.plan import some
+from kubenode.runtime.drain import gangs
+from kubenode.runtime.drain.plan import some
+from kubenode.runtime.drain.words import Pods
+from remedy.job.migration import surging
 from remedy.job.migration.surge_step import lowered
-from remedy.job.migration.words import Pods
 from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible
 from remedy.job.moves import (
     YIELD_LONGEST,

@@ -4,7 +4,7 @@ Past a budget only where the rule says so of these pods (DeleteAfter), or at the
 time with a person's approval; without grace only with the provider's proof that the host is off.
 """
 
-from remedy.job.migration.words import Pods
+from kubenode.runtime.drain.words import Pods
 from remedy.job.model import Seen
 
 

@@ -1,6 +1,4 @@
-"""The controllers of pods at the API server: whether a StatefulSet is whole, and what a Deployment
-has of surge.
-"""
+"""Deployments at the API server: what they have of surge, raised and lowered."""
 
 import math
 from collections.abc import Mapping
@@ -44,7 +42,7 @@ class ReplicasStatus(msgspec.Struct, rename="camel"):
 
 
 class Replicated(msgspec.Struct):
-    """What Deployments, ReplicaSets and StatefulSets have in common, as far as it is read."""
+    """What Deployments and ReplicaSets have in common, as far as it is read."""
 
     metadata: ObjectMeta
     spec: ReplicasSpec = msgspec.field(default_factory=ReplicasSpec)
@@ -112,25 +110,9 @@ def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> Contro
     )
 
 
-def waits_for(stateful_set: str) -> str:
-    return f"pods of StatefulSet {stateful_set} wait until all of it is ready"
-
-
 class Replicas:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-
-    async def incomplete(self, namespace: str, name: str) -> str:
-        """Why a StatefulSet cannot spare a pod now, "" if all of it is ready, or it is gone."""
-        try:
-            found = await self._get("statefulsets", namespace, name)
-        except NotFound:
-            return ""
-        ready, wanted = found.status.ready_replicas, found.spec.replicas
-        stale = found.status.observed_generation < found.metadata.generation
-        if ready >= wanted and not stale:
-            return ""
-        return waits_for(f"{namespace}/{name}")
 
     async def deployment_of(self, namespace: str, replica_set: str) -> tuple[str, Replicated] | str:
         """Name of the Deployment that owns a ReplicaSet, and the ReplicaSet; else why there is

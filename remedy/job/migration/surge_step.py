@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from kubenode.runtime.drain.words import Surge, Surges
 from remedy.job.migration import surging
-from remedy.job.migration.words import Surge, Surges
 from remedy.job.model import Act, Job, Seen
 from remedy.job.moves import Move
 from remedy.job.records import disrupt, put

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.migration.words import Surge
+from kubenode.runtime.drain.words import Surge
 from remedy.job.model import Job
 
 OUTPUT, PLAIN = "surge", "unsurged"

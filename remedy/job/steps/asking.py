@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
+from kubenode.runtime.patience import patience
 from remedy.job.model import Act, Fault, Job, NodeSeen, Seen
-from remedy.job.moves import Move, due, held_for, hold, may, patience, stands, wait
+from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
 from remedy.job.records import ask, begun, put
 from remedy.power.seen import Outcome, PowerSeen
 from rules.truth import Truth

@@ -9,8 +9,9 @@ from datetime import timedelta
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
+from kubenode.runtime.patience import patience
 from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Seen
-from remedy.job.moves import MESSAGE, Move, close, hold, patience, wait
+from remedy.job.moves import MESSAGE, Move, close, hold, wait
 from remedy.job.planned import WHY_CANCELLED, acted
 from remedy.job.records import ask, disrupt, done, failed, late, put
 from remedy.job.steps.agent import ANSWER_GRACE

@@ -8,10 +8,11 @@ taken back when its step fails or the job ends.
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from kubenode.runtime.patience import patience
 from remedy.handover.seen import Handed, HandedSeen
 from remedy.job.handing import MADE, PATH, TAKEN_BACK, YES
 from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
-from remedy.job.moves import Move, due, held_for, hold, patience, wait
+from remedy.job.moves import Move, due, held_for, hold, wait
 from remedy.job.records import disrupt, done, failed, late, put
 from remedy.power.seen import Outcome
 

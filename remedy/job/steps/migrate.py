@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.migration import gangs
+from kubenode.runtime.drain import gangs
 from remedy.job.migration.absence import add
 from remedy.job.migration.cordoning import PATIENCE
 from remedy.job.migration.ending import drained, hangs, hopeless, too_late

@@ -2,8 +2,9 @@
 
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from kubenode.runtime.patience import patience
 from remedy.job.model import Act, Job, NodeSeen, Seen
-from remedy.job.moves import Move, due, held_for, hold, patience
+from remedy.job.moves import Move, due, held_for, hold
 from remedy.job.moves import wait as waits
 from remedy.job.records import done, failed, late
 

@@ -9,12 +9,12 @@ from support.clock import T0
 from support.remedy_builders import a_job, a_record, running
 
 from kubenode.api.v1alpha1.steps import MigrateStep
+from kubenode.runtime.drain.gangs import GangState, Told
+from kubenode.runtime.drain.plan import Known, plan
+from kubenode.runtime.drain.policy import MIRROR, Protection
+from kubenode.runtime.drain.words import Pods
 from kubenode.runtime.kube.objects import Pod
 from remedy.job.migration.absence import add, note, read_notes, waited
-from remedy.job.migration.gangs import GangState, Told
-from remedy.job.migration.plan import Known, plan
-from remedy.job.migration.policy import MIRROR, Protection
-from remedy.job.migration.words import Pods
 
 PROTECTION = Protection(namespaces=frozenset({"kube-system"}), own="kubenode-system")
 READY = [{"type": "Ready", "status": "True"}]

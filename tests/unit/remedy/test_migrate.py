@@ -24,12 +24,13 @@ from support.remedy_world import FakeWorld, closed, needs_human
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, Power, PowerState
+from kubenode.runtime.drain import gangs
+from kubenode.runtime.drain.gangs import Told
+from kubenode.runtime.drain.words import Blocked, Going, Pods, Surge, Surges
 from remedy.job.marks import MARKS, PROTECTED_BY, added, removed
-from remedy.job.migration import gangs, surging
+from remedy.job.migration import surging
 from remedy.job.migration.force import deletion
-from remedy.job.migration.gangs import Told
 from remedy.job.migration.surging import Controller, lowered, places, refusal
-from remedy.job.migration.words import Blocked, Going, Pods, Surge, Surges
 from remedy.job.model import Act, Heard, Job, NodeSeen
 from remedy.job.step import step
 from remedy.power.seen import PowerSeen

@@ -10,13 +10,13 @@ from support.clock import T0, FakeClock
 from support.remedy_builders import an_object, running
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.runtime.drain.budgets import of_budget, selects
+from kubenode.runtime.drain.gate import AT_ONCE, AT_ONCE_OF_NODE, Gate
+from kubenode.runtime.drain.memory import SEEN_SOON, Memory
+from kubenode.runtime.drain.words import Blocked
 from kubenode.runtime.kube.errors import KubeError, Throttled
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
-from remedy.job.migration.budgets import of_budget, selects
 from remedy.job.migration.cordoning import CORDONING, cordoning
-from remedy.job.migration.gate import AT_ONCE, AT_ONCE_OF_NODE, Gate
-from remedy.job.migration.memory import SEEN_SOON, Memory
-from remedy.job.migration.words import Blocked
 
 SECOND = timedelta(seconds=1)
 

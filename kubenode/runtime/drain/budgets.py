@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kubenode.runtime.drain.words import Blocked
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, Throttled
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget, Structs
-from remedy.job.migration.words import Blocked
 
 CAUSE = "DisruptionBudget"
 """Cause in a 429 that comes of a budget; one without it comes of the server's own load."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.steps import MigrateStep, PodPolicy, PodPolicyMode
-from kubenode.runtime.kube.objects import Pod
-from remedy.job.migration.gangs import GangState, gang_of
-from remedy.job.migration.policy import (
+from kubenode.runtime.drain.gangs import GangState, gang_of
+from kubenode.runtime.drain.policy import (
     STATEFUL_SET,
     Protection,
     mode_of,
@@ -26,7 +25,8 @@ from remedy.job.migration.policy import (
     ready,
     turn,
 )
-from remedy.job.migration.words import NO_SURGES, Blocked, Going, Pods, Surges
+from kubenode.runtime.drain.words import NO_SURGES, Blocked, Going, Pods, Surges
+from kubenode.runtime.kube.objects import Pod
 
 NAMED = 3
 """Pods that a sentence names; the rest is counted."""
@@ -44,7 +44,7 @@ class Known:
     gangs      what became of the receivers that were told
     asking     gangs whose receiver may be asked now
     local      keys of pods with a local PersistentVolume
-    cordoning  other jobs that may act and have not cordoned their nodes yet
+    cordoning  others that may act and have not cordoned their nodes yet
     calm       until then nobody is evicted: the API server asks for patience
     """
 

@@ -1,4 +1,4 @@
-"""What was asked of pods a moment ago, per job: so that nothing is asked twice a second.
+"""What was asked of pods a moment ago, per drain: so that nothing is asked twice a second.
 
 It lives in this process alone. A new one asks all pods once more, which costs a refusal each.
 """
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from kubenode.runtime.drain.words import Blocked
 from kubenode.runtime.kube.objects import Pod
-from remedy.job.migration.words import Blocked
-from remedy.job.moves import patience
+from kubenode.runtime.patience import patience
 
 SEEN_SOON = timedelta(seconds=5)
 """Within this the API server's cache shows that a pod was told to go."""
-MOST_JOBS = 4096
+MOST_DRAINS = 4096
 
 
 @dataclass(slots=True)
@@ -28,44 +28,44 @@ class _Asked:
 
 
 @dataclass(slots=True)
-class _OfJob:
+class _OfDrain:
     asked: dict[str, _Asked] = field(default_factory=dict)
     listed: dict[str, Pod] = field(default_factory=dict)
 
 
 class Memory:
     def __init__(self) -> None:
-        self._jobs: dict[str, _OfJob] = {}
+        self._drains: dict[str, _OfDrain] = {}
 
-    def listed(self, job: str, pods: Iterable[Pod]) -> None:
-        """What was seen on the job's node; whoever is gone is forgotten."""
-        kept = self._jobs.setdefault(job, _OfJob())
+    def listed(self, name: str, pods: Iterable[Pod]) -> None:
+        """What was seen on the node; whoever is gone is forgotten."""
+        kept = self._drains.setdefault(name, _OfDrain())
         kept.listed = {pod.metadata.key: pod for pod in pods}
         uids = {pod.metadata.uid for pod in kept.listed.values()}
         kept.asked = {uid: asked for uid, asked in kept.asked.items() if uid in uids}
-        while len(self._jobs) > MOST_JOBS:
-            del self._jobs[next(iter(self._jobs))]
+        while len(self._drains) > MOST_DRAINS:
+            del self._drains[next(iter(self._drains))]
 
-    def forget(self, job: str) -> None:
-        self._jobs.pop(job, None)
+    def forget(self, name: str) -> None:
+        self._drains.pop(name, None)
 
-    def pods(self, job: str, keys: Iterable[str]) -> list[Pod]:
-        kept = self._jobs.get(job)
+    def pods(self, name: str, keys: Iterable[str]) -> list[Pod]:
+        kept = self._drains.get(name)
         return [kept.listed[key] for key in keys if key in kept.listed] if kept is not None else []
 
-    def every(self, job: str) -> list[Pod]:
-        """All that were seen on the job's node."""
-        kept = self._jobs.get(job)
+    def every(self, name: str) -> list[Pod]:
+        """All that were seen on the node."""
+        kept = self._drains.get(name)
         return list(kept.listed.values()) if kept is not None else []
 
-    def gone(self, job: str, uid: str, now: datetime) -> None:
+    def gone(self, name: str, uid: str, now: datetime) -> None:
         """It was told to go, or had gone already."""
-        kept = self._jobs.setdefault(job, _OfJob())
+        kept = self._drains.setdefault(name, _OfDrain())
         kept.asked[uid] = _Asked(now, now + SEEN_SOON)
 
-    def refused(self, job: str, uid: str, blocked: Blocked, now: datetime) -> Blocked:
+    def refused(self, name: str, uid: str, blocked: Blocked, now: datetime) -> Blocked:
         """With the time of the next try: the longer a pod is refused, the longer the pause."""
-        kept = self._jobs.setdefault(job, _OfJob())
+        kept = self._drains.setdefault(name, _OfDrain())
         old = kept.asked.get(uid)
         first = old.first if old is not None and old.blocked is not None else now
         until = now + patience(now - first)
@@ -73,14 +73,14 @@ class Memory:
         kept.asked[uid] = _Asked(first, until, told)
         return told
 
-    def asked(self, job: str, now: datetime) -> Mapping[str, datetime]:
+    def asked(self, name: str, now: datetime) -> Mapping[str, datetime]:
         """Uids that are not asked again before the time, and that time."""
-        kept = self._jobs.get(job)
+        kept = self._drains.get(name)
         found = kept.asked.items() if kept is not None else ()
         return {uid: asked.until for uid, asked in found if asked.until > now}
 
-    def blocked(self, job: str) -> Blocked | None:
+    def blocked(self, name: str) -> Blocked | None:
         """Of the refused pods the one that is tried again first."""
-        kept = self._jobs.get(job)
+        kept = self._drains.get(name)
         refused = [a.blocked for a in kept.asked.values() if a.blocked] if kept is not None else []
         return min(refused, key=lambda b: (b.until is None, b.until, b.pod), default=None)

@@ -77,7 +77,7 @@ class Pods:
     overdue     gangs whose receiver had its time
     blocked     of the refused evictions the one that is tried again first
     waiting     why pods are left that are not due, "" if they only need time to end
-    cordoning   other jobs that may act and have not cordoned their nodes yet
+    cordoning   others that may act and have not cordoned their nodes yet
     at          when time alone changes something; None: nothing of the kind
     """
 

@@ -1,0 +1,101 @@
+"""Whether a StatefulSet can spare a pod now: its pods leave one by one, over all nodes."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from kubenode.runtime.drain.policy import STATEFUL_SET, movable, owner, ready
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Pod, Structs
+
+CATCHES_UP = timedelta(seconds=3)
+"""Until then a StatefulSet's status tells of the pod that we took."""
+MOST_KNOWN = 4096
+
+
+class _Spec(msgspec.Struct):
+    replicas: int = 1
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    ready_replicas: int = 0
+    observed_generation: int = 0
+
+
+class _StatefulSet(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_stateful_set: Structs[_StatefulSet] = Structs(_StatefulSet)
+
+
+class StatefulSets:
+    """`taken` of this process alone: another one sees it in the set's status."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._taken: dict[str, datetime] = {}
+
+    async def incomplete(self, pods: Iterable[Pod], now: datetime) -> Mapping[str, str]:
+        """Uids of StatefulSets that cannot spare a ready pod now, and why."""
+        sets: dict[str, tuple[OwnerReference, list[Pod]]] = {}
+        for pod in pods:
+            ref = owner(pod)
+            if ref is not None and ref.kind == STATEFUL_SET and stands(pod):
+                sets.setdefault(ref.uid, (ref, []))[1].append(pod)
+        found = {}
+        for uid, (ref, members) in sets.items():
+            if not all(ready(pod) for pod in members):
+                continue  # one that is not ready is taken first: nothing is lost by it
+            namespace = members[0].metadata.namespace
+            if self.taken(uid, now):
+                found[uid] = _waits_for(f"{namespace}/{ref.name}")
+            elif why := await self._why_not(namespace, ref.name):
+                found[uid] = why
+        return found
+
+    def taken(self, uid: str, now: datetime) -> bool:
+        """Whether a pod of the StatefulSet was taken a moment ago, from whatever node."""
+        at = self._taken.get(uid)
+        return at is not None and now < at + CATCHES_UP
+
+    def take(self, pods: Iterable[Pod], now: datetime) -> None:
+        """These were evicted."""
+        for pod in pods:
+            if uid := set_uid(pod):
+                self._taken.pop(uid, None)
+                self._taken[uid] = now
+        while len(self._taken) > MOST_KNOWN:
+            del self._taken[next(iter(self._taken))]
+
+    async def _why_not(self, namespace: str, name: str) -> str:
+        """Why it cannot spare a pod now, "" if all of it is ready, or it is gone."""
+        path = paths.apps("statefulsets", namespace, name)
+        try:
+            found = await self._kube.get(path, _stateful_set)
+        except NotFound:
+            return ""
+        stale = found.status.observed_generation < found.metadata.generation
+        if found.status.ready_replicas >= found.spec.replicas and not stale:
+            return ""
+        return _waits_for(f"{namespace}/{name}")
+
+
+def stands(pod: Pod) -> bool:
+    """Whether it has to leave and was not told to go yet."""
+    return movable(pod) and pod.metadata.deletion_timestamp is None
+
+
+def set_uid(pod: Pod) -> str:
+    """Uid of the pod's StatefulSet, "" for other pods."""
+    ref = owner(pod)
+    return ref.uid if ref is not None and ref.kind == STATEFUL_SET else ""
+
+
+def _waits_for(stateful_set: str) -> str:
+    return f"pods of StatefulSet {stateful_set} wait until all of it is ready"
