@@ -1,0 +1,125 @@
+"""How much a change of one component disturbs its host.
+
+The most of: the step between the versions, the files that differ, the units that differ. What
+installs or removes a whole component is judged by its step alone: its files and units come and go
+with it. Between two versions the newer one says how much the step disturbs, upwards and back.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from kubenode.runtime.components.render import Rendered, RenderedFile, RenderedUnit
+from kubenode.runtime.components.versions import Step, compare, step_of
+from kubenode.runtime.components.wire import (
+    ChangeClass,
+    ComponentSource,
+    ComponentSpec,
+    DesiredState,
+    Disruptions,
+    UnitState,
+)
+
+
+class Form(msgspec.Struct, frozen=True):
+    """A component as it is, or shall be, on one machine."""
+
+    version: str
+    source: ComponentSource
+    disruption: Disruptions
+    files: tuple[RenderedFile, ...]
+    units: tuple[RenderedUnit, ...]
+
+
+def form_of(spec: ComponentSpec, rendered: Rendered, desired_state: str) -> Form | None:
+    """None: nothing of it is on the host (Absent), or no more than its download (Staged)."""
+    if desired_state in (DesiredState.ABSENT, DesiredState.STAGED):
+        return None
+    units = rendered.units
+    if desired_state == DesiredState.INSTALLED:
+        units = tuple(_at_rest(unit) for unit in units)
+    return Form(spec.version, spec.source, spec.disruption, rendered.files, units)
+
+
+def change_class(before: Form | None, after: Form | None) -> ChangeClass:
+    """NONE where nothing differs, or nothing that differs disturbs."""
+    if before is None or after is None:
+        return _step_class(before, after)
+    classes = [
+        _step_class(before, after),
+        *_differing(_files(before), _files(after)),
+        *_differing(_units(before), _units(after)),
+    ]
+    return max(classes, key=lambda class_: class_.weight)
+
+
+def same(before: Form | None, after: Form | None) -> bool:
+    """Whether there is nothing to do: F35, the same content restarts nothing."""
+    if before is None or after is None:
+        return before is after
+    return (
+        before.version == after.version
+        and before.source == after.source
+        and not list(_differing(_files(before), _files(after)))
+        and not list(_differing(_units(before), _units(after)))
+    )
+
+
+def _step_class(before: Form | None, after: Form | None) -> ChangeClass:
+    if after is None:
+        return ChangeClass.NONE if before is None else before.disruption.uninstall
+    if before is None:
+        return after.disruption.install
+    newer = before if compare(before.version, after.version) > 0 else after
+    match step_of(before.version, after.version):
+        case Step.NONE if before.source == after.source:
+            return ChangeClass.NONE
+        case Step.NONE | Step.PATCH:
+            return newer.disruption.patch
+        case Step.MINOR:
+            return newer.disruption.minor
+        case _:
+            return newer.disruption.major
+
+
+def _files(form: Form) -> dict[str, RenderedFile]:
+    return {file.path: file for file in form.files}
+
+
+def _units(form: Form) -> dict[str, RenderedUnit]:
+    return {unit.name: unit for unit in form.units}
+
+
+def _differing(
+    before: Mapping[str, RenderedFile] | Mapping[str, RenderedUnit],
+    after: Mapping[str, RenderedFile] | Mapping[str, RenderedUnit],
+) -> Iterator[ChangeClass]:
+    """Of each file or unit that differs its class; what goes is judged as it was."""
+    for key in {**before, **after}:
+        old, new = before.get(key), after.get(key)
+        judged = new if new is not None else old
+        if judged is not None and not _equal(old, new):
+            yield judged.on_change
+
+
+def _equal(
+    old: RenderedFile | RenderedUnit | None, new: RenderedFile | RenderedUnit | None
+) -> bool:
+    """Apart from how much a change would disturb, and from who may know the content."""
+    if old is None or new is None:
+        return old is new
+    return _bare(old) == _bare(new)
+
+
+def _bare(part: RenderedFile | RenderedUnit) -> RenderedFile | RenderedUnit:
+    if isinstance(part, RenderedFile):
+        return replace(part, on_change=ChangeClass.NONE, salt="")
+    return replace(part, on_change=ChangeClass.NONE)
+
+
+def _at_rest(unit: RenderedUnit) -> RenderedUnit:
+    """Installed and not run: neither now nor at the next boot."""
+    if unit.state is UnitState.MASKED:
+        return unit
+    return replace(unit, enabled=False, state=UnitState.INACTIVE)

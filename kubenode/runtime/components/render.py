@@ -1,0 +1,200 @@
+"""A component as one machine has it: its files and units with the values filled in.
+
+    ${values.NAME}    of the component's values on this machine
+    ${machine.NAME}   name, node, zone, address, os, arch, labels.KEY
+    $${               stands for ${
+
+Anything else in `${...}`, and a name that has no value, is an error: a configuration with a hole
+in it is never written. What comes from a Secret is in no text that people read: not in errors,
+and not in the repr of what is rendered.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from kubenode.runtime.components.wire import (
+    ChangeClass,
+    ComponentFile,
+    ComponentSpec,
+    ComponentUnit,
+    Machine,
+    Ownership,
+    UnitState,
+)
+
+_PLACE = re.compile(r"(\$\$\{)|\$\{([^}]*)(\}?)")
+_NAME = re.compile(r"(values|machine)\.(.+)")
+
+
+class TemplateError(Exception):
+    """A component cannot be rendered; the text names the place and what is missing there."""
+
+
+class TextRef(NamedTuple):
+    """A key of a ConfigMap or Secret of namespace kubenode-components.
+
+    kind  ConfigMap or Secret
+    """
+
+    kind: str
+    name: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}, key {self.key}"
+
+
+class Text(NamedTuple):
+    """What a key holds.
+
+    salt  of what is secret: the UID of its Secret, which nobody knows who may not read it
+    """
+
+    content: str
+    salt: str = ""
+
+    def __repr__(self) -> str:
+        return "Text(...)"
+
+
+class RenderedFile(msgspec.Struct, frozen=True):
+    """salt  not "": the content is secret, and only its digest under this salt is ever shown"""
+
+    path: str
+    content: str
+    mode: str = "0644"
+    owner: str = "root:root"
+    ownership: Ownership = Ownership.WHOLE
+    on_change: ChangeClass = ChangeClass.DRAIN
+    salt: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of the content: SHA-256, keyed with the salt where it is secret."""
+        return digest(self.content, self.salt)
+
+    def __repr__(self) -> str:
+        return f"RenderedFile({self.path!r}, {self.digest[:10]})"
+
+
+class RenderedDropIn(msgspec.Struct, frozen=True):
+    name: str
+    content: str
+
+
+class RenderedUnit(msgspec.Struct, frozen=True):
+    name: str
+    enabled: bool = True
+    state: UnitState = UnitState.ACTIVE
+    drop_ins: tuple[RenderedDropIn, ...] = ()
+    on_change: ChangeClass = ChangeClass.RESTART
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    files: tuple[RenderedFile, ...] = ()
+    units: tuple[RenderedUnit, ...] = ()
+
+
+def digest(content: str, salt: str = "") -> str:
+    """64 hex digits; under a salt nobody without it can try contents."""
+    data = content.encode()
+    if salt:
+        return hmac.new(salt.encode(), data, hashlib.sha256).hexdigest()
+    return hashlib.sha256(data).hexdigest()
+
+
+def references(spec: ComponentSpec) -> tuple[TextRef, ...]:
+    """The keys that `rendered` needs the texts of, each once."""
+    found = (_reference(file) for file in spec.files)
+    return tuple(dict.fromkeys(ref for ref in found if ref is not None))
+
+
+def machine_values(machine: Machine) -> dict[str, str]:
+    """What `${machine.*}` stands for. What is not known of the machine yet is left out."""
+    host = machine.status.host
+    known = {
+        "name": machine.metadata.name,
+        "node": machine.spec.node_name or machine.metadata.name,
+        "zone": machine.spec.failure_domain,
+        "address": machine.spec.addresses[0] if machine.spec.addresses else "",
+        "os": host.os if host else "",
+        "arch": host.arch if host else "",
+    }
+    labels = {f"labels.{key}": value for key, value in machine.metadata.labels.items()}
+    return {name: value for name, value in known.items() if value} | labels
+
+
+def rendered(
+    spec: ComponentSpec,
+    values: Mapping[str, str],
+    machine: Mapping[str, str],
+    texts: Mapping[TextRef, Text],
+) -> Rendered:
+    """Raises TemplateError."""
+    scopes = {"values": values, "machine": machine}
+    return Rendered(
+        tuple(_file(file, scopes, texts) for file in spec.files),
+        tuple(_unit(unit, scopes) for unit in spec.units),
+    )
+
+
+def _file(
+    file: ComponentFile, scopes: Mapping[str, Mapping[str, str]], texts: Mapping[TextRef, Text]
+) -> RenderedFile:
+    where = f"file {file.path}"
+    ref = _reference(file)
+    if ref is None:
+        text = Text(file.content.inline or "")
+    elif (found := texts.get(ref)) is None:
+        raise TemplateError(f"{where}: {ref} is not in namespace kubenode-components")
+    else:
+        text = found
+    return RenderedFile(
+        file.path,
+        fill_in(text.content, scopes, where),
+        file.mode,
+        file.owner,
+        file.ownership,
+        file.on_change,
+        text.salt,
+    )
+
+
+def _unit(unit: ComponentUnit, scopes: Mapping[str, Mapping[str, str]]) -> RenderedUnit:
+    drop_ins = tuple(
+        RenderedDropIn(d.name, fill_in(d.content, scopes, f"unit {unit.name}, drop-in {d.name}"))
+        for d in unit.drop_ins
+    )
+    return RenderedUnit(unit.name, unit.enabled, unit.state, drop_ins, unit.on_change)
+
+
+def _reference(file: ComponentFile) -> TextRef | None:
+    if (key := file.content.config_map_key) is not None:
+        return TextRef("ConfigMap", key.name, key.key)
+    if (key := file.content.secret_key) is not None:
+        return TextRef("Secret", key.name, key.key)
+    return None
+
+
+def fill_in(template: str, scopes: Mapping[str, Mapping[str, str]], where: str) -> str:
+    """Raises TemplateError, naming `where` and the placeholder."""
+
+    def value(found: re.Match[str]) -> str:
+        escaped, inside, closed = found.groups()
+        if escaped:
+            return "${"
+        if not closed:
+            raise TemplateError(f"{where}: a ${{ is not closed; write $${{ for one that stays")
+        name = _NAME.fullmatch(inside)
+        if name is None or name.group(2) not in scopes[name.group(1)]:
+            raise TemplateError(
+                f"{where}: {found.group()} has no value; write $${{ for a ${{ that stays"
+            )
+        return scopes[name.group(1)][name.group(2)]
+
+    return _PLACE.sub(value, template)
