@@ -226,6 +226,11 @@ class BatchStatus(Model):
     inconclusive: StrictInt = Field(default=0, ge=0)
     """Inspections in a row that said nothing."""
     inspected_at: Time | None = None
+    active_since: Time | None = None
+    """Since when it could go on; empty while it is paused, held, or waits for permits."""
+    active_before: Duration = timedelta(0)
+    """How long it could go on before that."""
+    ended_at: Time | None = None
 
 
 class SetRevision(Model):

@@ -41,6 +41,8 @@ class AssignedComponent(Model):
     attempt: StrictInt = Field(default=1, ge=1)
     """A higher one tries again."""
     batch: StrictInt = Field(default=0, ge=0)
+    assigned_at: Time | None = None
+    """When it was last assigned or tried again: what timeouts are counted from."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
