@@ -1,14 +1,14 @@
 """`kubenode run machine`: the Machine operator, alone or within `kubenode run all`."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_settings import MachineFlags
 from kubenode.cli.running import Flags, Ground, standing
+from kubenode.providers.class_configs import config_problems
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.process import Part
 from kubenode.runtime.settings import load
@@ -52,15 +52,11 @@ def _admission(
     if settings is None:
         yield ()
         return
-    webhook = Webhook(operator.grounds, _no_config_is_known, settings)
+    webhook = Webhook(operator.grounds, config_problems, settings)
     try:
         yield webhook.parts
     finally:
         webhook.close()
-
-
-def _no_config_is_known(provider: str, config: Mapping[str, Any]) -> Sequence[str]:
-    return ()
 
 
 def operator_on(ground: Ground) -> MachineOperator:
