@@ -18,6 +18,7 @@ from machine.certificates.controller import OF_NODE, Approver, nodes_of_open
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
 from machine.ground import Ground, MachineSettings
+from machine.insight.metrics import InsightCollector
 from machine.metrics import MachineCollector, Metrics
 
 
@@ -74,6 +75,7 @@ class MachineOperator:
         self.bootstrap.watch(self.requests, bootstrapper.noticed)
         ground.on_lifesign(self.bootstrap)
         registry.register(MachineCollector(self.machines.cache.values, clock))
+        registry.register(InsightCollector(self.machines.cache.values))
         if runtime is not None:
             for each in self._informers:
                 runtime.informer(each)

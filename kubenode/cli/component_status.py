@@ -1,0 +1,113 @@
+"""`kubenode component status`."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.options import Listing
+from kubenode.cli.tables import show
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.paths import custom
+from machine.access import PLURAL
+from machine.insight.fleet import Family, families
+
+COLUMNS = {
+    "COMPONENT": "component",
+    "MACHINES": "machines",
+    "WELL": "well",
+    "LACKING": "lacking",
+    "DRIFTING": "drifting",
+    "BAD": "bad",
+    "VERSIONS": "versions",
+}
+WIDE = {"WANTED": "wanted", "STATES": "states", "RUN-STATES": "runStates"}
+SHOWN = 20
+"""Names of machines that a table lists; JSON and YAML have all."""
+
+
+async def status_command(
+    name: str, output: Listing, kubeconfig: str | None, context: str | None
+) -> Exit:
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        found = families(await machines(kube))
+    if name:
+        found = [family for family in found if family.name == name]
+        if not found:
+            raise Refusal(f"no machine has a component {name}; `kubenode component status` lists")
+    if output in (Listing.JSON, Listing.YAML):
+        show([in_full(family) for family in found], {}, {}, output)
+    elif not found:
+        typer.echo("no machine has a component")
+    else:
+        show([row(family) for family in found], COLUMNS, WIDE, output)
+        if name:
+            _look_at(found[0])
+    return Exit.FINDING if name and not _fine(found[0]) else Exit.FINE
+
+
+async def machines(kube: Kube) -> list[Machine]:
+    answer = await kube.get(custom(PLURAL))
+    return [Machine.model_validate(item, extra="ignore") for item in answer["items"]]
+
+
+def row(family: Family) -> dict[str, Any]:
+    return {
+        "component": family.name,
+        "machines": family.assigned,
+        "well": family.well,
+        "lacking": len(family.lacking),
+        "drifting": len(family.drifting),
+        "bad": len(family.bad),
+        "versions": _counts(family.versions),
+        "wanted": _counts(family.wanted),
+        "states": _counts(family.states),
+        "runStates": _counts(family.run_states),
+    }
+
+
+def in_full(family: Family) -> dict[str, Any]:
+    return {
+        "component": family.name,
+        "machines": family.assigned,
+        "well": family.well,
+        "consistent": family.consistent,
+        "versions": dict(family.versions),
+        "wanted": dict(family.wanted),
+        "asAssigned": family.contents[True],
+        "states": {state.value: count for state, count in family.states.items()},
+        "runStates": {state.value: count for state, count in family.run_states.items()},
+        "lacking": family.lacking,
+        "drifting": family.drifting,
+        "bad": family.bad,
+    }
+
+
+def _fine(family: Family) -> bool:
+    return family.consistent and not (family.lacking or family.bad)
+
+
+def _counts(counted: Counter[Any]) -> str:
+    """The most frequent first: `2.1.4: 40, 2.1.3: 2`."""
+    return ", ".join(f"{what}: {count}" for what, count in counted.most_common(5))
+
+
+def _look_at(family: Family) -> None:
+    for what, names in (
+        ("lack it", family.lacking),
+        ("drift", family.drifting),
+        ("are ill with it", family.bad),
+    ):
+        if names:
+            typer.echo(f"\n{len(names)} machines {what}: {_some(names)}")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - SHOWN} more (-o json)" if len(listed) > SHOWN else ""
+    return f"{', '.join(listed[:SHOWN])}{more}"

@@ -1,0 +1,99 @@
+"""What the fleet has of each component: who lacks it, and in what it differs. Pure.
+
+    coverage     machines to which nothing of the family is assigned
+    consistency  versions, contents, states that differ between machines, or from what is wanted
+
+Observed machines and those that are being given up count as any: what they lack is lacking.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machinestatus import ComponentState, ComponentStatus, RunState
+from kubenode.api.v1alpha1.machinework import AssignedComponent
+from machine.machine.success import BAD, reported, status_of, succeeded
+
+NOT_REPORTED = "not reported"
+
+
+@dataclass(slots=True)
+class Family:
+    """One component over the fleet.
+
+    assigned   machines that shall have it, or shall have it no more
+    lacking    names of machines that no set gives it to
+    well       machines on which it is as assigned, and that are well with it
+    versions   installed version to machines; `not reported` where the agent has not said
+    wanted     MachineComponent to machines
+    contents   machines whose files and units are as assigned, True, or not yet, False
+    run_states, states  as the agents say
+    drifting   names of machines on which something is not as it was written
+    bad        names of machines on which it failed or is ill
+    """
+
+    name: str
+    assigned: int = 0
+    lacking: list[str] = field(default_factory=list)
+    well: int = 0
+    versions: Counter[str] = field(default_factory=Counter)
+    wanted: Counter[str] = field(default_factory=Counter)
+    contents: Counter[bool] = field(default_factory=Counter)
+    run_states: Counter[RunState] = field(default_factory=Counter)
+    states: Counter[ComponentState] = field(default_factory=Counter)
+    drifting: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether all machines that have it have one version, with content as assigned."""
+        return len(self.versions) <= 1 and not self.contents[False] and not self.drifting
+
+
+def families(machines: Iterable[Machine]) -> list[Family]:
+    """By name, every family that is assigned to a machine or found on one."""
+    fleet = list(machines)
+    found: dict[str, Family] = {}
+    for machine in fleet:
+        for assigned in machine.spec.components:
+            family = found.setdefault(assigned.name, Family(assigned.name))
+            _count(family, machine, assigned, status_of(machine, assigned.name))
+    for family, machine in _lacking(found, fleet):
+        family.lacking.append(machine.metadata.name)
+    for family in found.values():
+        for names in (family.lacking, family.drifting, family.bad):
+            names.sort()
+    return [found[name] for name in sorted(found)]
+
+
+def _lacking(
+    found: dict[str, Family], fleet: Iterable[Machine]
+) -> Iterator[tuple[Family, Machine]]:
+    for machine in fleet:
+        has = {assigned.name for assigned in machine.spec.components}
+        for name in found.keys() - has:
+            yield found[name], machine
+
+
+def _count(
+    family: Family, machine: Machine, assigned: AssignedComponent, status: ComponentStatus | None
+) -> None:
+    family.assigned += 1
+    family.wanted[assigned.component] += 1
+    family.well += succeeded(assigned, status, machine)
+    if status is None:
+        family.versions[NOT_REPORTED] += 1
+        family.run_states[RunState.UNKNOWN] += 1
+        family.states[ComponentState.PENDING] += 1
+        family.contents[False] += 1
+        return
+    family.versions[status.version or RunState.ABSENT.value] += 1
+    family.run_states[status.run_state] += 1
+    family.states[status.state] += 1
+    as_assigned = reported(assigned, status) and status.config_hash == assigned.config_hash
+    family.contents[as_assigned] += 1
+    if status.drift:
+        family.drifting.append(machine.metadata.name)
+    if status.state in BAD:
+        family.bad.append(machine.metadata.name)

@@ -1,0 +1,54 @@
+"""The fleet's components as metrics, counted when the page is asked for.
+
+Labels are bounded: families are at most 64 a machine, states are the API's, and of versions the
+most frequent stand for themselves, the others together.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kubenode.api.v1alpha1 import Machine
+from machine.insight.fleet import families
+
+MOST_VERSIONS = 10
+OTHER = "other"
+
+
+class InsightCollector(Collector):
+    def __init__(self, machines: Callable[[], Iterable[Machine]]) -> None:
+        self._machines = machines
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        states = GaugeMetricFamily(
+            "kubenode_component_machines",
+            "Machines by the state of a component on them.",
+            labels=["component", "state"],
+        )
+        versions = GaugeMetricFamily(
+            "kubenode_component_versions",
+            "Machines by the installed version of a component.",
+            labels=["component", "version"],
+        )
+        lacking = GaugeMetricFamily(
+            "kubenode_component_lacking_machines",
+            "Machines to which no set gives a component that others have.",
+            labels=["component"],
+        )
+        drifting = GaugeMetricFamily(
+            "kubenode_component_drifting_machines",
+            "Machines on which something of a component is not as it was written.",
+            labels=["component"],
+        )
+        for family in families(list(self._machines())):
+            for state, count in family.states.items():
+                states.add_metric([family.name, state.value], count)
+            shown = family.versions.most_common(MOST_VERSIONS)
+            for version, count in shown:
+                versions.add_metric([family.name, version], count)
+            if (rest := family.versions.total() - sum(count for _, count in shown)) > 0:
+                versions.add_metric([family.name, OTHER], rest)
+            lacking.add_metric([family.name], len(family.lacking))
+            drifting.add_metric([family.name], len(family.drifting))
+        yield from (states, versions, lacking, drifting)
