@@ -1,4 +1,4 @@
-"""What can be typed after `kubenode component`; as in kubenode.cli.app nothing heavy is imported."""
+"""What can be typed after `kubenode component`; nothing heavy is imported, as in cli.app."""
 
 from typing import Annotated
 
