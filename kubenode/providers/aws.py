@@ -222,19 +222,29 @@ def _ending(instance: Instance) -> bool:
 
 
 def _clients(settings: AwsSettings) -> "tuple[EC2Client, AutoScalingClient]":
+    session = boto_session(settings)
+    endpoint, verify = settings.endpoint or None, settings.ca_file or None
+    return (
+        ec2_client(settings, session),
+        session.client(
+            "autoscaling", config=_config(settings), endpoint_url=endpoint, verify=verify
+        ),
+    )
+
+
+def ec2_client(settings: AwsSettings, session: boto3.Session) -> "EC2Client":
+    endpoint, verify = settings.endpoint or None, settings.ca_file or None
+    return session.client("ec2", config=_config(settings), endpoint_url=endpoint, verify=verify)
+
+
+def _config(settings: AwsSettings) -> Config:
     """Without retries: whoever asks looks again, and a reboot must not be asked twice."""
     connect, read = settings.seconds
-    config = Config(
+    return Config(
         connect_timeout=connect,
         read_timeout=read,
         retries={"total_max_attempts": 1, "mode": "standard"},
         user_agent_extra="kubenode",
-    )
-    session = boto_session(settings)
-    endpoint, verify = settings.endpoint or None, settings.ca_file or None
-    return (
-        session.client("ec2", config=config, endpoint_url=endpoint, verify=verify),
-        session.client("autoscaling", config=config, endpoint_url=endpoint, verify=verify),
     )
 
 

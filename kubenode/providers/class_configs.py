@@ -20,12 +20,10 @@ MOST_CONFIG = 16 * 1024
 """Bytes as JSON; the commands of provider local read it whole."""
 _SUBSCRIPTION = r"/subscriptions/[0-9A-Fa-f-]{36}/resourceGroups/[^/\s]{1,90}/providers"
 
-TagName = Annotated[
-    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^<>%&\\?/\x00-\x1f]+$")
-]
-TagValue = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")]
-Tags = Annotated[dict[TagName, TagValue], Field(max_length=40)]
-"""What every cloud takes."""
+TagText = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")]
+Tags = Annotated[dict[TagText, TagText], Field(max_length=40)]
+"""As long as every cloud takes them."""
+_NOT_IN_AZURE = re.compile(r"[<>%&\\?/]")
 
 
 class Tagged(Model):
@@ -36,7 +34,7 @@ class Tagged(Model):
     @classmethod
     def _not_ours(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
-            if name.lower() in TAGS:
+            if name.lower() in TAGS or not name:
                 raise refusal(f"tag {name!r} is KubeNode's own: choose another name")
         return value
 
@@ -105,6 +103,14 @@ class AzureConfig(Tagged):
         alias="identityID",
         pattern=rf"^$|^{_SUBSCRIPTION}/Microsoft\.ManagedIdentity/userAssignedIdentities/[^/\s]+$",
     )
+
+    @field_validator("tags")
+    @classmethod
+    def _azures(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if _NOT_IN_AZURE.search(name):
+                raise refusal(f"tag {name!r}: Azure takes none of <>%&\\?/ in a name: leave it out")
+        return value
 
     @model_validator(mode="after")
     def _one_image(self) -> "AzureConfig":

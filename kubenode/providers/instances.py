@@ -5,7 +5,8 @@ token, however often it is asked for: the token is written down before the call 
 itself, so that a lost answer is found again. Ending one is a wish for a state: asked again until it
 is gone. What came of a call is told by a code; `next_try` says what follows from it.
 
-    InstanceError    code, the provider's own words, when to come again
+    ProviderError
+    └── InstanceError    code, the provider's own words, when to come again
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
+from kubenode.providers.errors import ProviderError
 
 CLUSTER_TAG = "kubenode-cluster"
 TOKEN_TAG = "kubenode-token"
@@ -53,7 +55,7 @@ class Code(StrEnum):
     """Something else has the name or the token: equal tokens are the same instance, no error."""
 
 
-class InstanceError(Exception):
+class InstanceError(ProviderError):
     """provider  its name in the providers file
     told      the provider's own words, without secrets
     after     when to come again, None if it does not say
@@ -62,8 +64,8 @@ class InstanceError(Exception):
     def __init__(
         self, provider: str, code: Code, told: str, after: timedelta | None = None
     ) -> None:
-        super().__init__(f"{provider}: {code}: {told}")
-        self.provider, self.code, self.told, self.after = provider, code, told, after
+        super().__init__(provider, f"{code}: {told}")
+        self.code, self.told, self.after = code, told, after
 
 
 class On(StrEnum):

@@ -1,0 +1,273 @@
+"""EC2 instances made and ended for Machines.
+
+RunInstances takes our token as its ClientToken: asked twice, EC2 makes one. What it forgets after
+a day is found by our tag.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore import exceptions as sdk
+
+from kubenode.api.v1alpha1.machinework import MachineOperationType
+from kubenode.providers import ids
+from kubenode.providers.aws import boto_session, ec2_client
+from kubenode.providers.aws_errors import NAME, NO_CREDENTIALS
+from kubenode.providers.aws_errors import explain as explain_kind
+from kubenode.providers.class_configs import AwsConfig
+from kubenode.providers.errors import ProviderError
+from kubenode.providers.instances import (
+    CLUSTER_TAG,
+    MACHINE_TAG,
+    TOKEN_TAG,
+    Code,
+    Deletion,
+    Instance,
+    InstanceError,
+    InstanceState,
+    Order,
+)
+from kubenode.providers.settings import AwsSettings
+from kubenode.providers.threaded import Once, still_wanted
+from kubenode.providers.words import plain
+
+if TYPE_CHECKING:  # stubs, of the development environment only
+    from mypy_boto3_ec2 import EC2Client
+
+STATES = {
+    "pending": InstanceState.PENDING,
+    "running": InstanceState.RUNNING,
+    "stopping": InstanceState.STOPPED,
+    "stopped": InstanceState.STOPPED,
+    "shutting-down": InstanceState.ENDING,
+}
+ENDED = "terminated"
+"""Still described for about an hour."""
+MOST_USER_DATA = 16384
+"""Bytes, before they are encoded."""
+PAGE = 500
+MISMATCH = "IdempotentParameterMismatch"
+UNKNOWN_INSTANCE = "InvalidInstanceID.NotFound"
+UNAUTHENTICATED = frozenset({
+    "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "MissingAuthenticationToken",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+})  # fmt: skip
+
+
+class AwsInstances:
+    """One region of one account. `explain` tells botocore's exceptions."""
+
+    provider = NAME
+    operations: frozenset[MachineOperationType] = frozenset()
+
+    def __init__(self, settings: AwsSettings) -> None:
+        self._settings = settings
+        self._client = Once(lambda: ec2_client(settings, boto_session(settings)))
+
+    def owns(self, provider_id: str) -> bool:
+        try:
+            return ids.in_region(ids.ec2(provider_id).zone, self._settings.region)
+        except ids.BadID:
+            return False
+
+    def create(self, order: Order) -> Instance:
+        request = _request(order)
+        if found := self._one(order.cluster, order.token):
+            return _alive(found, order)
+        still_wanted(NAME)
+        try:
+            answer = self._ec2.run_instances(**request)
+        except sdk.ClientError as error:
+            if _code(error) != MISMATCH:
+                raise
+            # It was asked for with other words; where it is, its tag shows soon.
+            if found := self._one(order.cluster, order.token):
+                return _alive(found, order)
+            told = f"{MISMATCH}: {order.token} was asked for before and is not seen yet"
+            raise InstanceError(NAME, Code.ABORTED, told) from error
+        return _alive(answer["Instances"][0], order)
+
+    def get(self, provider_id: str) -> Instance | None:
+        found = self._described(provider_id)
+        return None if found is None or _ended(found) else _instance(found)
+
+    def find(self, cluster: str, token: str) -> Instance | None:
+        found = self._one(cluster, token)
+        return None if found is None or _ended(found) else _instance(found)
+
+    def delete(self, provider_id: str, cluster: str) -> Deletion:
+        found = self._described(provider_id)
+        if found is None or _ended(found):
+            return Deletion.GONE
+        instance = _instance(found)
+        if instance.cluster != cluster:
+            raise _foreign(instance, cluster)
+        if instance.state is not InstanceState.ENDING:
+            still_wanted(NAME)
+            self._ec2.terminate_instances(InstanceIds=[found["InstanceId"]])
+        return Deletion.IN_PROGRESS
+
+    def list(self, cluster: str) -> Sequence[Instance]:
+        return [
+            _instance(one) for one in self._all({f"tag:{CLUSTER_TAG}": cluster}) if not _ended(one)
+        ]
+
+    def operate(
+        self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
+    ) -> None:
+        raise InstanceError(NAME, Code.UNIMPLEMENTED, f"EC2 has no {operation} of an instance")
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        if (client := self._client.made) is not None:
+            client.close()
+
+    @property
+    def _ec2(self) -> "EC2Client":
+        return self._client.get()
+
+    def _described(self, provider_id: str) -> Mapping[str, Any] | None:
+        wanted = ids.ec2(provider_id).instance
+        try:
+            answer = self._ec2.describe_instances(InstanceIds=[wanted])
+        except sdk.ClientError as error:
+            if _code(error) == UNKNOWN_INSTANCE:
+                return None
+            raise
+        found = [i for r in answer["Reservations"] for i in r["Instances"]]
+        if found and found[0]["InstanceId"] != wanted:
+            told = f"asked for {wanted}, EC2 answers {found[0]['InstanceId']}"
+            raise InstanceError(NAME, Code.INTERNAL, told)
+        return found[0] if found else None
+
+    def _one(self, cluster: str, token: str) -> Mapping[str, Any] | None:
+        """One that lives, else one that has ended."""
+        found = self._all({f"tag:{CLUSTER_TAG}": cluster, f"tag:{TOKEN_TAG}": token})
+        living = [one for one in found if not _ended(one)]
+        if len(living) > 1:
+            names = ", ".join(sorted(str(one["InstanceId"]) for one in living))
+            told = f"{len(living)} instances carry token {token}: end all but one of {names}"
+            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+        return next(iter([*living, *found]), None)
+
+    def _all(self, wanted: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+        pages = self._ec2.get_paginator("describe_instances").paginate(
+            Filters=[{"Name": name, "Values": [value]} for name, value in wanted.items()],
+            PaginationConfig={"PageSize": PAGE},
+        )
+        return [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
+
+
+def explain(error: Exception) -> ProviderError | None:
+    """As `aws_errors`, with a code where the kind does not tell it."""
+    if isinstance(error, sdk.ParamValidationError):
+        return InstanceError(NAME, Code.INVALID_ARGUMENT, plain(str(error)))
+    kind = explain_kind(error)
+    code = None
+    if isinstance(error, NO_CREDENTIALS):
+        code = Code.UNAUTHENTICATED
+    elif isinstance(error, sdk.ClientError):
+        code = _meaning(_code(error))
+    return InstanceError(NAME, code, kind.told) if kind is not None and code is not None else kind
+
+
+def _meaning(code: str) -> Code | None:
+    if code in UNAUTHENTICATED:
+        return Code.UNAUTHENTICATED
+    if code.startswith("Insufficient"):
+        return Code.RESOURCE_EXHAUSTED
+    if code.endswith("LimitExceeded") and not code.startswith(("Request", "Bandwidth")):
+        return Code.RESOURCE_EXHAUSTED
+    if code.endswith((".NotFound", ".Unavailable")):
+        return Code.NOT_FOUND
+    if code.startswith(("Invalid", "Missing", "UnknownParameter")):
+        return Code.INVALID_ARGUMENT
+    return None
+
+
+def _request(order: Order) -> dict[str, Any]:
+    """Of RunInstances. Raises InstanceError."""
+    config = AwsConfig.model_validate(dict(order.config))
+    if (size := len(order.user_data.encode())) > MOST_USER_DATA:
+        told = f"user data of {size} bytes: EC2 takes {MOST_USER_DATA}; shorten the class's"
+        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+    tags = {"Name": order.name, **config.tags, **_ours(order)}
+    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+    request: dict[str, Any] = {
+        "ClientToken": order.token,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "ImageId": config.image_id,
+        "InstanceType": config.instance_type,
+        "SubnetId": config.subnet_id,
+        "SecurityGroupIds": config.security_group_ids,
+        "InstanceInitiatedShutdownBehavior": "stop",
+        # User data holds a secret: only who is on the host may ask for it.
+        "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": listed} for kind in ("instance", "volume")
+        ],
+        "UserData": order.user_data,
+    }
+    if config.instance_profile:
+        request["IamInstanceProfile"] = {"Name": config.instance_profile}
+    if config.key_name:
+        request["KeyName"] = config.key_name
+    if (volume := config.root_volume) is not None:
+        disk = {
+            "VolumeSize": volume.size_gib,
+            "VolumeType": volume.type,
+            "Encrypted": volume.encrypted,
+            "DeleteOnTermination": True,
+        }
+        request["BlockDeviceMappings"] = [{"DeviceName": volume.device, "Ebs": disk}]
+    return request
+
+
+def _ours(order: Order) -> dict[str, str]:
+    return {CLUSTER_TAG: order.cluster, TOKEN_TAG: order.token, MACHINE_TAG: order.name}
+
+
+def _instance(found: Mapping[str, Any]) -> Instance:
+    tags = {tag["Key"]: tag.get("Value", "") for tag in found.get("Tags", ())}
+    raw, address = str(found["State"]["Name"]), str(found.get("PrivateIpAddress") or "")
+    return Instance(
+        provider_id=str(ids.Ec2(found["Placement"]["AvailabilityZone"], found["InstanceId"])),
+        token=tags.get(TOKEN_TAG, ""),
+        cluster=tags.get(CLUSTER_TAG, ""),
+        state=STATES.get(raw, InstanceState.UNKNOWN),
+        raw=raw,
+        addresses=(address,) if address else (),
+        created_at=found.get("LaunchTime"),  # of its last start: it looks younger, never older
+        tags=tags,
+    )
+
+
+def _alive(found: Mapping[str, Any], order: Order) -> Instance:
+    if _ended(found):
+        told = f"{found['InstanceId']}, made with token {order.token}, is terminated"
+        raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+    return _instance(found)
+
+
+def _ended(found: Mapping[str, Any]) -> bool:
+    return bool(found["State"]["Name"] == ENDED)
+
+
+def _foreign(instance: Instance, cluster: str) -> InstanceError:
+    told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
+    return InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+
+
+def _code(error: sdk.ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
