@@ -141,6 +141,7 @@ class UnitFound:
     invocation  another one after each start; "" for none
     oneshot  a service that does its work and ends
     result   success, or why it failed
+    stale    its files changed since systemd read them
     """
 
     loaded: bool
@@ -149,6 +150,7 @@ class UnitFound:
     invocation: str = ""
     oneshot: bool = False
     result: str = "success"
+    stale: bool = False
 
     @property
     def masked(self) -> bool:

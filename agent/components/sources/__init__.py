@@ -5,18 +5,19 @@ from agent.components.sources.packages import PackageSource
 from agent.components.sources.script import ScriptSource
 from agent.components.sources.tree import TreeSource
 from agent.host import Contraindicated
-from kubenode.runtime.components.wire import ComponentSpec
+from kubenode.runtime.components import wire
 from kubenode.runtime.duration import seconds
 
 
-def source_of(spec: ComponentSpec, ports: ComponentPorts, name: str = "") -> Source:
-    """The source of a component on this host.
+def source_of(
+    version: str, source: wire.ComponentSource, ports: ComponentPorts, name: str = ""
+) -> Source:
+    """The source of `version` of a component on this host.
 
     name  of the revision and attempt it is installed for, so that an interrupted script is found
 
     Raises Contraindicated when this host cannot have it.
     """
-    source = spec.source
     if (packages := source.apt or source.dnf) is not None:
         manager = ports.packages.get(source.type)
         if manager is None:
@@ -25,13 +26,13 @@ def source_of(spec: ComponentSpec, ports: ComponentPorts, name: str = "") -> Sou
                 f"source.type {source.type}: this host has {known}; write requires.os so that the"
                 " component goes to hosts that can have it"
             )
-        return PackageSource(spec.version, packages, manager, seconds(packages.lock_wait))
+        return PackageSource(version, packages, manager, seconds(packages.lock_wait))
     if (tarball := source.tarball) is not None:
         artefact = Artefact(tarball.url, tarball.sha256, tarball.dest)
-        return TreeSource(spec.version, artefact, ports.trees)
+        return TreeSource(version, artefact, ports.trees)
     if (oci := source.oci) is not None:
         digest = oci.ref.rpartition("@sha256:")[2]
-        return TreeSource(spec.version, Artefact(oci.ref, digest, oci.dest), ports.trees)
+        return TreeSource(version, Artefact(oci.ref, digest, oci.dest), ports.trees)
     if source.script is not None:
-        return ScriptSource(spec.version, source.script, ports.runner, name)
+        return ScriptSource(version, source.script, ports.runner, name)
     raise Contraindicated(f"source.type {source.type}: this agent does not know it; update it")

@@ -1,0 +1,134 @@
+"""Wanted against found: the list of what drifted; pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from agent.components.ports import Installed, UnitFound
+from agent.components.units import at_rest, drop_in_files, enabled, running
+from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.render import RenderedFile, RenderedUnit
+from kubenode.runtime.components.versions import Step, step_of
+from kubenode.runtime.components.wire import ChangeClass, UnitState
+
+LONGEST_PATH = 1024
+
+
+class DriftKind(StrEnum):
+    """Of the API, most serious first."""
+
+    VERSION = "Version"
+    FILE = "File"
+    UNIT = "Unit"
+    RUN_STATE = "RunState"
+    HOLD = "Hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """path      of the file, or name of the unit or package's component
+    why       for people, without any content
+    disturbs  how much it disturbs the host to put it right
+    """
+
+    kind: DriftKind
+    path: str
+    why: str
+    disturbs: ChangeClass
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The host as it is, of what one component owns.
+
+    files  by path: "" as it shall be, or how it differs; drop-ins of units too
+    """
+
+    installed: Installed
+    files: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, UnitFound] = field(default_factory=dict)
+
+
+def drifted(name: str, form: Form, found: Found) -> list[Drifted]:
+    """What of the component `name`, once it was applied as `form`, is not so any more."""
+    listed = [
+        *_version(name, form, found.installed),
+        *(one for file in form.files for one in _file(file, found)),
+        *(one for unit in form.units for one in _unit(unit, found)),
+        *_hold(name, found.installed),
+    ]
+    order = list(DriftKind)
+    return sorted(listed, key=lambda one: order.index(one.kind))
+
+
+def _version(name: str, form: Form, there: Installed) -> Iterator[Drifted]:
+    if there.exact:
+        return
+    if not there.version:
+        why, class_ = "it is not installed any more", form.disruption.install
+    elif there.broken:
+        why, class_ = there.broken, form.disruption.patch
+    elif there.changed:
+        why, class_ = f"changed: {', '.join(there.changed)}", form.disruption.patch
+    else:
+        why = f"version {there.version} is installed instead of {form.version}"
+        class_ = _step(form, there.version)
+    yield Drifted(DriftKind.VERSION, there.changed[0] if there.changed else name, why, class_)
+
+
+def _step(form: Form, found: str) -> ChangeClass:
+    match step_of(found, form.version):
+        case Step.MINOR:
+            return form.disruption.minor
+        case Step.NONE | Step.PATCH:
+            return form.disruption.patch
+        case _:
+            return form.disruption.major
+
+
+def _hold(name: str, there: Installed) -> Iterator[Drifted]:
+    if there.version and not there.held:
+        why = "the package manager is no longer told to leave it alone"
+        yield Drifted(DriftKind.HOLD, name, why, ChangeClass.NONE)
+
+
+def _file(file: RenderedFile, found: Found) -> Iterator[Drifted]:
+    if why := found.files.get(file.path, ""):
+        yield Drifted(DriftKind.FILE, file.path[:LONGEST_PATH], why, file.on_change)
+
+
+def _unit(unit: RenderedUnit, found: Found) -> Iterator[Drifted]:
+    for path in drop_in_files(unit):
+        if why := found.files.get(path, ""):
+            yield Drifted(DriftKind.FILE, path[:LONGEST_PATH], why, unit.on_change)
+    there = found.units.get(unit.name)
+    if there is None:
+        return
+    if why := _unlike(unit, there):
+        yield Drifted(DriftKind.UNIT, unit.name, why, ChangeClass.NONE)
+    if why := _run_state(unit, there):
+        # To start what is down disturbs nobody; to stop what runs may.
+        class_ = ChangeClass.NONE if at_rest(there) else unit.on_change
+        yield Drifted(DriftKind.RUN_STATE, unit.name, why, class_)
+
+
+def _unlike(unit: RenderedUnit, there: UnitFound) -> str:
+    masked = unit.state is UnitState.MASKED
+    if masked != there.masked:
+        return "it is not masked" if masked else "it is masked"
+    if masked:
+        return ""
+    if not there.loaded:
+        return "systemd knows no such unit"
+    cannot = enabled(there) and there.enabled != "enabled"
+    if unit.enabled != enabled(there) and not cannot:
+        return f"it is {there.enabled}"
+    return ""
+
+
+def _run_state(unit: RenderedUnit, there: UnitFound) -> str:
+    if unit.state is UnitState.ACTIVE and not running(there):
+        return f"it is {there.active}" + (f", {there.result}" if there.active == "failed" else "")
+    if unit.state is not UnitState.ACTIVE and not at_rest(there):
+        return f"it is {there.active}"
+    return ""

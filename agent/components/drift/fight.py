@@ -1,0 +1,52 @@
+"""How often something was put right, and when to stop: another writer is at work; pure.
+
+Kept per component and revision: a new revision, or attempt, begins anew with FRESH.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from agent.components.drift.compare import DriftKind
+
+CORRECTIONS, WITHIN = 3, timedelta(seconds=3600)
+"""Of one path; after that it is a fight."""
+STARTS, STARTS_WITHIN = 3, timedelta(seconds=600)
+"""Of one unit that is found stopped; after that it is ill, and rules take over."""
+MOST_PATHS = 200
+
+
+class Fights(msgspec.Struct, frozen=True):
+    """Times of corrections by kind and path, oldest first; the ones that count alone."""
+
+    corrected: dict[str, tuple[datetime, ...]] = {}
+
+    def count(self, kind: DriftKind, path: str, now: datetime) -> int:
+        """Corrections that still count."""
+        times = self.corrected.get(_key(kind, path), ())
+        return sum(1 for at in times if now - at < _window(kind))
+
+    def fighting(self, kind: DriftKind, path: str, now: datetime) -> bool:
+        """Whether it must not be put right once more."""
+        most = STARTS if kind is DriftKind.RUN_STATE else CORRECTIONS
+        return self.count(kind, path, now) >= most
+
+    def corrected_now(self, kind: DriftKind, path: str, now: datetime) -> "Fights":
+        key = _key(kind, path)
+        times = {
+            k: tuple(at for at in ats if now - at < WITHIN) for k, ats in self.corrected.items()
+        }
+        times[key] = (*times.get(key, ()), now)[-max(CORRECTIONS, STARTS) :]
+        kept = sorted((k for k in times if times[k]), key=lambda k: times[k][-1])[-MOST_PATHS:]
+        return Fights({k: times[k] for k in kept})
+
+
+FRESH = Fights()
+
+
+def _key(kind: DriftKind, path: str) -> str:
+    return f"{kind} {path}"
+
+
+def _window(kind: DriftKind) -> timedelta:
+    return STARTS_WITHIN if kind is DriftKind.RUN_STATE else WITHIN

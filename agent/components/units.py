@@ -1,0 +1,108 @@
+"""Units of a component on the host: drop-ins, enabled or masked, running or stopped.
+
+Level-based: what is as it shall be is left alone, so it may be called again at any time. Whether a
+unit that runs is restarted for what changed is decided by who calls.
+"""
+
+from agent.components.ports import FileFound, Files, UnitFound, Units
+from kubenode.runtime.components.render import RenderedUnit
+from kubenode.runtime.components.wire import UnitState
+
+FOLDER = "/etc/systemd/system"
+MODE, OWNER = "0644", "root:root"
+START_SECONDS = 120.0
+"""Longer than systemd's own 90 s, which then tells why."""
+ENABLED = frozenset({"enabled", "static", "indirect", "generated", "alias", "linked", "transient"})
+"""What `systemctl is-enabled` says of units that are enabled, or that nobody can enable."""
+
+
+def drop_in_files(unit: RenderedUnit) -> dict[str, str]:
+    """Content by path."""
+    return {f"{FOLDER}/{unit.name}.d/{one.name}": one.content for one in unit.drop_ins}
+
+
+async def settle(
+    units: Units,
+    files: Files,
+    wanted: RenderedUnit,
+    before: RenderedUnit | None = None,
+    limit: float = START_SECONDS,
+) -> bool:
+    """Bring the unit to what is wanted; whether its drop-ins changed, or those of `before` went.
+
+    Raises HostError, NoSuchUnit.
+    """
+    changed = await _drop_ins(files, wanted, before)
+    found = await units.found(wanted.name)
+    if changed or found.stale or not found.loaded:
+        await units.reread()
+        found = await units.found(wanted.name)
+    if wanted.state is UnitState.MASKED:
+        await _mask(units, wanted.name, found, limit)
+        return changed
+    if found.masked:
+        await units.set_masked(wanted.name, on=False)
+        found = await units.found(wanted.name)
+    if enabled(found) != wanted.enabled and found.enabled not in ENABLED - {"enabled"}:
+        await units.set_enabled(wanted.name, on=wanted.enabled)
+    if wanted.state is UnitState.ACTIVE and not running(found):
+        await units.start(wanted.name, limit)
+    if wanted.state is UnitState.INACTIVE and not at_rest(found):
+        await units.stop(wanted.name, limit)
+    return changed
+
+
+async def let_go(
+    units: Units, files: Files, ours: RenderedUnit, limit: float = START_SECONDS
+) -> None:
+    """Take back what `settle` did: stopped, not enabled, not masked, without our drop-ins."""
+    found = await units.found(ours.name)
+    if found.loaded and not at_rest(found):
+        await units.stop(ours.name, limit)
+    if found.masked and ours.state is UnitState.MASKED:
+        await units.set_masked(ours.name, on=False)
+    elif found.enabled == "enabled" and ours.enabled:
+        await units.set_enabled(ours.name, on=False)
+    bare = RenderedUnit(ours.name)
+    if await _drop_ins(files, bare, ours):
+        await units.reread()
+
+
+def running(found: UnitFound) -> bool:
+    """Or, of one that does its work and ends, has done it."""
+    done = found.oneshot and found.active == "inactive" and found.invocation != ""
+    return found.active in ("active", "reloading", "activating") or (
+        done and found.result == "success"
+    )
+
+
+def at_rest(found: UnitFound) -> bool:
+    return found.active in ("inactive", "failed")
+
+
+def enabled(found: UnitFound) -> bool:
+    """Only for this boot, which `enabled-runtime` says, does not count."""
+    return found.enabled in ENABLED
+
+
+async def _mask(units: Units, name: str, found: UnitFound, limit: float) -> None:
+    if found.loaded and not at_rest(found):
+        await units.stop(name, limit)
+    if not found.masked:
+        await units.set_masked(name, on=True)
+
+
+async def _drop_ins(files: Files, wanted: RenderedUnit, before: RenderedUnit | None) -> bool:
+    now = drop_in_files(wanted)
+    gone = (drop_in_files(before) if before is not None else {}).keys() - now.keys()
+    changed = False
+    for path, content in now.items():
+        meant = FileFound(content.encode(), MODE, OWNER)
+        if await files.read(path) != meant:
+            await files.write(path, meant.content, MODE, OWNER)
+            changed = True
+    for path in sorted(gone):
+        if await files.read(path) is not None:
+            await files.remove(path)
+            changed = True
+    return changed
