@@ -4,6 +4,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from defender.client import Permits
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -17,13 +18,14 @@ from machine.bootstrap.tokens import Tokens
 from machine.certificates.controller import OF_NODE, Approver, nodes_of_open
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
+from machine.disruption.disruptions import NodeDisruptions
 from machine.ground import Ground, MachineSettings
 from machine.insight.metrics import InsightCollector
 from machine.metrics import MachineCollector, Metrics
 
 
 class MachineOperator:
-    """As `machine.ground.Ground`."""
+    """As `machine.ground.Ground`; `permits` is Kube Defender, None where nobody said which."""
 
     def __init__(
         self,
@@ -34,10 +36,12 @@ class MachineOperator:
         settings: MachineSettings | None = None,
         runtime: RuntimeMetrics | None = None,
         audit: Audit = SILENT,
+        permits: Permits | None = None,
     ) -> None:
         self.grounds = Ground(kube, fence, clock, registry, settings, runtime, audit)
         ground = self.grounds
         self.machines, self.lifesigns = ground.machines, ground.lifesigns
+        self.disruptions = NodeDisruptions(ground, permits)
         self.requests: Informer[SigningRequest] = Informer(
             kube, requests(), decode_request, clock=clock
         )
@@ -83,7 +87,7 @@ class MachineOperator:
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:
-        return (*self.grounds.informers, self.requests)
+        return (*self.grounds.informers, self.requests, self.disruptions.permits)
 
     @property
     def ground(self) -> list[Part]:
@@ -93,7 +97,7 @@ class MachineOperator:
     @property
     def parts(self) -> list[Part]:
         """What decides and acts: to be started once the lease is held."""
-        return [self.certificates, self.bootstrap]
+        return [self.certificates, self.bootstrap, self.disruptions.wakes]
 
     def ready(self) -> bool:
         """Whether the caches are current."""

@@ -25,6 +25,7 @@ MACHINES = frozenset(
         "machinesets",
         "machinecomponents",
         "machinecomponentsets",
+        "permits",
         "remedyoperationjobs",
     }
 )

@@ -29,7 +29,7 @@ DISRUPTION: dict[ChangeClass, Disruption] = {
 
 
 class State(StrEnum):
-    """WAITING   not allowed yet; nothing of ours stands at the node, or nothing more is done
+    """WAITING   not allowed, or not any more: begin nothing; an act that is under way goes on
     DRAINING  allowed and cordoned; pods are still to leave
     READY     act now, under the permit
     FAILED    not without somebody's decision: call `end`, which lets a later `prepare` begin anew
@@ -52,7 +52,7 @@ class Why(StrEnum):
     PDB_BLOCKED = "PDBBlocked"
     PERSON_UNCORDONED = "PersonUncordoned"
     DRAIN_TIMEOUT = "DrainTimeout"
-    PERMIT_LOST = "PermitLost"
+    CONTENDED = "Contended"
 
 
 @dataclass(frozen=True, slots=True)

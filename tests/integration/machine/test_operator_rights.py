@@ -18,6 +18,8 @@ MAY: list[Question] = [
     ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kubelet-serving"),
     ("patch", CERTIFICATES, f"{CSR}/approval", "", "x"),
     ("patch", "kubenode.io", "machines/status", "", "m"),
+    ("patch", "", "nodes", "", "n"),
+    ("create", "", "pods/eviction", "default", "p"),
 ]
 MAY_NOT: list[Question] = [
     ("approve", CERTIFICATES, "signers", "", "example.com/other"),
@@ -33,8 +35,12 @@ MAY_NOT: list[Question] = [
     ("list", "", "secrets", "kube-system", ""),
     ("get", "", "secrets", "kubenode-system", "x"),
     ("get", "", "secrets", "default", "x"),
-    ("patch", "", "nodes", "", "n"),
+    ("create", "", "nodes", "", ""),
+    ("delete", "", "nodes", "", "n"),
     ("create", "", "pods", "default", ""),
+    ("delete", "", "pods", "default", "p"),
+    ("create", "kubenode.io", "permits", "", ""),
+    ("patch", "kubenode.io", "permits", "", "p"),
     ("patch", "coordination.k8s.io", "leases", "kubenode-agents", "m"),
     ("patch", "rbac.authorization.k8s.io", "clusterrolebindings", "", "x"),
 ]
