@@ -6,10 +6,13 @@ from agent.components.drift.compare import Found
 from agent.components.files.owned import look as look_at_file
 from agent.components.ports import ComponentPorts, FileFound
 from agent.components.sources import source_of
-from agent.components.units import MODE, OWNER, drop_in_files
+from agent.components.units import FOLDER, MODE, OWNER, drop_in_files
 from agent.host import Contraindicated
 from kubenode.runtime.components.change import Form
 from kubenode.runtime.components.render import RenderedFile
+
+DATABASES: Mapping[str, str] = {"apt": "/var/lib/dpkg/status", "dnf": "/var/lib/rpm/rpmdb.sqlite"}
+"""Replaced or written whenever a package or a hold changes."""
 
 
 async def look(form: Form, ports: ComponentPorts) -> Found:
@@ -26,9 +29,11 @@ async def look(form: Form, ports: ComponentPorts) -> Found:
 
 
 def paths(form: Form) -> set[str]:
-    """What to watch of it: its files, and the folders of its units' links."""
+    """What to watch of it: files, the places of its units' masks, the database of packages."""
     drop_ins: set[str] = {path for unit in form.units for path in drop_in_files(unit)}
-    return {file.path for file in form.files} | drop_ins
+    masks = {f"{FOLDER}/{unit.name}" for unit in form.units}
+    databases = {DATABASES[form.source.type]} if form.source.type in DATABASES else set()
+    return {file.path for file in form.files} | drop_ins | masks | databases
 
 
 async def _file(file: RenderedFile, ports: ComponentPorts) -> str:
