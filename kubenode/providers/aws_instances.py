@@ -254,8 +254,9 @@ def _instance(found: Mapping[str, Any]) -> Instance:
 
 
 def _alive(found: Mapping[str, Any], order: Order) -> Instance:
-    if _ended(found):
-        told = f"{found['InstanceId']}, made with token {order.token}, is terminated"
+    raw = found["State"]["Name"]
+    if _ended(found) or STATES.get(raw) is InstanceState.ENDING:
+        told = f"{found['InstanceId']}, made with token {order.token}, is {raw}"
         raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
     return _instance(found)
 

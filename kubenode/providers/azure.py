@@ -77,7 +77,7 @@ class Azure:
         )
         self._settings = settings
         self._clock = clock
-        self._client = Once(lambda: _client(settings, credential))
+        self._client = Once(lambda: compute_client(settings, credential))
 
     def owns(self, machine: Machine) -> bool:
         try:
@@ -168,7 +168,9 @@ class Azure:
         return seen
 
 
-def _client(settings: AzureSettings, given: TokenCredential | None) -> ComputeManagementClient:
+def compute_client(
+    settings: AzureSettings, given: TokenCredential | None
+) -> ComputeManagementClient:
     """Without retries: whoever asks looks again, and a restart must not be asked twice."""
     cloud, authority = CLOUDS[settings.cloud]
     connect, read = settings.seconds

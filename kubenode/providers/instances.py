@@ -117,6 +117,8 @@ class InstanceState(StrEnum):
     RUNNING = "Running"
     STOPPED = "Stopped"
     ENDING = "Ending"
+    FAILED = "Failed"
+    """It was accepted and could not be made: no time brings it up, only a new attempt."""
     UNKNOWN = "Unknown"
 
 
@@ -150,7 +152,7 @@ class Instance:
     token        it was made with; "" if it has none
     cluster      it was made for; "" if it says none
     raw          its state in the provider's own words, for people
-    addresses    inside the network, the first is the host's; () while it has none
+    addresses    inside the network, the first is the host's; () if it has none or does not say
     created_at   None if the provider does not say
     """
 
@@ -187,7 +189,8 @@ class Instances(Protocol):
     async def create(self, order: Order) -> Instance:
         """The instance with this token, made if it is not there yet: equal tokens, one instance.
 
-        FAILED_PRECONDITION if one was made with this token and has ended since.
+        FAILED_PRECONDITION if one was made with this token and has ended, or ends: as long as the
+        provider remembers it.
         """
         ...
 

@@ -1,0 +1,295 @@
+"""ECS instances made and ended for Machines.
+
+RunInstances takes our token as its ClientToken: asked twice, ECS makes one. Who lacks the right to
+describe sees an empty list, so that nothing is taken for absent before a dry run has said that we
+may look.
+"""
+
+import base64
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from alibabacloud_credentials.client import Client as Credentials
+from alibabacloud_ecs20140526 import models as ecs
+from alibabacloud_ecs20140526.client import Client as EcsClient
+from alibabacloud_tea_openapi.exceptions import AlibabaCloudException, ClientException
+
+from kubenode.api.v1alpha1.machinework import MachineOperationType
+from kubenode.providers import ids
+from kubenode.providers.alibaba import ALLOWED, ecs_client
+from kubenode.providers.alibaba_errors import NAME, UNKNOWN_MACHINE
+from kubenode.providers.alibaba_errors import explain as explain_kind
+from kubenode.providers.class_configs import AlibabaConfig
+from kubenode.providers.errors import NoSuchMachine, ProviderError
+from kubenode.providers.instances import (
+    CLUSTER_TAG,
+    MACHINE_TAG,
+    TOKEN_TAG,
+    Code,
+    Deletion,
+    Instance,
+    InstanceError,
+    InstanceState,
+    Order,
+)
+from kubenode.providers.settings import AlibabaSettings
+from kubenode.providers.threaded import Once, still_wanted
+
+STATES = {
+    "Pending": InstanceState.PENDING,
+    "Starting": InstanceState.PENDING,
+    "Running": InstanceState.RUNNING,
+    "Stopping": InstanceState.STOPPED,
+    "Stopped": InstanceState.STOPPED,
+}
+"""Status of an instance. A released one is not found."""
+MOST_USER_DATA = 32768
+"""Bytes, before they are encoded."""
+PAGE = 100
+MOST_PAGES = 1000
+UNDER_WAY = ("LastTokenProcessing", "IdempotentProcessing")
+MISMATCH = ("IdempotentParameterMismatch", "IdempotenceParamNotMatch")
+NO_ROOM = (
+    "InvalidVSwitchId.IpNotEnough",
+    "OperationDenied.NoStock",
+    "OperationDenied.QuotaExceed",
+    "QuotaExceed",
+    "QuotaExceeded",
+)
+UNAUTHENTICATED = (
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidAccessKeySecret",
+    "InvalidCredentials",
+    "InvalidSecurityToken",
+    "MissingAccessKeyId",
+    "MissingSecurityToken",
+    "SignatureDoesNotMatch",
+)
+
+
+class AlibabaInstances:
+    """One region of one account. `credentials` are the default chain unless given."""
+
+    provider = NAME
+    operations = frozenset({MachineOperationType.REDEPLOY})
+
+    def __init__(self, settings: AlibabaSettings, credentials: Credentials | None = None) -> None:
+        self._region = settings.region
+        self._client = Once(lambda: ecs_client(settings, credentials))
+
+    def owns(self, provider_id: str) -> bool:
+        try:
+            return ids.ecs(provider_id).region == self._region
+        except ids.BadID:
+            return False
+
+    def create(self, order: Order) -> Instance:
+        wanted = _request(self._region, order)
+        if found := self.find(order.cluster, order.token):
+            return found
+        still_wanted(NAME)
+        try:
+            made = self._ecs.run_instances(wanted).body
+        except AlibabaCloudException as error:
+            if not _is(str(error.code), (*MISMATCH, *UNDER_WAY)):
+                raise
+            # It was asked for with other words, or just now; where it is, its tag shows soon.
+            if found := self.find(order.cluster, order.token):
+                return found
+            told = f"{error.code}: {order.token} was asked for before and is not seen yet"
+            raise InstanceError(NAME, Code.ABORTED, told) from error
+        names = list((made.instance_id_sets and made.instance_id_sets.instance_id_set) or ())
+        if len(names) != 1:
+            raise InstanceError(NAME, Code.UNKNOWN, f"ECS names {len(names)} instances for one")
+        return Instance(
+            provider_id=str(ids.Ecs(self._region, names[0])),
+            token=order.token,
+            cluster=order.cluster,
+            state=InstanceState.PENDING,
+            raw="Pending",
+            tags={tag.key: tag.value for tag in wanted.tag},
+        )
+
+    def get(self, provider_id: str) -> Instance | None:
+        wanted = ids.ecs(provider_id).instance
+        found = self._pages(instance_ids=f'["{wanted}"]')
+        if found and found[0].instance_id != wanted:
+            told = f"asked for {wanted}, ECS answers {found[0].instance_id}"
+            raise InstanceError(NAME, Code.INTERNAL, told)
+        return self._instance(found[0]) if found else None
+
+    def find(self, cluster: str, token: str) -> Instance | None:
+        found = [
+            self._instance(one)
+            for one in self._pages(tag=_asked({CLUSTER_TAG: cluster, TOKEN_TAG: token}))
+        ]
+        if len(found) > 1:
+            names = ", ".join(sorted(one.provider_id for one in found))
+            told = f"{len(found)} instances carry token {token}: end all but one of {names}"
+            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+        return found[0] if found else None
+
+    def delete(self, provider_id: str, cluster: str) -> Deletion:
+        found = self.get(provider_id)
+        if found is None:
+            return Deletion.GONE
+        self._checked(found, cluster)
+        still_wanted(NAME)
+        try:
+            self._ecs.delete_instance(
+                ecs.DeleteInstanceRequest(
+                    instance_id=ids.ecs(provider_id).instance, force=True, force_stop=True
+                )
+            )
+        except AlibabaCloudException as error:
+            if str(error.code) in UNKNOWN_MACHINE:
+                return Deletion.GONE
+            raise
+        return Deletion.IN_PROGRESS
+
+    def list(self, cluster: str) -> Sequence[Instance]:
+        return [self._instance(one) for one in self._pages(tag=_asked({CLUSTER_TAG: cluster}))]
+
+    def operate(
+        self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
+    ) -> None:
+        found, wanted = self.get(provider_id), ids.ecs(provider_id).instance
+        if found is None:
+            raise NoSuchMachine(NAME, f"no instance {wanted} in {self._region}")
+        self._checked(found, cluster)
+        still_wanted(NAME)
+        self._ecs.redeploy_instance(
+            ecs.RedeployInstanceRequest(instance_id=wanted, force_stop=True)
+        )
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        """The SDK keeps its connections for the whole process."""
+
+    @property
+    def _ecs(self) -> EcsClient:
+        return self._client.get()
+
+    def _pages(self, **which: Any) -> "Sequence[Any]":
+        """All instances of `which`; none only if we may look."""
+        found: list[Any] = []
+        after = ""
+        for _ in range(MOST_PAGES):
+            asked = ecs.DescribeInstancesRequest(
+                region_id=self._region, max_results=PAGE, next_token=after or None, **which
+            )
+            body = self._ecs.describe_instances(asked).body
+            found += (body.instances.instance if body.instances else None) or ()
+            after = body.next_token or ""
+            if not after:
+                break
+        else:
+            told = f"more than {MOST_PAGES * PAGE} instances: nobody has so many"
+            raise InstanceError(NAME, Code.INTERNAL, told)
+        if not found:
+            self._may_describe(which)
+        return found
+
+    def _may_describe(self, which: "dict[str, Any]") -> None:
+        """Raises what a dry run says if it would not be done."""
+        asked = ecs.DescribeInstancesRequest(region_id=self._region, dry_run=True, **which)
+        try:
+            self._ecs.describe_instances(asked)
+        except AlibabaCloudException as error:
+            if error.code != ALLOWED:
+                raise
+
+    def _checked(self, instance: Instance, cluster: str) -> None:
+        if instance.cluster != cluster:
+            told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
+            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+
+    def _instance(self, found: Any) -> Instance:
+        listed = (found.tags.tag if found.tags else None) or ()
+        tags = {str(tag.tag_key): str(tag.tag_value or "") for tag in listed}
+        inside = found.vpc_attributes.private_ip_address if found.vpc_attributes else None
+        created, raw = found.creation_time, str(found.status)
+        return Instance(
+            provider_id=str(ids.Ecs(self._region, found.instance_id)),
+            token=tags.get(TOKEN_TAG, ""),
+            cluster=tags.get(CLUSTER_TAG, ""),
+            state=STATES.get(raw, InstanceState.UNKNOWN),
+            raw=raw,
+            addresses=tuple((inside.ip_address if inside else None) or ()),
+            created_at=datetime.fromisoformat(created) if created else None,
+            tags=tags,
+        )
+
+
+def explain(error: Exception) -> ProviderError | None:
+    """As `alibaba_errors`, with a code where the kind does not tell it."""
+    kind = explain_kind(error)
+    if kind is None or not isinstance(error, AlibabaCloudException):
+        return kind
+    code = _meaning(error)
+    return kind if code is None else InstanceError(NAME, code, kind.told)
+
+
+def _meaning(error: AlibabaCloudException) -> Code | None:
+    code = str(error.code or "")
+    if isinstance(error, ClientException) and not error.status_code:
+        return Code.UNAUTHENTICATED
+    if _is(code, UNAUTHENTICATED):
+        return Code.UNAUTHENTICATED
+    if _is(code, NO_ROOM):
+        return Code.RESOURCE_EXHAUSTED
+    if _is(code, (*UNDER_WAY, *MISMATCH)):
+        return Code.ABORTED
+    if code.endswith(".NotFound"):
+        return Code.NOT_FOUND
+    if code.startswith(("Invalid", "Missing")):
+        return Code.INVALID_ARGUMENT
+    return None
+
+
+def _is(code: str, known: tuple[str, ...]) -> bool:
+    return any(code == one or code.startswith(f"{one}.") for one in known)
+
+
+def _asked(tags: dict[str, str]) -> list[Any]:
+    return [ecs.DescribeInstancesRequestTag(key=key, value=value) for key, value in tags.items()]
+
+
+def _request(region: str, order: Order) -> Any:
+    """Of RunInstances. Raises InstanceError."""
+    config = AlibabaConfig.model_validate(dict(order.config))
+    if (size := len(order.user_data.encode())) > MOST_USER_DATA:
+        told = f"user data of {size} bytes: ECS takes {MOST_USER_DATA}; shorten the class's"
+        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+    ours = {CLUSTER_TAG: order.cluster, TOKEN_TAG: order.token, MACHINE_TAG: order.name}
+    return ecs.RunInstancesRequest(
+        region_id=region,
+        client_token=order.token,
+        amount=1,
+        min_amount=1,
+        instance_name=order.name,
+        host_name=order.name,
+        image_id=config.image_id,
+        instance_type=config.instance_type,
+        instance_charge_type="PostPaid",
+        v_switch_id=config.v_switch_id,
+        security_group_ids=config.security_group_ids,
+        ram_role_name=config.ram_role or None,
+        key_pair_name=config.key_pair or None,
+        # User data holds a secret: only who is on the host may ask for it.
+        http_endpoint="enabled",
+        http_tokens="required",
+        http_put_response_hop_limit=1,
+        system_disk=ecs.RunInstancesRequestSystemDisk(
+            category=config.disk_category, size=str(config.disk_size_gib)
+        ),
+        user_data=base64.b64encode(order.user_data.encode()).decode(),
+        tag=[
+            ecs.RunInstancesRequestTag(key=key, value=value)
+            for key, value in {**config.tags, **ours}.items()
+        ],
+    )

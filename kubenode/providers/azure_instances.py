@@ -1,0 +1,252 @@
+"""Virtual machines of Azure made and ended for Machines, each with its network card and disk.
+
+One PUT makes all three, and their end is the machine's. The resource manager knows no client token:
+the machine is called as its Node, which there is once in a resource group, and is made only if
+nothing is called so. The token is on its tag.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.core import exceptions as sdk
+from azure.core.credentials import TokenCredential
+from azure.mgmt.compute import ComputeManagementClient
+
+from kubenode.api.v1alpha1.machinework import MachineOperationType
+from kubenode.providers import ids
+from kubenode.providers.azure import compute_client
+from kubenode.providers.azure_errors import NAME, NO_CAPACITY, NOT_OURS
+from kubenode.providers.azure_errors import explain as explain_kind
+from kubenode.providers.azure_orders import request
+from kubenode.providers.class_configs import AzureConfig
+from kubenode.providers.errors import NoSuchMachine, ProviderError
+from kubenode.providers.instances import (
+    CLUSTER_TAG,
+    TOKEN_TAG,
+    Code,
+    Deletion,
+    Instance,
+    InstanceError,
+    InstanceState,
+    Order,
+)
+from kubenode.providers.settings import AzureSettings
+from kubenode.providers.threaded import Once, still_wanted
+from kubenode.providers.words import plain
+
+PASSING = {"creating": InstanceState.PENDING, "deleting": InstanceState.ENDING}
+"""Provisioning states. A machine may fail to be changed, and run as before."""
+POWER = {
+    "PowerState/deallocated": InstanceState.STOPPED,
+    "PowerState/deallocating": InstanceState.STOPPED,
+    "PowerState/running": InstanceState.RUNNING,
+    "PowerState/starting": InstanceState.PENDING,
+    "PowerState/stopped": InstanceState.STOPPED,
+    "PowerState/stopping": InstanceState.STOPPED,
+}
+NO_ROOM = NO_CAPACITY | {"QuotaExceeded", "SubnetIsFull", "PrivateIPAddressesExhausted"}
+MISSING = frozenset({
+    "ImageNotFound",
+    "InvalidResourceReference",
+    "NotFound",
+    "PlatformImageNotFound",
+    "ResourceGroupNotFound",
+    "ResourceNotFound",
+})  # fmt: skip
+OPERATIONS = {
+    MachineOperationType.REDEPLOY: "begin_redeploy",
+    MachineOperationType.REIMAGE: "begin_reimage",
+}
+
+
+class AzureInstances:
+    """The machines of one subscription. `credential` is the default chain unless given."""
+
+    provider = NAME
+    operations = frozenset(OPERATIONS)
+
+    def __init__(self, settings: AzureSettings, credential: TokenCredential | None = None) -> None:
+        self._settings = settings
+        self._client = Once(lambda: compute_client(settings, credential))
+
+    def owns(self, provider_id: str) -> bool:
+        try:
+            found = ids.azure(provider_id)
+        except ids.BadID:
+            return False
+        ours = found.subscription.lower() == self._settings.subscription.lower()
+        return ours and not found.scale_set
+
+    def create(self, order: Order) -> Instance:
+        group = AzureConfig.model_validate(dict(order.config)).resource_group
+        wanted = request(order)
+        if found := self._named(group, order.name):
+            return self._ordered(found, order)
+        still_wanted(NAME)
+        try:
+            made = self._machines.begin_create_or_update(
+                group,
+                order.name,
+                wanted,
+                match_condition=MatchConditions.IfMissing,
+                polling=False,
+            ).result()
+        except sdk.ResourceExistsError:
+            found = self._named(group, order.name)
+            if found is None:
+                raise
+            return self._ordered(found, order)
+        return self._ordered(made, order)
+
+    def get(self, provider_id: str) -> Instance | None:
+        wanted = ids.azure(provider_id)
+        found = self._named(wanted.group, wanted.name)
+        return None if found is None else self._instance(found)
+
+    def find(self, cluster: str, token: str) -> Instance | None:
+        found = [one for one in self.list(cluster) if one.token == token]
+        if len(found) > 1:
+            names = ", ".join(sorted(one.provider_id for one in found))
+            told = f"{len(found)} machines carry token {token}: end all but one of {names}"
+            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+        return found[0] if found else None
+
+    def delete(self, provider_id: str, cluster: str) -> Deletion:
+        found = self.get(provider_id)
+        if found is None:
+            return Deletion.GONE
+        self._checked(found, cluster)
+        if found.state is not InstanceState.ENDING:
+            wanted = ids.azure(provider_id)
+            still_wanted(NAME)
+            self._machines.begin_delete(wanted.group, wanted.name, polling=False)
+        return Deletion.IN_PROGRESS
+
+    def list(self, cluster: str) -> Sequence[Instance]:
+        """The resource manager has no way to ask for a tag: all of the subscription are read."""
+        found = (self._instance(one) for one in self._machines.list_all())
+        return [one for one in found if one.cluster == cluster]
+
+    def operate(
+        self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
+    ) -> None:
+        found, wanted = self.get(provider_id), ids.azure(provider_id)
+        if found is None:
+            raise NoSuchMachine(NAME, f"no machine {wanted.name} in {wanted.group}")
+        self._checked(found, cluster)
+        ask: Callable[..., Any] = getattr(self._machines, OPERATIONS[operation])
+        still_wanted(NAME)
+        ask(wanted.group, wanted.name, polling=False)
+
+    def explain(self, error: Exception) -> ProviderError | None:
+        return explain(error)
+
+    def close(self) -> None:
+        if (client := self._client.made) is not None:
+            client.close()
+
+    @property
+    def _machines(self) -> Any:
+        client: ComputeManagementClient = self._client.get()
+        return client.virtual_machines
+
+    def _named(self, group: str, name: str) -> Mapping[str, Any] | None:
+        try:
+            found: Mapping[str, Any] = self._machines.get(group, name, expand="instanceView")
+        except sdk.ResourceNotFoundError as error:
+            if getattr(error.error, "code", None) in NOT_OURS:
+                raise
+            return None
+        if str(found.get("name") or "").lower() != name.lower():
+            told = f"asked for {name}, Azure answers {found.get('name')!r}"
+            raise InstanceError(NAME, Code.INTERNAL, told)
+        return found
+
+    def _ordered(self, found: Mapping[str, Any], order: Order) -> Instance:
+        """The instance that has the name, if it is the one that was ordered."""
+        instance = self._instance(found)
+        same = (instance.cluster, instance.token) == (order.cluster, order.token)
+        match same, instance.state is InstanceState.ENDING:
+            case True, False:
+                return instance
+            case True, True:
+                told = f"{order.name}, made with token {order.token}, is being deleted"
+                raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+            case False, True:
+                told = f"another machine {order.name} is still being deleted"
+                raise InstanceError(NAME, Code.ABORTED, told)
+            case _:
+                told = f"a machine {order.name} is there and was not made with token {order.token}"
+                raise InstanceError(NAME, Code.ALREADY_EXISTS, told)
+
+    def _checked(self, instance: Instance, cluster: str) -> None:
+        if instance.cluster != cluster:
+            told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
+            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+
+    def _instance(self, found: Mapping[str, Any]) -> Instance:
+        tags = {str(key): str(value) for key, value in (found.get("tags") or {}).items()}
+        about = found.get("properties") or {}
+        created = about.get("timeCreated")
+        state, raw = _state(about)
+        return Instance(
+            provider_id=str(_canonical(str(found["id"]))),
+            token=tags.get(TOKEN_TAG, ""),
+            cluster=tags.get(CLUSTER_TAG, ""),
+            state=state,
+            raw=raw,
+            created_at=datetime.fromisoformat(str(created)) if created else None,
+            tags=tags,
+        )
+
+
+def _canonical(resource: str) -> ids.AzureVM:
+    """As the cloud controller manager writes it: the group's name in lower case."""
+    found = ids.azure(f"azure://{resource}")
+    return replace(found, group=found.group.lower())
+
+
+def _state(about: Mapping[str, Any]) -> tuple[InstanceState, str]:
+    """Of the whole machine while it comes and goes, else of its power, which lists do not tell."""
+    provisioning = str(about.get("provisioningState") or "")
+    statuses = (about.get("instanceView") or {}).get("statuses") or ()
+    codes = [str(status.get("code", "")) for status in statuses]
+    if (passing := PASSING.get(provisioning.lower())) is not None:
+        return passing, provisioning
+    known = [POWER[code] for code in codes if code in POWER]
+    if len(known) == 1:
+        return known[0], ", ".join(codes)
+    if provisioning.lower() == "failed" and codes and not known:
+        words = (str(s.get("message") or "") for s in statuses if "failed" in s.get("code", ""))
+        return InstanceState.FAILED, plain(" ".join([provisioning, *words]))
+    return InstanceState.UNKNOWN, ", ".join(codes) or provisioning
+
+
+def explain(error: Exception) -> ProviderError | None:
+    """As `azure_errors`, with a code where the kind does not tell it."""
+    kind = explain_kind(error)
+    if kind is None or not isinstance(error, sdk.AzureError):
+        return kind
+    code = _meaning(error)
+    return kind if code is None else InstanceError(NAME, code, kind.told)
+
+
+def _meaning(error: sdk.AzureError) -> Code | None:
+    if isinstance(error, sdk.ClientAuthenticationError):
+        return Code.UNAUTHENTICATED
+    if not isinstance(error, sdk.HttpResponseError):
+        return None
+    code, status = str(getattr(error.error, "code", None) or ""), error.status_code
+    quota = code == "OperationNotAllowed" and "quota" in str(error.message).lower()
+    if code in NO_ROOM or quota:
+        return Code.RESOURCE_EXHAUSTED
+    if code in MISSING:
+        return Code.NOT_FOUND
+    if status == 412:
+        return Code.ALREADY_EXISTS
+    if status == 400 and code != "OperationNotAllowed":
+        return Code.INVALID_ARGUMENT
+    return None

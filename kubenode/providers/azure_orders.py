@@ -1,0 +1,88 @@
+"""A virtual machine as Azure's resource manager wants it written. Pure."""
+
+import base64
+from typing import Any
+
+from kubenode.providers.azure_errors import NAME
+from kubenode.providers.class_configs import AzureConfig
+from kubenode.providers.instances import (
+    CLUSTER_TAG,
+    MACHINE_TAG,
+    TOKEN_TAG,
+    Code,
+    InstanceError,
+    Order,
+)
+
+MOST_USER_DATA = 49152
+"""Bytes: encoded they are 64 KiB, which customData may have."""
+LONGEST_NAME = 64
+NETWORK_API = "2022-11-01"
+"""Of the network card that is made with the machine."""
+
+
+def request(order: Order) -> dict[str, Any]:
+    """The machine, as the resource manager writes it. Raises InstanceError."""
+    config = AzureConfig.model_validate(dict(order.config))
+    if len(order.name) > LONGEST_NAME:
+        told = f"name {order.name!r}: Azure takes {LONGEST_NAME} characters"
+        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+    if (size := len(order.user_data.encode())) > MOST_USER_DATA:
+        told = f"user data of {size} bytes: Azure takes {MOST_USER_DATA}; shorten the class's"
+        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+    wanted: dict[str, Any] = {
+        "location": config.location,
+        "tags": {
+            **config.tags,
+            CLUSTER_TAG: order.cluster,
+            TOKEN_TAG: order.token,
+            MACHINE_TAG: order.name,
+        },
+        "properties": {
+            "hardwareProfile": {"vmSize": config.vm_size},
+            "storageProfile": _storage(config),
+            "osProfile": _system(config, order),
+            "networkProfile": _network(config),
+        },
+    }
+    if config.zone:
+        wanted["zones"] = [config.zone]
+    if config.identity_id:
+        identities: dict[str, Any] = {config.identity_id: {}}
+        wanted["identity"] = {"type": "UserAssigned", "userAssignedIdentities": identities}
+    return wanted
+
+
+def _storage(config: AzureConfig) -> dict[str, Any]:
+    image = config.image.to_dict() if config.image is not None else {"id": config.image_id}
+    disk: dict[str, Any] = {
+        "createOption": "FromImage",
+        "deleteOption": "Delete",
+        "managedDisk": {"storageAccountType": config.disk_type.value},
+    }
+    if config.disk_size_gib:
+        disk["diskSizeGB"] = config.disk_size_gib
+    return {"imageReference": image, "osDisk": disk}
+
+
+def _system(config: AzureConfig, order: Order) -> dict[str, Any]:
+    user = config.admin_username
+    key = {"path": f"/home/{user}/.ssh/authorized_keys", "keyData": config.ssh_public_key}
+    return {
+        "computerName": order.name,
+        "adminUsername": user,
+        "customData": base64.b64encode(order.user_data.encode()).decode(),
+        "linuxConfiguration": {
+            "disablePasswordAuthentication": True,
+            "ssh": {"publicKeys": [key]},
+        },
+    }
+
+
+def _network(config: AzureConfig) -> dict[str, Any]:
+    address = {"name": "node", "properties": {"primary": True, "subnet": {"id": config.subnet_id}}}
+    card = {"primary": True, "deleteOption": "Delete", "ipConfigurations": [address]}
+    return {
+        "networkApiVersion": NETWORK_API,
+        "networkInterfaceConfigurations": [{"name": "node", "properties": card}],
+    }
