@@ -1,0 +1,192 @@
+"""What the engine remembers of one component, and what it sees before each step; pure.
+
+A record is on disk before anything is done that it speaks of. It holds all that is needed to go
+back: what is applied, what was applied before, and what is in the middle of being applied, each
+with the content of its files. Records are readable by root alone, as secrets may be among them.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from agent.components.drift.fight import FRESH, Fights
+from kubenode.runtime.components.change import Form, form_of
+from kubenode.runtime.components.render import Rendered
+from kubenode.runtime.components.wire import Assigned, ChangeClass, ComponentSpec
+
+
+class State(StrEnum):
+    """As `status.components[].state`; see EDGES in step."""
+
+    PENDING = "Pending"
+    BLOCKED = "Blocked"
+    STAGING = "Staging"
+    STAGED = "Staged"
+    APPLYING = "Applying"
+    VERIFYING = "Verifying"
+    HEALTHY = "Healthy"
+    UNDOING = "Undoing"
+    ROLLED_BACK = "RolledBack"
+    FAILED = "Failed"
+    UNHEALTHY = "Unhealthy"
+    DRIFTED = "Drifted"
+    DRIFT_FIGHT = "DriftFight"
+    REMOVING = "Removing"
+    ABSENT = "Absent"
+
+
+class Move(StrEnum):
+    """One journaled part of applying, undoing or removing. Each may be repeated."""
+
+    PREPARE = "prepare"
+    SOFTWARE = "software"
+    APPLY = "apply"
+    FILES = "files"
+    UNITS = "units"
+    CONFIG = "config"
+    RUN = "run"
+    POST = "post"
+    LEAVE = "leave"
+    STOP = "stop"
+    TAKE_FILES = "takeFiles"
+    TAKE_SOFTWARE = "takeSoftware"
+    REBOOT = "reboot"
+
+
+PUT = (
+    *(Move.PREPARE, Move.SOFTWARE, Move.APPLY, Move.FILES, Move.UNITS),
+    *(Move.CONFIG, Move.RUN, Move.POST),
+)
+PUT_BACK = (Move.SOFTWARE, Move.FILES, Move.UNITS, Move.RUN)
+"""Without hooks, as they lead to the new version."""
+TAKE = (Move.LEAVE, Move.STOP, Move.TAKE_FILES, Move.TAKE_SOFTWARE)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A component as it shall be on this host, with all that its files hold.
+
+    component  name of the MachineComponent
+    """
+
+    component: str
+    config_hash: str
+    spec: ComponentSpec
+    rendered: Rendered
+    desired_state: str
+
+    @property
+    def form(self) -> Form | None:
+        return form_of(self.spec, self.rendered, self.desired_state)
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """revision, attempt  of the spec that the rest speaks of
+    applied   wholly on the host, and well when it was applied; None: nothing of ours
+    previous  what was applied before that
+    target    in the middle of being applied; None: nothing, or it is being removed
+    stray     a target that failed: what of it is on the host nobody knows
+    at        the move that is under way, in the states that have one
+    how       class of the change under way
+    boot_id   of the host when a reboot became due; a different one proves it
+    started   by unit its invocation before it was to be restarted: another one proves the restart
+    tries     how often the moves were taken up by a process that found them in the middle
+    fights    how often what drifted was put right
+    fresh     nothing of it was on the host before
+    needs     class of the change that waits for a permit
+    """
+
+    name: str
+    state: State = State.PENDING
+    revision: str = ""
+    attempt: int = 0
+    applied: Kept | None = None
+    previous: Kept | None = None
+    target: Kept | None = None
+    stray: Kept | None = None
+    at: Move | None = None
+    how: ChangeClass = ChangeClass.NONE
+    boot_id: str = ""
+    started: dict[str, str] = {}
+    tries: int = 0
+    fights: Fights = FRESH
+    fresh: bool = False
+    staged_at: datetime | None = None
+    needs: ChangeClass | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class Health(StrEnum):
+    UNKNOWN = "unknown"
+    GOOD = "good"
+    BAD = "bad"
+
+
+class Off(StrEnum):
+    """What is to be done about how the host differs from what is applied.
+
+    START     a unit that shall run has stopped
+    CORRECT   something that disturbs nobody is put right
+    NEEDS     putting it right needs a permit
+    WORN      a unit was started as often as it may be
+    FIGHT     a path was put right as often as it may be
+    """
+
+    NONE = "none"
+    START = "start"
+    CORRECT = "correct"
+    NEEDS = "needs"
+    WORN = "worn"
+    FIGHT = "fight"
+
+
+class Done(msgspec.Struct, frozen=True):
+    """How an act ended.
+
+    text     what went wrong, "" if nothing did
+    final    another try is no use
+    started  by unit that runs its invocation, from Move.FILES
+    """
+
+    text: str = ""
+    final: bool = False
+    started: dict[str, str] = {}
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true at one moment, of one component.
+
+    boot_id   "" is unknown
+    known     whether the Machine was read: without it nothing new is begun
+    assigned  as the Machine has it; None: not at all
+    target    what it comes to on this host; None: not known (yet, or see `problem`)
+    problem   (reason, message) why it cannot be; ("", "") for none
+    observe   the Machine says to report only
+    there     whether anything of it is on the host
+    same      whether the host is as `target` says
+    how       class of the change: to the target, or, at rest, of putting right what differs
+    permitted whether that class may be done now
+    waits     why it is not its turn, "" when it is
+    done      of the act that was asked for last
+    overdue   not healthy within its deadline
+    off, differs  how the host differs from what is applied, and where
+    """
+
+    now: datetime
+    boot_id: str
+    known: bool = True
+    assigned: Assigned | None = None
+    target: Kept | None = None
+    problem: tuple[str, str] = ("", "")
+    observe: bool = False
+    there: bool = False
+    same: bool = False
+    how: ChangeClass = ChangeClass.NONE
+    permitted: bool = False
+    waits: str = ""
+    done: Done | None = None
+    health: Health = Health.UNKNOWN
+    overdue: bool = False
+    off: Off = Off.NONE
+    differs: str = ""

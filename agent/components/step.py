@@ -1,0 +1,410 @@
+"""One component on one host: from what is remembered and seen to the next state or one act. Pure.
+
+The state stands on disk before the act that belongs to it. Whatever dies in between, the next
+process finds the state, does the act again, which is harmless, and goes on.
+"""
+
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from agent.components.drift.fight import FRESH
+from agent.components.model import (
+    PUT,
+    PUT_BACK,
+    TAKE,
+    Done,
+    Health,
+    Kept,
+    Move,
+    Off,
+    Record,
+    Seen,
+    State,
+)
+from kubenode.runtime.components.change import same as same_form
+from kubenode.runtime.components.wire import ChangeClass, DesiredState, UndoMode
+
+MOST_TRIES = 3
+"""Processes, or boots, that find the same change in the middle before it is taken back."""
+
+_S = State
+_ANEW = frozenset({_S.PENDING})
+"""A new revision or attempt begins from the start."""
+EDGES: dict[State, frozenset[State]] = {
+    _S.PENDING: frozenset(
+        {_S.BLOCKED, _S.STAGING, _S.VERIFYING, _S.REMOVING, _S.ABSENT},
+    ),
+    _S.BLOCKED: frozenset({_S.STAGING, _S.VERIFYING, _S.REMOVING, _S.ABSENT}) | _ANEW,
+    _S.STAGING: frozenset({_S.STAGED, _S.BLOCKED, _S.FAILED}) | _ANEW,
+    _S.STAGED: frozenset({_S.APPLYING, _S.VERIFYING, _S.BLOCKED}) | _ANEW,
+    _S.APPLYING: frozenset({_S.VERIFYING, _S.UNDOING, _S.FAILED}),
+    _S.VERIFYING: frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.UNDOING, _S.FAILED}) | _ANEW,
+    _S.UNDOING: frozenset({_S.ROLLED_BACK, _S.FAILED}),
+    _S.REMOVING: frozenset({_S.ABSENT, _S.FAILED}),
+    _S.HEALTHY: frozenset({_S.UNHEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
+    _S.UNHEALTHY: frozenset({_S.HEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
+    _S.DRIFTED: frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
+    _S.DRIFT_FIGHT: frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFTED, _S.APPLYING}) | _ANEW,
+    _S.ROLLED_BACK: frozenset({_S.APPLYING}) | _ANEW,
+    _S.FAILED: _ANEW,
+    _S.ABSENT: _ANEW,
+}
+MOVING = frozenset({_S.APPLYING, _S.UNDOING, _S.REMOVING})
+"""In the middle: the host is neither wholly old nor wholly new. They end before anything else."""
+LIVE = frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT})
+WAITING = frozenset({_S.PENDING, _S.BLOCKED, _S.STAGING, _S.STAGED, _S.ROLLED_BACK})
+"""What is applied is kept as it is while a change waits, or after one was taken back."""
+
+
+class Act(StrEnum):
+    """STAGE    download
+    MOVE     do the record's move
+    REBOOT   ask the host to, once all that share the reboot have come so far
+    START, CORRECT  see Off
+    FORGET   drop the record: the Machine names the component no more
+    """
+
+    NONE = "none"
+    STAGE = "stage"
+    MOVE = "move"
+    REBOOT = "reboot"
+    START = "start"
+    CORRECT = "correct"
+    FORGET = "forget"
+
+
+Next = tuple[Record, Act]
+
+
+def step(record: Record, seen: Seen) -> Next:
+    """Change the record or choose one act, never both: the disk holds the intent first."""
+    if seen.known and record.state not in MOVING:
+        if seen.assigned is None:
+            return record, Act.FORGET
+        if (record.revision, record.attempt) != (seen.assigned.revision, seen.assigned.attempt):
+            return _anew(record, seen.assigned.revision, seen.assigned.attempt), Act.NONE
+    match record.state:
+        case State.PENDING | State.BLOCKED:
+            return _begin(record, seen)
+        case State.STAGING:
+            return _staging(record, seen)
+        case State.STAGED:
+            return _staged(record, seen)
+        case State.APPLYING | State.UNDOING | State.REMOVING:
+            return _moving(record, seen)
+        case State.VERIFYING:
+            return _verifying(record, seen)
+        case State.HEALTHY | State.UNHEALTHY | State.DRIFTED | State.DRIFT_FIGHT:
+            return _live(record, seen)
+        case State.ROLLED_BACK:
+            return _kept(record, seen)
+        case State.FAILED | State.ABSENT:
+            return record, Act.NONE
+
+
+def taken_up(record: Record) -> Record:
+    """The record as a new process, or a new boot, finds it."""
+    return replace(record, tries=record.tries + 1) if record.state in MOVING else record
+
+
+def repairing(record: Record) -> Record | None:
+    """On its way to what is applied once more, under the permit of who asks; None: nothing is."""
+    if record.applied is None or record.state not in LIVE | {State.ROLLED_BACK}:
+        return None
+    return _applying(record, record.applied, ChangeClass.RESTART, there=True)
+
+
+def _to(record: Record, state: State, reason: str = "", message: str = "") -> Record:
+    return replace(record, state=state, reason=reason, message=message, needs=None)
+
+
+def _says(record: Record, reason: str, message: str = "", needs: ChangeClass | None = None) -> Next:
+    return replace(record, reason=reason, message=message, needs=needs), Act.NONE
+
+
+def _anew(record: Record, revision: str, attempt: int) -> Record:
+    if record.state is State.VERIFYING and record.target is not None:
+        # Wholly on the host, though never seen to be well: what was before is what to go back to.
+        record = _settled(record, record.target)
+    return replace(
+        _to(record, State.PENDING),
+        revision=revision,
+        attempt=attempt,
+        target=None,
+        staged_at=None,
+        tries=0,
+        fights=FRESH,
+    )
+
+
+# -- before a change ------------------------------------------------------------------------------
+
+
+def _begin(record: Record, seen: Seen) -> Next:
+    if held := _held(record, seen):
+        return held
+    assert seen.assigned is not None and seen.target is not None
+    match seen.assigned.desired_state:
+        case DesiredState.ABSENT:
+            return _leave(record, seen)
+        case DesiredState.RUNNING | DesiredState.INSTALLED if seen.same:
+            return _as_it_is(record, seen), Act.NONE
+        case DesiredState.RUNNING | DesiredState.INSTALLED | DesiredState.STAGED:
+            return _to(record, State.STAGING), Act.NONE
+        case unknown:
+            return _blocked(
+                record, seen, "NotUnderstood", f"desiredState {unknown}: update the agent"
+            )
+
+
+def _held(record: Record, seen: Seen) -> Next | None:
+    """Why nothing is begun, as a next step; None when something is."""
+    reason, message = seen.problem
+    if reason:
+        return _blocked(record, seen, reason, message)
+    if not seen.known or seen.target is None:
+        return _kept(record, seen)
+    if seen.observe:
+        resting = record if record.state is not State.BLOCKED else _to(record, State.PENDING)
+        return _says(resting, "Observed", "the Machine's mode is Observe: nothing is changed")
+    return None
+
+
+def _blocked(record: Record, seen: Seen, reason: str, message: str) -> Next:
+    if (record.state, record.reason, record.message) == (State.BLOCKED, reason, message):
+        return _kept(record, seen)
+    return _to(record, State.BLOCKED, reason, message), Act.NONE
+
+
+def _as_it_is(record: Record, seen: Seen) -> Record:
+    """Nothing to change, so nothing is restarted (F35); that it is well is seen first (F31)."""
+    changed = replace(record, target=seen.target, how=ChangeClass.NONE, at=None, fresh=False)
+    return _to(changed, State.VERIFYING)
+
+
+def _leave(record: Record, seen: Seen) -> Next:
+    if not seen.there and record.applied is None and record.stray is None:
+        return _to(replace(record, previous=None), State.ABSENT), Act.NONE
+    if asks := _asks(record, seen):
+        return asks
+    removing = replace(record, target=seen.target, how=seen.how, at=TAKE[0], tries=0, started={})
+    return _to(removing, State.REMOVING), Act.NONE
+
+
+def _asks(record: Record, seen: Seen) -> Next | None:
+    """Its turn and its permit; None when both are there."""
+    needs = None if seen.permitted else seen.how
+    if seen.waits:
+        said = ("WaitingForOthers", seen.waits)
+    elif needs is not None:
+        said = ("WaitingForPermit", f"a change of class {needs} waits for a permit")
+    else:
+        return None
+    if (record.reason, record.message, record.needs) == (*said, needs):
+        return _kept(record, seen)
+    return _says(record, *said, needs)
+
+
+def _staging(record: Record, seen: Seen) -> Next:
+    if held := _held(record, seen):
+        return held
+    if seen.done is None:
+        return record, Act.STAGE
+    if not seen.done.text:
+        return replace(_to(record, State.STAGED), staged_at=seen.now), Act.NONE
+    if seen.done.final:
+        return _to(record, State.FAILED, "StageFailed", seen.done.text), Act.NONE
+    return _says(record, "StageFailed", seen.done.text)
+
+
+def _staged(record: Record, seen: Seen) -> Next:
+    if held := _held(record, seen):
+        return held
+    assert seen.assigned is not None and seen.target is not None
+    if seen.assigned.desired_state == DesiredState.STAGED:
+        return _kept(record, seen)
+    if seen.same:
+        return _as_it_is(record, seen), Act.NONE
+    if asks := _asks(record, seen):
+        return asks
+    return _applying(record, seen.target, seen.how, there=seen.there), Act.NONE
+
+
+def _applying(record: Record, target: Kept, how: ChangeClass, *, there: bool) -> Record:
+    begun = replace(
+        record,
+        target=target,
+        how=how,
+        at=PUT[0],
+        tries=0,
+        started={},
+        boot_id="",
+        fresh=record.applied is None and record.stray is None and not there,
+    )
+    return _to(begun, State.APPLYING)
+
+
+# -- in the middle --------------------------------------------------------------------------------
+
+
+def _moving(record: Record, seen: Seen) -> Next:
+    if record.at is Move.REBOOT:
+        return _rebooting(record, seen)
+    if record.tries > MOST_TRIES:
+        return _gives_up(record, f"interrupted {record.tries} times at {record.at}")
+    if seen.done is None:
+        return record, Act.MOVE
+    if seen.done.text:
+        return _gives_up(record, seen.done.text)
+    return _next_move(record, seen.done, seen.boot_id), Act.NONE
+
+
+def moves(record: Record) -> tuple[Move, ...]:
+    """Those of the way that the record is on."""
+    if record.state is State.APPLYING:
+        return PUT
+    if record.state is State.UNDOING and record.applied is not None:
+        scripted = record.target is not None and record.target.spec.undo.mode is UndoMode.SCRIPT
+        return PUT if scripted else PUT_BACK
+    return TAKE
+
+
+def _next_move(record: Record, done: Done, boot_id: str) -> Record:
+    way = moves(record)
+    if done.started:
+        record = replace(record, started=done.started)
+    after = way[way.index(record.at) + 1 :] if record.at in way else ()
+    if after:
+        return replace(record, at=after[0])
+    if record.how is ChangeClass.REBOOT:
+        return replace(record, at=Move.REBOOT, boot_id=boot_id)
+    return _arrived(record)
+
+
+def _rebooting(record: Record, seen: Seen) -> Next:
+    if seen.boot_id and record.boot_id and seen.boot_id != record.boot_id:
+        return _arrived(record), Act.NONE
+    if not record.boot_id:  # it was not to be read then: what proves nothing costs one more reboot
+        return (replace(record, boot_id=seen.boot_id) if seen.boot_id else record), Act.NONE
+    return record, Act.REBOOT
+
+
+def _arrived(record: Record) -> Record:
+    record = replace(record, at=None, started={}, boot_id="", tries=0)
+    match record.state:
+        case State.APPLYING:
+            return _to(record, State.VERIFYING)
+        case State.UNDOING:
+            back = replace(record, target=None, stray=None)
+            return replace(
+                _to(back, State.ROLLED_BACK), reason=record.reason, message=record.message
+            )
+        case _:
+            gone = replace(record, applied=None, previous=None, target=None, stray=None)
+            return _to(gone, State.ABSENT)
+
+
+def _gives_up(record: Record, why: str) -> Next:
+    if record.state is State.APPLYING and can_undo(record):
+        return _undoing(record, "ApplyFailed", why), Act.NONE
+    reason = {State.APPLYING: "ApplyFailed", State.UNDOING: "UndoFailed"}.get(
+        record.state, "RemoveFailed"
+    )
+    if record.state is State.UNDOING:
+        why = f"{why}; it was undone because: {record.message}"
+    stray = record.target or record.stray
+    lost = replace(record, at=None, target=None, stray=stray, started={}, boot_id="", tries=0)
+    return _to(lost, State.FAILED, reason, why), Act.NONE
+
+
+def can_undo(record: Record) -> bool:
+    """Whether there is something to go back to: what we applied, or nothing at all."""
+    if record.target is None or record.target.spec.undo.mode is UndoMode.NONE:
+        return False
+    if record.applied is None:
+        return record.fresh
+    return not same_form(record.applied.form, record.target.form)
+
+
+def _undoing(record: Record, reason: str, why: str) -> Record:
+    undoing = replace(record, tries=0, started={}, boot_id="")
+    undoing = _to(undoing, State.UNDOING, reason, why)
+    return replace(undoing, at=moves(undoing)[0])
+
+
+# -- after a change -------------------------------------------------------------------------------
+
+
+def _verifying(record: Record, seen: Seen) -> Next:
+    target = record.target
+    if target is None:  # no way leads here
+        return _to(record, State.FAILED, "NothingToVerify"), Act.NONE
+    if seen.health is Health.GOOD:
+        return _to(_settled(record, target), State.HEALTHY), Act.NONE
+    if not seen.overdue:
+        return record, Act.NONE
+    why = seen.differs or f"not healthy within {target.spec.health_deadline}"
+    if target.spec.undo.on_unhealthy and can_undo(record):
+        return _undoing(record, "Unhealthy", why), Act.NONE
+    if record.applied is not None and same_form(record.applied.form, target.form):
+        return _to(_settled(record, target), State.UNHEALTHY, "Unhealthy", why), Act.NONE
+    return _to(_settled(record, target), State.FAILED, "Unhealthy", why), Act.NONE
+
+
+def _settled(record: Record, target: Kept) -> Record:
+    """`target` is wholly on the host now. What is kept to go back to differs from it."""
+    old = record.applied
+    previous = record.previous if old is None or same_form(old.form, target.form) else old
+    return replace(record, applied=target, previous=previous, target=None, stray=None, at=None)
+
+
+def _live(record: Record, seen: Seen) -> Next:
+    if seen.observe:
+        return _judged(record, seen)
+    if record.state is State.DRIFT_FIGHT:
+        # Somebody else wants it otherwise: until a new revision or attempt it is left to them.
+        return record, Act.START if seen.off is Off.START else Act.NONE
+    match seen.off:
+        case Off.FIGHT:
+            return _to(record, State.DRIFT_FIGHT, "DriftFight", seen.differs), Act.NONE
+        case Off.NEEDS:
+            return _drifted(record, seen)
+        case Off.CORRECT:
+            return record, Act.CORRECT
+        case Off.WORN:
+            return _to(record, State.UNHEALTHY, "StartsUsedUp", seen.differs), Act.NONE
+        case Off.START:
+            return record, Act.START
+        case Off.NONE:
+            return _judged(record, seen)
+
+
+def _drifted(record: Record, seen: Seen) -> Next:
+    if record.applied is not None and seen.permitted and not seen.waits:
+        return _applying(record, record.applied, seen.how, there=True), Act.NONE
+    needs = None if seen.permitted else seen.how
+    drifted = _to(record, State.DRIFTED, "WaitingForPermit", seen.differs)
+    return replace(drifted, needs=needs), Act.NONE
+
+
+def _judged(record: Record, seen: Seen) -> Next:
+    if seen.off is not Off.NONE:
+        return _to(record, State.DRIFTED, "Observed", seen.differs), Act.NONE
+    match seen.health:
+        case Health.BAD:
+            return _to(record, State.UNHEALTHY, "Unhealthy", seen.differs), Act.NONE
+        case Health.GOOD:
+            return _to(record, State.HEALTHY), Act.NONE
+        case Health.UNKNOWN:
+            return record, Act.NONE
+
+
+def _kept(record: Record, seen: Seen) -> Next:
+    """Keep what is applied as it is, in a state that says something else."""
+    if record.applied is not None and not seen.observe:
+        if seen.off is Off.CORRECT:
+            return record, Act.CORRECT
+        if seen.off is Off.START:
+            return record, Act.START
+    return record, Act.NONE
