@@ -4,6 +4,7 @@ The caches follow the API server on each replica; what decides and acts does so 
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -44,8 +45,13 @@ class JobSpec(msgspec.Struct, rename="camel", gc=False):
     mode: str = ""
 
 
+class JobTimeline(msgspec.Struct, gc=False):
+    closed: datetime | None = None
+
+
 class JobStatus(msgspec.Struct, gc=False):
     phase: str = ""
+    timeline: JobTimeline = msgspec.field(default_factory=JobTimeline)
 
 
 class Job(msgspec.Struct, gc=False):
@@ -167,6 +173,15 @@ class Ground:
             if job.spec.mode in ("Enforce", "Approve") and job.status.phase not in CLOSED:
                 return job.metadata.name
         return ""
+
+    def repaired(self, node: str) -> datetime | None:
+        """When the last job that acted on this node was closed; None: none that is known."""
+        ends = (
+            job.status.timeline.closed
+            for job in self.jobs.by(OF_NODE, node)
+            if job.spec.mode in ("Enforce", "Approve")
+        )
+        return max((end for end in ends if end is not None), default=None)
 
     def _custom(self, kind: Any) -> Informer[Any]:
         path = paths.custom(kind.resource.plural)

@@ -158,6 +158,8 @@ class MachineSetStatus(Model):
     up_to_date: StrictInt = Field(default=0, ge=0)
     replacing: StrictInt = Field(default=0, ge=0)
     preserved: StrictInt = Field(default=0, ge=0)
+    made: StrictInt = Field(default=0, ge=0)
+    """The highest number in the name of a machine that it has made: none is used again."""
     selector: str = Field(default="", max_length=4096)
     """The selector as autoscalers read it."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)

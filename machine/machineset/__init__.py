@@ -1,0 +1,1 @@
+"""N machines of one template: made, given up in order, replaced when they are unhealthy."""

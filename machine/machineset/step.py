@@ -1,0 +1,197 @@
+"""What becomes of a set's machines now. Pure: what is wanted and seen, to a plan of small acts.
+
+Each act is one that may be lost or done twice. What is chosen is written on the Machine before
+anything happens to it, so that a restart goes on with the same one, and a change of mind is seen.
+
+    unmark    those that need not leave any more; nothing else in that turn
+    shrink    choose in order which leave: while there are too many, none is replaced
+    replace   choose the unhealthy, then the outdated, within the limits; keep a failed one
+    remove    those chosen that may go now: their permit is asked for, then they are deleted
+    create    what is missing, never above replicas and surge together
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubenode.api.v1alpha1.machineset import ScaleInOrder
+from machine.machineset.members import Crew, Leaving, Member, Seen, Wanted
+
+AT_ONCE = 10
+"""Machines that are chosen to leave at once; the rest is chosen when these are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Names of members, and how many to make.
+
+    preserve  with the instant until which each is kept
+    """
+
+    unmark: tuple[str, ...] = ()
+    mark: dict[str, Leaving] = field(default_factory=dict)
+    preserve: dict[str, datetime] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    create: int = 0
+
+
+def step(wanted: Wanted, seen: Seen) -> Plan:
+    crew = Crew(seen.members)
+    if back := tuple(_stay_after_all(wanted, crew)):
+        return Plan(unmark=back)
+    remove = () if seen.frozen else tuple(_may_go(wanted, crew))
+    create = _missing(wanted, seen, crew)
+    if len(crew.staying) > wanted.replicas:
+        return Plan(mark=_shrink(wanted, crew), remove=remove)
+    if seen.frozen or crew.too_many_sick(wanted):
+        return Plan(remove=remove, create=create)
+    preserve, mark = _replace(wanted, seen, crew)
+    return Plan(mark=mark, preserve=preserve, remove=remove, create=create)
+
+
+# -- who leaves -----------------------------------------------------------------------------------
+
+
+def _stay_after_all(wanted: Wanted, crew: Crew) -> Iterator[str]:
+    """Of those chosen: whom people want left alone, who got well, who is needed again."""
+    stays = [m for m in crew.leaving if m.hands_off or not _still(wanted, crew, m)]
+    stays += _well_and_outdated(crew)[wanted.surge :] if wanted.surge else []
+    names = {m.name for m in stays}
+    missing = wanted.replicas - len(crew.staying) - len(names)
+    fewer = [m for m in crew.leaving if m.leaving is Leaving.SCALE_IN and m.name not in names]
+    if missing > 0:
+        names |= {m.name for m in _in_order(wanted, fewer)[-missing:]}
+    yield from sorted(names)
+
+
+def _still(wanted: Wanted, crew: Crew, member: Member) -> bool:
+    """Whether what it was chosen for holds. A job that opened has its node first."""
+    if member.leaving is Leaving.SCALE_IN or member.job_replaces:
+        return True
+    if member.repair or crew.too_many_sick(wanted):
+        return False
+    if member.unhealthy:
+        return True
+    others = any(m.unhealthy for m in crew.staying)
+    return member.outdated and wanted.replace_outdated and not others
+
+
+def _well_and_outdated(crew: Crew) -> list[Member]:
+    replaced = (m for m in crew.leaving if m.leaving is Leaving.REPLACE and not m.sick)
+    return sorted(replaced, key=lambda m: m.name)
+
+
+def _shrink(wanted: Wanted, crew: Crew) -> dict[str, Leaving]:
+    """Too many: who leaves, as far as one turn goes."""
+    room = AT_ONCE - sum(m.leaving is Leaving.SCALE_IN for m in crew.leaving)
+    most = min(len(crew.staying) - wanted.replicas, max(0, room))
+    free = [m for m in crew.staying if not m.hands_off]
+    chosen: dict[str, Leaving] = {}
+    while free and len(chosen) < most:
+        # Each that leaves makes its zone emptier.
+        first = _in_order(wanted, free)[0]
+        free.remove(first)
+        chosen[first.name] = Leaving.SCALE_IN
+    return chosen
+
+
+def _in_order(wanted: Wanted, members: list[Member]) -> list[Member]:
+    """Who leaves first, first: to be deleted first, failed, not ready, of the fullest zone."""
+    zones = Counter(m.zone for m in members)
+    newest = wanted.order is ScaleInOrder.NEWEST
+
+    def key(m: Member) -> tuple[bool, bool, bool, int, float, str]:
+        age = m.created.timestamp() * (-1 if newest else 1)
+        return not m.delete_first, not m.failed, m.ready, -zones[m.zone], age, m.name
+
+    return sorted(members, key=key)
+
+
+def _replace(
+    wanted: Wanted, seen: Seen, crew: Crew
+) -> tuple[dict[str, datetime], dict[str, Leaving]]:
+    """Whom to keep for people, and whom to choose, as far as `maxReplacing` goes.
+
+    What a job asks for has been judged already, and does not wait for others.
+    """
+    replacing = [m for m in crew.leaving if m.leaving is Leaving.REPLACE]
+    left = wanted.max_replacing - len(replacing) - len(crew.deleting) - len(crew.coming)
+    mark = {m.name: Leaving.REPLACE for m in crew.staying if m.job_replaces and not m.hands_off}
+    preserve: dict[str, datetime] = {}
+    keep = wanted.preserve_max - sum(not m.deleting for m in crew.preserved)
+    for member in _candidates(wanted, crew):
+        if left <= 0:
+            break
+        left -= 1
+        if member.failed and not member.gone and keep > 0:
+            keep -= 1
+            preserve[member.name] = seen.now + wanted.preserve_for
+        else:
+            mark[member.name] = Leaving.REPLACE
+    mark.update({m.name: Leaving.REPLACE for m in _kept_long_enough(wanted, seen, crew)})
+    return preserve, mark
+
+
+def _candidates(wanted: Wanted, crew: Crew) -> list[Member]:
+    """The unhealthy that nobody repairs; where all are well, the outdated."""
+    free = [m for m in crew.staying if not (m.hands_off or m.repair or m.job_replaces)]
+    unhealthy = sorted((m for m in free if m.unhealthy), key=lambda m: (not m.failed, m.name))
+    if unhealthy or not wanted.replace_outdated or not _all_well(crew, wanted.replicas):
+        return unhealthy
+    outdated = _in_order(wanted, [m for m in free if m.outdated])
+    if not wanted.surge:
+        return outdated
+    # Each waits for one more machine beside the others: more than fit there would wait for ever.
+    return outdated[: max(0, wanted.surge - len(_well_and_outdated(crew)))]
+
+
+def _all_well(crew: Crew, at_least: int) -> bool:
+    well = all(m.available and not m.sick for m in crew.staying)
+    return well and len(crew.staying) >= at_least
+
+
+def _kept_long_enough(wanted: Wanted, seen: Seen, crew: Crew) -> list[Member]:
+    kept = [m for m in crew.preserved if m.leaving is None and not (m.deleting or m.hands_off)]
+    kept.sort(key=lambda m: (m.preserved, m.name))
+    more = max(0, len(kept) - wanted.preserve_max)
+    return [
+        m
+        for number, m in enumerate(kept)
+        if number < more or (m.preserved is not None and m.preserved <= seen.now)
+    ]
+
+
+# -- who may go now, and how many are missing -----------------------------------------------------
+
+
+def _may_go(wanted: Wanted, crew: Crew) -> Iterator[str]:
+    """Of those chosen: whose permit may be asked for."""
+    for member in crew.preserved:
+        if member.leaving is not None and not (member.deleting or member.hands_off):
+            yield member.name
+    for member in crew.leaving:
+        if member.leaving is Leaving.SCALE_IN or _follows(wanted, crew, member):
+            yield member.name
+
+
+def _follows(wanted: Wanted, crew: Crew, member: Member) -> bool:
+    """Whether a machine to be replaced may go: with surge, once the other one is there.
+
+    A failed one in its place is enough for an unhealthy machine, and not for one that works.
+    """
+    if crew.too_many_sick(wanted):
+        return False
+    if not (member.unhealthy or member.job_replaces):
+        return _all_well(crew, wanted.replicas - (0 if wanted.surge else wanted.max_replacing))
+    full = crew.total >= wanted.replicas + wanted.surge
+    there = len(crew.staying) >= wanted.replicas or full
+    return wanted.surge == 0 or (there and not crew.coming)
+
+
+def _missing(wanted: Wanted, seen: Seen, crew: Crew) -> int:
+    if seen.blocked:
+        return 0
+    below = wanted.replicas - len(crew.staying)
+    under_the_top = wanted.replicas + wanted.surge - crew.total
+    return max(0, min(below, under_the_top, seen.room))
