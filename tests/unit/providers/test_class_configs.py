@@ -14,7 +14,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "subnetID": "subnet-0123456789abcdef0",
         "securityGroupIDs": ["sg-0123456789abcdef0"],
         "rootVolume": {"sizeGiB": 50},
-        "tags": {"team": "shop", "url": "https://example.com/x"},
+        "tags": {"team": "shop", "kubernetes.io/cluster/shop": "owned"},
     },
     "azure": {
         "resourceGroup": "nodes",
@@ -55,7 +55,8 @@ def test_an_empty_config_names_each_field_that_is_missing(provider: str) -> None
         ("aws", {"securityGroupIDs": []}, "securityGroupIDs: [] is too short: give 1 or more"),
         ("aws", {"rootVolume": {"sizeGiB": 0}}, "rootVolume.sizeGiB: 0 is too small: write 1"),
         ("aws", {"tags": {"Kubenode-Cluster": "x"}}, "tags: tag 'Kubenode-Cluster' is Kube"),
-        ("aws", {"tags": {"a/b": "x"}}, "tags"),
+        ("aws", {"tags": {"": "x"}}, "tags: tag '' is KubeNode's own"),
+        ("azure", {"tags": {"a/b": "x"}}, "tags: tag 'a/b': Azure takes none of"),
         ("azure", {"imageID": f"{GROUP}/Microsoft.Compute/images/i"}, "image: name one image"),
         ("azure", {"location": "West Europe"}, 'location: "West Europe" does not have the form'),
         ("azure", {"adminPassword": "hunter2"}, "adminPassword"),

@@ -9,6 +9,7 @@ import pytest
 from support.clock import FakeClock
 from support.running import until
 
+from kubenode.providers.commands import MOST_UNDER_WAY
 from kubenode.providers.errors import (
     Busy,
     Denied,
@@ -19,7 +20,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.local import MOST_UNDER_WAY, Local
+from kubenode.providers.local import Local
 from kubenode.providers.port import Machine, PowerState
 
 N1 = Machine("kubenode-local://rack-7/n1", "n1")
