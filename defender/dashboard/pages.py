@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from defender.dashboard.fleet import zones
 from defender.dashboard.render import Shown, View
 from defender.dashboard.scene import Scene
-from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rules
+from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
 from defender.dashboard.views.attention import attention, headline
 
 Params = Mapping[str, str]
@@ -93,6 +93,7 @@ PAGES = (
     Page("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
     Page("job", "Job", "/jobs/{name}", _job, place="jobs"),
     Page("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
+    Page("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
     Page("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )
 MENU = tuple((page.name, page.title, page.path) for page in PAGES if page.name == page.place)

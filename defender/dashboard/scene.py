@@ -11,6 +11,7 @@ from typing import Any
 
 from defender.control import RiskControl
 from defender.dashboard.fleet import Fleet
+from defender.dashboard.rollout import Rollout
 from defender.dashboard.rule import Rule
 from defender.dashboard.standing import cell_of
 from defender.jobs import Job
@@ -33,6 +34,7 @@ class Scene:
     ready      "" while Defender can answer questions, else why not
     late       what is not current, such as "nodes, for 75 s"; empty: all is
     loaded     False until every list was read once
+    rollouts_read  False until those were: a cluster may have none of our machines' kinds
     """
 
     control: RiskControl
@@ -46,6 +48,8 @@ class Scene:
     ready: str = ""
     late: tuple[str, ...] = ()
     loaded: bool = True
+    rollouts: Mapping[str, Rollout] = field(default_factory=dict)
+    rollouts_read: bool = True
 
 
 @dataclass
@@ -54,6 +58,7 @@ class Board:
 
     defender: Defender
     rules: Informer[Rule]
+    rollouts: Informer[Rollout]
     clock: Clock
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     fleet: Fleet = field(default_factory=Fleet)
@@ -68,6 +73,7 @@ class Board:
         self.defender.permits.add_handler(self._permit)
         self.defender.policies.add_handler(self._other)
         self.rules.add_handler(self._other)
+        self.rollouts.add_handler(self._other)
 
     @property
     def informers(self) -> dict[str, Informer[Any]]:
@@ -103,6 +109,8 @@ class Board:
             self.defender.ready(),
             tuple(name for name, each in self.informers.items() if _late(each)),
             all(each.synced.is_set() for each in self.informers.values()),
+            self.rollouts.cache,
+            self.rollouts.synced.is_set(),
         )
 
     def _look(self) -> None:

@@ -16,6 +16,7 @@ from defender.dashboard.live import Hub
 from defender.dashboard.people import Gate, Proxy, Writers
 from defender.dashboard.posts import Desk, Entrance
 from defender.dashboard.render import Renderer
+from defender.dashboard.rollout import Rollout
 from defender.dashboard.rule import Rule
 from defender.dashboard.scene import Board
 from defender.dashboard.sealing import seal_from
@@ -71,7 +72,14 @@ class Dashboard:
             clock=clock,
             name="rules of dashboard",
         )
-        self.board = Board(defender, self.rules, clock)
+        self.rollouts: Informer[Rollout] = Informer(
+            kube,
+            paths.custom("machinecomponentsets"),
+            structs(Rollout),
+            clock=clock,
+            name="rollouts of dashboard",
+        )
+        self.board = Board(defender, self.rules, self.rollouts, clock)
         renderer = Renderer()
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)
@@ -85,7 +93,7 @@ class Dashboard:
     @property
     def ground(self) -> list[Part]:
         """What it stands on; no lease is needed."""
-        return [self.rules, self.hub]
+        return [self.rules, self.rollouts, self.hub]
 
     @property
     def url(self) -> str:

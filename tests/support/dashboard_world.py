@@ -18,6 +18,7 @@ JOBS = paths.custom("remedyoperationjobs")
 POLICIES = paths.custom("defenderpolicies")
 RULES = paths.custom("noderemediers")
 PERMITS = paths.custom("permits")
+ROLLOUTS = paths.custom("machinecomponentsets")
 Object = dict[str, Any]
 PER_RACK = 20
 ZONES = ("eu-1a", "eu-1b", "eu-1c")
@@ -191,6 +192,8 @@ async def fill(kube: Kube, nodes: int = 240) -> None:
         await put(kube, JOBS, body)
     for body in some_rules():
         await put(kube, RULES, body)
+    for body in some_rollouts():
+        await put(kube, ROLLOUTS, body)
 
 
 async def spoil(kube: Kube, names: Mapping[str, str] = FAULTY) -> None:
@@ -201,6 +204,37 @@ async def spoil(kube: Kube, names: Mapping[str, str] = FAULTY) -> None:
         found = [condition("Ready", status, reason, message, 0.0)]
         patch = {"status": {"conditions": found}}
         await kube.patch(paths.node(name, "status"), patch, STRATEGIC_PATCH)
+
+
+def a_rollout(name: str, component: str, phase: str, **status: Any) -> Object:
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "MachineComponentSet",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"pool": "online"}}, "component": component},
+        "status": {"phase": phase, **status},
+    }
+
+
+def some_rollouts() -> list[Object]:
+    counts = {"machines": 240, "updated": 16, "healthy": 238, "unavailable": 2, "held": 1}
+    why = {
+        "type": "Paused", "status": "True", "reason": "AutoPaused",
+        "message": "n00017 failed in batch 3: containerd.service is failed",
+        "lastTransitionTime": stamp(60),
+    }  # fmt: skip
+    batch = {"index": 3, "size": 10, "startedAt": stamp(300), "failed": ["n00017"]}
+    old = {"version": "2.1.3", "ready": 224}
+    new = {"version": "2.1.4", "ready": 15, "unready": 1}
+    baking = {"index": 2, "size": 5, "startedAt": stamp(200), "bakeUntil": stamp(-300)}
+    return [
+        a_rollout("chrony", "chrony-4.6", "Completed", counts={"machines": 240, "updated": 240}),
+        a_rollout(
+            "containerd", "containerd-2.1.4", "Paused",
+            counts=counts, versions=[old, new], batch=batch, conditions=[why],
+        ),
+        a_rollout("runc", "runc-1.3", "Baking", counts=counts, batch=baking),
+    ]  # fmt: skip
 
 
 def some_rules() -> list[Object]:

@@ -24,6 +24,7 @@ SHOWN = {
     "job": (JOB, "The repair of n00062 waits for a person to approve or deny it."),
     "held job": ("/jobs/n00033-0a1b2c3d4e", "The repair of n00033 is held."),
     "rules": ("/rules", "4 rules, 2 of them match now, 1 in trouble."),
+    "rollouts": ("/rollouts", "3 component sets, 1 at work, 1 stopped."),
     "pauses": ("/pauses", "Nothing is paused."),
 }
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.dashboard_world import a_job, a_node, a_rule, some_jobs, some_rules
+from support.dashboard_world import (
+    a_job,
+    a_node,
+    a_rollout,
+    a_rule,
+    some_jobs,
+    some_rollouts,
+    some_rules,
+)
 
 from defender.control import RiskControl
 from defender.dashboard.acts import cannot_decide
@@ -16,10 +24,11 @@ from defender.dashboard.fleet import Fleet
 from defender.dashboard.forms import ends, wanted_pause
 from defender.dashboard.pages import PAGES
 from defender.dashboard.render import Renderer, View, seconds
+from defender.dashboard.rollout import Rollout
 from defender.dashboard.rule import Rule
 from defender.dashboard.scene import Scene
 from defender.dashboard.standing import cell_of
-from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rules
+from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
 from defender.dashboard.views.attention import Row, attention, headline
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
@@ -306,6 +315,36 @@ def test_rules_in_trouble_come_first_and_quiet_ones_only_if_asked_for() -> None:
     assert len(rules.view(busy(), {"show": "all"})["rules"]) == 4
 
 
+def of_rollouts(*bodies: dict[str, Any], **given: Any) -> Scene:
+    made = [msgspec.json.decode(msgspec.json.encode(body), type=Rollout) for body in bodies]
+    return a_scene([], rollouts={each.metadata.name: each for each in made}, **given)
+
+
+def test_a_rollout_that_stopped_comes_first_and_says_why_and_where() -> None:
+    view = rollouts.view(of_rollouts(*some_rollouts()), {})
+    first, second, last = view["rollouts"]
+    assert isinstance(first, rollouts.RolloutRow)
+    assert (first.key, first.batch, first.failed) == ("containerd", "3, of 10", ("n00017",))
+    assert (first.reason, first.share) == ("AutoPaused", 6.7)
+    assert "containerd.service is failed" in first.why
+    assert first.versions == "2.1.3: 224, 2.1.4: 16 (1 not ready)"
+    assert (second.key, last.key) == ("runc", "chrony")
+    (summary,) = view["found"]
+    assert isinstance(summary, Summary) and not summary.calm
+
+
+def test_rollouts_that_go_on_ask_for_nobody() -> None:
+    (summary,) = rollouts.view(of_rollouts(a_rollout("a", "a-1", "Completed")), {})["found"]
+    assert isinstance(summary, Summary) and summary.calm
+    assert summary.sentence == "1 component set, 0 at work."
+
+
+def test_a_cluster_without_our_machines_says_so_and_is_calm() -> None:
+    (summary,) = rollouts.view(of_rollouts(rollouts_read=False), {})["found"]
+    assert isinstance(summary, Summary) and summary.calm
+    assert "not read yet" in summary.sentence
+
+
 def test_a_rule_that_infers_is_one_of_the_rules() -> None:
     rule = a_rule("correlated", matching=1)
     rule["spec"]["infer"] = {"fact": "zone.dark", "scope": "Zone", "for": "5m"}
@@ -426,7 +465,11 @@ def hostile() -> Scene:
     node["metadata"]["labels"]["kubenode.io/pool"] = EVIL
     node["status"]["nodeInfo"] = {"kubeletVersion": EVIL, "osImage": EVIL}
     pause = Pause(scope="Label", label="a", value=EVIL, by=EVIL, why=EVIL)
-    return a_scene([node], [job_], [rule], [pause])
+    said = {"type": "Paused", "status": "True", "reason": EVIL, "message": EVIL}
+    rollout = a_rollout(EVIL, EVIL, EVIL, conditions=[said], versions=[{"version": EVIL}])
+    rollout["status"]["batch"] = {"index": 1, "size": 1, "failed": [EVIL]}
+    made = msgspec.json.decode(msgspec.json.encode(rollout), type=Rollout)
+    return a_scene([node], [job_], [rule], [pause], rollouts={EVIL: made})
 
 
 def parts(view: View | None) -> Iterator[str]:

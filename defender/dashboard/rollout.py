@@ -1,0 +1,55 @@
+"""MachineComponentSet as the dashboard reads it: what it wants, and how far it is."""
+
+from datetime import datetime
+
+import msgspec
+
+from defender.dashboard.rule import Condition
+from kubenode.runtime.kube.objects import ObjectMeta
+
+
+class RolloutSpec(msgspec.Struct, rename="camel", frozen=True):
+    component: str = ""
+    paused: bool = False
+    frozen: bool = False
+
+
+class Counts(msgspec.Struct, rename="camel", frozen=True):
+    machines: int = 0
+    updated: int = 0
+    healthy: int = 0
+    unavailable: int = 0
+    held: int = 0
+    excluded: int = 0
+
+
+class Version(msgspec.Struct, rename="camel", frozen=True):
+    version: str = ""
+    ready: int = 0
+    unready: int = 0
+
+
+class Batch(msgspec.Struct, rename="camel", frozen=True):
+    index: int = 0
+    size: int = 0
+    started_at: datetime | None = None
+    bake_until: datetime | None = None
+    failed: tuple[str, ...] = ()
+
+
+class RolloutStatus(msgspec.Struct, rename="camel", frozen=True):
+    phase: str = ""
+    current_revision: str = ""
+    update_revision: str = ""
+    counts: Counts = Counts()
+    versions: tuple[Version, ...] = ()
+    batch: Batch | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Rollout(msgspec.Struct, rename="camel", frozen=True):
+    """One MachineComponentSet."""
+
+    metadata: ObjectMeta
+    spec: RolloutSpec = RolloutSpec()
+    status: RolloutStatus = RolloutStatus()

@@ -1,0 +1,97 @@
+"""What runs on the machines: each set's versions, its batch, and why one has stopped. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from defender.dashboard.render import Shown
+from defender.dashboard.rollout import Rollout
+from defender.dashboard.scene import Scene
+from defender.dashboard.views.summary import Summary
+
+MOST, MOST_NAMED = 1000, 10
+AT_WORK = ("Staging", "Updating", "Inspecting", "Baking", "RollingBack")
+TELLING = ("Paused", "Degraded", "Progressing")
+"""The first of these conditions that is True says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRow:
+    """share     of the machines that have the wanted revision, in percent
+    versions  `2.1.4: 16, 2.1.3: 396 (2 not ready)`
+    stopped   whether a person is asked for
+    """
+
+    template: ClassVar[str] = "parts/rollout.html"
+    key: str
+    component: str
+    phase: str
+    batch: str
+    since: datetime | None
+    bakes_until: datetime | None
+    machines: int
+    updated: int
+    share: float
+    unavailable: int
+    held: int
+    excluded: int
+    versions: str
+    reason: str
+    why: str
+    failed: tuple[str, ...]
+    more_failed: int
+    stopped: bool
+
+
+def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
+    rows = [_row(rollout) for rollout in scene.rollouts.values()]
+    rows.sort(key=lambda row: (not row.stopped, row.phase not in AT_WORK, row.key))
+    at_work = sum(row.phase in AT_WORK for row in rows)
+    stopped = sum(row.stopped for row in rows)
+    sentence = f"{len(rows)} component {'set' if len(rows) == 1 else 'sets'}, {at_work} at work"
+    sentence += f", {stopped} stopped." if stopped else "."
+    if not scene.rollouts_read:
+        sentence = "What runs on the machines is not read yet."
+    return {"found": [Summary(sentence, not stopped, "found")], "rollouts": rows[:MOST]}
+
+
+def _row(rollout: Rollout) -> RolloutRow:
+    status, counts, batch = rollout.status, rollout.status.counts, rollout.status.batch
+    reason, why = _why(rollout)
+    failed = () if batch is None else batch.failed
+    started = batch is not None and batch.index > 0
+    return RolloutRow(
+        key=rollout.metadata.name,
+        component=rollout.spec.component,
+        phase=status.phase or "Unknown",
+        batch=f"{batch.index}, of {batch.size}" if started and batch is not None else "",
+        since=None if batch is None else batch.started_at,
+        bakes_until=batch.bake_until if batch is not None and status.phase == "Baking" else None,
+        machines=counts.machines,
+        updated=counts.updated,
+        share=round(100 * counts.updated / counts.machines, 1) if counts.machines else 0.0,
+        unavailable=counts.unavailable,
+        held=counts.held,
+        excluded=counts.excluded,
+        versions=", ".join(
+            f"{v.version}: {v.ready + v.unready}"
+            + (f" ({v.unready} not ready)" if v.unready else "")
+            for v in status.versions
+        ),
+        reason=reason,
+        why=why,
+        failed=failed[:MOST_NAMED],
+        more_failed=max(0, len(failed) - MOST_NAMED),
+        stopped=status.phase in ("Paused", "RollingBack") or reason in ("RolledBack", "Conflict"),
+    )
+
+
+def _why(rollout: Rollout) -> tuple[str, str]:
+    """Reason and sentence, both "" where nothing is to be said."""
+    said = {condition.type: condition for condition in rollout.status.conditions}
+    for type_ in TELLING:
+        found = said.get(type_)
+        if found is not None and found.status == "True" and found.message:
+            return found.reason, found.message
+    return "", ""
