@@ -97,8 +97,8 @@ class Local:
 
     def _machine(self, machine: Machine) -> str:
         """The command's word for a machine. Raises Refused where it could be another Node's."""
-        name = machine.provider_id.removeprefix(self._prefix)
-        if len(name) > _LONGEST or not _MACHINE.fullmatch(name):
+        name = machine_name(machine.provider_id, self._prefix)
+        if name is None:
             told = f"providerID {machine.provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
             raise Refused(self.name, told)
         if name.rpartition("/")[2] != machine.node:
@@ -114,3 +114,10 @@ class Local:
         if ended.code != 0:
             raise ENDS.get(ended.code, Unreachable)(self.name, ended.words)
         return ended.said
+
+
+def machine_name(provider_id: str, prefix: str) -> str | None:
+    """PLACE/NODE of a provider ID; None if it is not one of `prefix`."""
+    name = provider_id.removeprefix(prefix)
+    fits = provider_id.startswith(prefix) and len(name) <= _LONGEST and _MACHINE.fullmatch(name)
+    return name if fits else None

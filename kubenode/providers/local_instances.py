@@ -1,0 +1,209 @@
+"""Provider `local` makes machines by the command that switches them too.
+
+    COMMAND... create NAME TOKEN     what is wanted on standard input; prints the instance
+    COMMAND... get MACHINE           prints the instance
+    COMMAND... delete MACHINE        prints `gone` or `in-progress`
+    COMMAND... list CLUSTER          prints all of the cluster's as a list
+
+What is wanted is JSON: token, cluster, name, config, userData. An instance is JSON: id (MACHINE,
+whose last part is NAME), token, cluster, state, addresses, createdAt. Asked twice for a token the
+command makes one. How it ends is told by `ENDS`; a `get` of none ends with 68. All else it ends
+with, and no end in time, leaves open whether it took effect.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubenode.api.v1alpha1.machinework import MachineOperationType
+from kubenode.providers.class_configs import config_problems
+from kubenode.providers.commands import Command, Ended
+from kubenode.providers.errors import ProviderError
+from kubenode.providers.instance_errors import coded
+from kubenode.providers.instances import (
+    Code,
+    Deletion,
+    Instance,
+    InstanceError,
+    InstanceState,
+    Order,
+)
+from kubenode.providers.local import NAME, PREFIX, TIMEOUT, machine_name
+from kubenode.providers.words import plain
+
+T = TypeVar("T")
+
+ENDS = {
+    64: Code.UNIMPLEMENTED,
+    65: Code.INVALID_ARGUMENT,
+    68: Code.NOT_FOUND,
+    69: Code.UNKNOWN,
+    73: Code.RESOURCE_EXHAUSTED,
+    75: Code.ABORTED,
+    77: Code.PERMISSION_DENIED,
+    78: Code.FAILED_PRECONDITION,
+}
+"""Exit codes, as sysexits.h has them; 0 is done."""
+OUTPUT = 16 << 20
+"""Bytes of a list; a longer one is refused, not cut."""
+
+
+class Printed(msgspec.Struct, rename="camel", frozen=True):
+    """An instance as the command prints it."""
+
+    id: str
+    state: str
+    token: str = ""
+    cluster: str = ""
+    addresses: list[str] = []
+    created_at: datetime | None = None
+
+
+class LocalInstances:
+    """command  the words that every call begins with, not interpreted by a shell
+    name     of its entry in the providers file
+    prefix   of the provider IDs that are ours
+    timeout  for one run of the command
+    """
+
+    provider = NAME
+    operations: frozenset[MachineOperationType] = frozenset()
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        name: str = "",
+        prefix: str = PREFIX,
+        timeout: timedelta = TIMEOUT,
+    ) -> None:
+        self.name = name or NAME
+        self._command = Command(NAME, command, timeout)
+        self._prefix = prefix
+
+    def validate(self, config: Mapping[str, Any]) -> list[str]:
+        return config_problems(NAME, config)
+
+    def owns(self, provider_id: str) -> bool:
+        return machine_name(provider_id, self._prefix) is not None
+
+    async def create(self, order: Order) -> Instance:
+        if wrong := self.validate(order.config):
+            raise self._error(Code.INVALID_ARGUMENT, f"config: {'; '.join(wrong)}")
+        wanted = {
+            "token": order.token,
+            "cluster": order.cluster,
+            "name": order.name,
+            "config": dict(order.config),
+            "userData": order.user_data,
+        }
+        said = await self._run("create", order.name, order.token, stdin=json.dumps(wanted))
+        made = self._instance(self._read(said, Printed))
+        asked = (order.token, order.cluster, order.name)
+        if (made.token, made.cluster, made.provider_id.rpartition("/")[2]) != asked:
+            told = f"asked for {order.name} with token {order.token}, it made {made.provider_id}"
+            raise self._error(Code.INTERNAL, f"{told} with token {made.token!r}")
+        return made
+
+    async def get(self, provider_id: str) -> Instance | None:
+        name = self._machine(provider_id)
+        ended = await self._ended("get", name)
+        if ENDS.get(ended.code) is Code.NOT_FOUND:
+            return None
+        found = self._instance(self._read(self._done(ended), Printed))
+        if found.provider_id != provider_id:
+            told = f"asked for {provider_id}, the command answers {found.provider_id}"
+            raise self._error(Code.INTERNAL, told)
+        return found
+
+    async def find(self, cluster: str, token: str) -> Instance | None:
+        found = [one for one in await self.list(cluster) if one.token == token]
+        if len(found) > 1:
+            names = ", ".join(sorted(one.provider_id for one in found))
+            told = f"{len(found)} machines carry token {token}: end all but one of {names}"
+            raise self._error(Code.FAILED_PRECONDITION, told)
+        return found[0] if found else None
+
+    async def delete(self, provider_id: str, cluster: str) -> Deletion:
+        found = await self.get(provider_id)
+        if found is None:
+            return Deletion.GONE
+        if found.cluster != cluster:
+            told = f"{provider_id} was not made for cluster {cluster}: it is left alone"
+            raise self._error(Code.FAILED_PRECONDITION, told)
+        ended = await self._ended("delete", self._machine(provider_id), changes=True)
+        if ENDS.get(ended.code) is Code.NOT_FOUND:
+            return Deletion.GONE
+        match self._done(ended):
+            case "gone":
+                return Deletion.GONE
+            case "in-progress":
+                return Deletion.IN_PROGRESS
+            case said:
+                told = f"delete printed {plain(said)!r}: it must be `gone` or `in-progress`"
+                raise self._error(Code.UNKNOWN, told)
+
+    async def list(self, cluster: str) -> Sequence[Instance]:
+        said = await self._run("list", cluster)
+        if len(said.encode()) >= OUTPUT:
+            raise self._error(Code.INTERNAL, f"the list is longer than {OUTPUT} bytes")
+        found = [self._instance(one) for one in self._read(said, tuple[Printed, ...])]
+        return [one for one in found if one.cluster == cluster]
+
+    async def operate(
+        self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
+    ) -> None:
+        raise self._error(Code.UNIMPLEMENTED, f"a command has no {operation} of a machine")
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _machine(self, provider_id: str) -> str:
+        name = machine_name(provider_id, self._prefix)
+        if name is None:
+            told = f"providerID {provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
+            raise self._error(Code.INVALID_ARGUMENT, told)
+        return name
+
+    async def _run(self, *arguments: str, stdin: str = "") -> str:
+        return self._done(await self._ended(*arguments, stdin=stdin, changes=bool(stdin)))
+
+    async def _ended(self, *arguments: str, stdin: str = "", changes: bool = False) -> Ended:
+        try:
+            return await self._command.run(*arguments, stdin=stdin, output=OUTPUT)
+        except ProviderError as error:
+            raise coded(error, self.name, changes=changes) from error
+
+    def _done(self, ended: Ended) -> str:
+        if ended.code != 0:
+            raise self._error(ENDS.get(ended.code, Code.UNKNOWN), ended.words)
+        return ended.said
+
+    def _read(self, said: str, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(said, type=kind)
+        except msgspec.MsgspecError as error:
+            told = f"the command printed {plain(said)[:80]!r}: {plain(str(error))}"
+            raise self._error(Code.UNKNOWN, told) from error
+
+    def _instance(self, printed: Printed) -> Instance:
+        provider_id = f"{self._prefix}{printed.id}"
+        if not self.owns(provider_id):
+            told = f"the command printed id {plain(printed.id)!r}: it must be PLACE/NODE"
+            raise self._error(Code.UNKNOWN, told)
+        states = {state.value.lower(): state for state in InstanceState}
+        return Instance(
+            provider_id=provider_id,
+            token=printed.token,
+            cluster=printed.cluster,
+            state=states.get(printed.state.lower(), InstanceState.UNKNOWN),
+            raw=plain(printed.state),
+            addresses=tuple(printed.addresses),
+            created_at=printed.created_at,
+        )
+
+    def _error(self, code: Code, told: str) -> InstanceError:
+        return InstanceError(self.name, code, told)
