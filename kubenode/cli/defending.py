@@ -17,7 +17,7 @@ from defender.server import DefenderServer
 from defender.service import Defender
 from defender.webhook.webhook import GuardSettings, GuardWebhook
 from kubenode.cli.dashboard import check_dashboard, dashboard_parts
-from kubenode.cli.settings import ApiFlags, RemedyFlags, local, path_of
+from kubenode.cli.settings import ApiFlags, AskerFlags, local, path_of
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
@@ -65,7 +65,7 @@ def checked(settings: ApiFlags) -> None:
         )
 
 
-def checked_client(settings: RemedyFlags) -> None:
+def checked_client(settings: AskerFlags) -> None:
     """The same for whoever asks Kube Defender over HTTP. Raises CannotStart."""
     if (settings.defender_cert_file is None) is not (settings.defender_key_file is None):
         raise CannotStart(

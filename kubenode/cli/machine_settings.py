@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from kubenode.cli.settings import Central
+from kubenode.cli.settings import AskerFlags, PrometheusFlags
 from machine.webhook.webhook import WebhookSettings
 
 
-class MachineFlags(Central):
+class MachineFlags(AskerFlags, PrometheusFlags):
     webhook_port: int | None = Field(
         None,
         ge=0,

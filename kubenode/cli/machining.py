@@ -4,10 +4,12 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from defender.client import Permits
 from kubenode.cli.cluster import require_crds
+from kubenode.cli.defending import checked_client
 from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_settings import MachineFlags
-from kubenode.cli.running import Flags, Ground, standing
+from kubenode.cli.running import Flags, Ground, defender_client, standing
 from kubenode.providers.class_configs import config_problems
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.process import Part
@@ -34,15 +36,20 @@ MACHINES = frozenset(
 def machine(flags: Flags) -> None:
     with explained():
         settings = load(MachineFlags, flags)
+        checked_client(settings)
     run(_machine(settings))
 
 
 async def _machine(settings: MachineFlags) -> None:
     async with standing(settings, "machine") as ground:
         await require_crds(ground.kube, MACHINES)
-        operator = operator_on(ground)
-        with _admission(operator, settings.webhook) as admission:
-            await ground.serve(operator.parts, [*operator.ground, *admission])
+        permits = defender_client(settings)
+        try:
+            operator = operator_on(ground, permits)
+            with _admission(operator, settings.webhook) as admission:
+                await ground.serve(operator.parts, [*operator.ground, *admission])
+        finally:
+            await permits.close()
 
 
 @contextmanager
@@ -60,7 +67,7 @@ def _admission(
         webhook.close()
 
 
-def operator_on(ground: Ground) -> MachineOperator:
+def operator_on(ground: Ground, permits: Permits) -> MachineOperator:
     operator = MachineOperator(
         ground.kube,
         ground.fence,
@@ -68,12 +75,13 @@ def operator_on(ground: Ground) -> MachineOperator:
         ground.metrics.registry,
         runtime=ground.metrics,
         audit=ground.audit,
+        permits=permits,
     )
     ground.health.add_check("machine", lambda: _ready(operator))
     return operator
 
 
-async def operator_if_served(ground: Ground) -> MachineOperator | None:
+async def operator_if_served(ground: Ground, permits: Permits) -> MachineOperator | None:
     """For a program that does more: None where the API server knows no certificate requests."""
     try:
         await ground.kube.get(CERTIFICATES)
@@ -81,7 +89,7 @@ async def operator_if_served(ground: Ground) -> MachineOperator | None:
         log.info("no Machines are looked after: the API server serves no certificates.k8s.io")
         return None
     await require_crds(ground.kube, MACHINES)
-    return operator_on(ground)
+    return operator_on(ground, permits)
 
 
 def _ready(operator: MachineOperator) -> str:

@@ -37,6 +37,29 @@ AuditFile = Annotated[
                  help="Acts and refusals as JSON lines; default -, standard output; '' for none."),
 ]  # fmt: skip
 
+# -- those that ask Kube Defender
+
+DefenderUrl = Annotated[
+    str | None,
+    typer.Option("--defender-url", metavar="URL,...", help="Of Kube Defender's replicas."),
+]
+DefenderTokenFile = Annotated[
+    str | None, typer.Option("--defender-token-file", metavar="FILE", help="Our bearer token.")
+]
+DefenderCaFile = Annotated[
+    str | None,
+    typer.Option("--defender-ca-file", metavar="FILE", help="Who signs its certificate."),
+]
+DefenderCertFile = Annotated[
+    str | None, typer.Option("--defender-cert-file", metavar="FILE", help="Our certificate.")
+]
+DefenderKeyFile = Annotated[str | None, typer.Option("--defender-key-file", metavar="FILE")]
+PrometheusUrl = Annotated[
+    str | None,
+    typer.Option("--prometheus-url", metavar="URL",
+                 help="The Prometheus that inspections of rollouts ask."),
+]  # fmt: skip
+
 # -- those that check rules
 
 WebhookPort = Annotated[
@@ -287,6 +310,7 @@ def run_all(
     dashboard_proxy_addresses: DashboardProxyAddresses = None,
     dashboard_proxy_secret_file: DashboardProxySecretFile = None,
     dashboard_user_prefix: DashboardUserPrefix = None,
+    prometheus_url: PrometheusUrl = None,
 ) -> None:
     """Remedy, Kube Defender and Machine operator in one process, in any cluster that has the CRDs.
 
@@ -300,23 +324,11 @@ def run_all(
 @run_app.command("remedy")
 def run_remedy(
     ctx: typer.Context,
-    defender_url: Annotated[
-        str | None,
-        typer.Option("--defender-url", metavar="URL,...", help="Of Kube Defender's replicas."),
-    ] = None,
-    defender_token_file: Annotated[
-        str | None, typer.Option("--defender-token-file", metavar="FILE", help="Our bearer token.")
-    ] = None,
-    defender_ca_file: Annotated[
-        str | None,
-        typer.Option("--defender-ca-file", metavar="FILE", help="Who signs its certificate."),
-    ] = None,
-    defender_cert_file: Annotated[
-        str | None, typer.Option("--defender-cert-file", metavar="FILE", help="Our certificate.")
-    ] = None,
-    defender_key_file: Annotated[
-        str | None, typer.Option("--defender-key-file", metavar="FILE")
-    ] = None,
+    defender_url: DefenderUrl = None,
+    defender_token_file: DefenderTokenFile = None,
+    defender_ca_file: DefenderCaFile = None,
+    defender_cert_file: DefenderCertFile = None,
+    defender_key_file: DefenderKeyFile = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
@@ -403,6 +415,11 @@ def run_defender(
 @run_app.command("machine")
 def run_machine(
     ctx: typer.Context,
+    defender_url: DefenderUrl = None,
+    defender_token_file: DefenderTokenFile = None,
+    defender_ca_file: DefenderCaFile = None,
+    defender_cert_file: DefenderCertFile = None,
+    defender_key_file: DefenderKeyFile = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
@@ -412,6 +429,7 @@ def run_machine(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    prometheus_url: PrometheusUrl = None,
     webhook_port: MachineWebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,

@@ -25,6 +25,7 @@ from kubenode.cli.providing import check_file, listened, provided
 from kubenode.cli.receiving import received
 from kubenode.cli.settings import (
     ApiFlags,
+    AskerFlags,
     Central,
     DefenderFlags,
     EverythingFlags,
@@ -179,14 +180,14 @@ def _election(kube: Kube, settings: Central, program: str) -> LeaderElection:
 async def _remedy(settings: RemedyFlags) -> None:
     require_engine()
     async with standing(settings, "remedy") as ground:
-        permits = _client(settings)
+        permits = defender_client(settings)
         try:
             await _operate(ground, permits, settings)
         finally:
             await permits.close()
 
 
-def _client(settings: RemedyFlags) -> HttpPermits:
+def defender_client(settings: AskerFlags) -> HttpPermits:
     token, tls = settings.defender_token_file, settings.defender_tls
     return HttpPermits(settings.defender_urls, token, tls=tls)
 
@@ -210,7 +211,7 @@ async def _everything(settings: EverythingFlags) -> None:
         service = _service(ground)
         opened = _doors(service, ground, settings)
         parts, below = [*service.parts], [*service.ground, *opened.parts]
-        if (machines := await operator_if_served(ground)) is not None:
+        if (machines := await operator_if_served(ground, service)) is not None:
             parts, below = [*parts, *machines.parts], [*below, *machines.ground]
         await _operate(ground, service, settings, parts, below)
 

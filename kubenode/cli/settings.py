@@ -17,6 +17,7 @@ from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.webhook import WebhookSettings
 
 HEADER = "^[A-Za-z0-9-]*$"
+URL = r"^https?://[^,\s]+$"
 URLS = r"^https?://[^,\s]+(,https?://[^,\s]+)*$"
 
 
@@ -27,6 +28,44 @@ class Central(Settings):
     audit_file: str = Field(
         "-",
         description="where acts and refusals are written as JSON lines; -: stdout; empty: nowhere",
+    )
+
+
+class AskerFlags(Central):
+    """Where Kube Defender is, of the programs that ask it over HTTP."""
+
+    defender_url: str = Field(
+        "http://127.0.0.1:8082",
+        pattern=URLS,
+        description="where Kube Defender listens; several replicas with commas between",
+    )
+    defender_token_file: str | None = Field(None, description="bearer token for Kube Defender")
+    defender_ca_file: str | None = Field(
+        None, description="who signs Kube Defender's certificate; else whom the system trusts"
+    )
+    defender_cert_file: str | None = Field(None, description="our certificate, for https")
+    defender_key_file: str | None = Field(None, description="the key of our certificate")
+
+    @property
+    def defender_urls(self) -> list[str]:
+        return self.defender_url.split(",")
+
+    @property
+    def defender_tls(self) -> ClientTls:
+        return ClientTls(
+            path_of(self.defender_ca_file),
+            path_of(self.defender_cert_file),
+            path_of(self.defender_key_file),
+        )
+
+
+class PrometheusFlags(Central):
+    """Of the programs that run the Machine operator."""
+
+    prometheus_url: str = Field(
+        "",
+        pattern=f"{URL}|^$",
+        description="the Prometheus that inspections of rollouts ask; empty: none is asked",
     )
 
 
@@ -125,30 +164,8 @@ class WebhookFlags(HostDoctorFlags):
         )
 
 
-class RemedyFlags(WebhookFlags):
-    defender_url: str = Field(
-        "http://127.0.0.1:8082",
-        pattern=URLS,
-        description="where Kube Defender listens; several replicas with commas between",
-    )
-    defender_token_file: str | None = Field(None, description="bearer token for Kube Defender")
-    defender_ca_file: str | None = Field(
-        None, description="who signs Kube Defender's certificate; else whom the system trusts"
-    )
-    defender_cert_file: str | None = Field(None, description="our certificate, for https")
-    defender_key_file: str | None = Field(None, description="the key of our certificate")
-
-    @property
-    def defender_urls(self) -> list[str]:
-        return self.defender_url.split(",")
-
-    @property
-    def defender_tls(self) -> ClientTls:
-        return ClientTls(
-            path_of(self.defender_ca_file),
-            path_of(self.defender_cert_file),
-            path_of(self.defender_key_file),
-        )
+class RemedyFlags(WebhookFlags, AskerFlags):
+    """Of `kubenode run remedy`."""
 
 
 class DashboardFlags(Central):
@@ -239,7 +256,7 @@ class DefenderFlags(ApiFlags):
     )
 
 
-class EverythingFlags(WebhookFlags, ApiFlags):
+class EverythingFlags(WebhookFlags, ApiFlags, PrometheusFlags):
     """Of `kubenode run all`."""
 
 
