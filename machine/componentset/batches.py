@@ -1,0 +1,244 @@
+"""Forward in batches: open one, wait until all of it is well, inspect, bake, inspect again, end."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kubenode.api.v1alpha1.machinecomponentset import FailurePolicy
+from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
+from machine.componentset import words
+from machine.componentset.budget import kept_of, part_of, size_of
+from machine.componentset.member import Member, Standing
+from machine.componentset.order import forward
+from machine.componentset.rollout import Batch, Inspected, Judged, Move, Reason, Rollout, Said
+from machine.componentset.turn import Turn
+
+Advanced = tuple[Rollout, P, bool, Said | None]
+"""What is remembered, the phase, whether an inspection is due, and what to say beside the phase."""
+FAILED_SHOWN = 32
+_CALM = (Standing.NONE, Standing.SUCCEEDED, Standing.AHEAD)
+
+
+def advance(turn: Turn) -> Advanced:
+    batch = turn.rollout.batch
+    if turn.may_advance:
+        turn.again(m for m in turn.new if not (batch.open and m.batch == batch.index))
+    return _go_on(turn) if batch.open else _open(turn)
+
+
+def _room(turn: Turn) -> int:
+    """How many more may get the new revision, as the partition says."""
+    total = len(turn.counted)
+    return max(0, total - kept_of(turn.strategy.partition, total) - len(turn.new))
+
+
+def _candidates(turn: Turn, index: int) -> list[Member]:
+    """Who could be next. Joiners get the current revision instead, where there is one; but the
+    first batch may take one of them as the machine that never had the component."""
+    found = [m for m in turn.old if m.answers]
+    joiners = [m for m in turn.joiners if m.answers]
+    if not turn.rollout.current:
+        found += joiners
+    elif index == 1 and not any(m.fresh for m in found):
+        found += forward(joiners, turn.rollout.update, first=True)[:1]
+    return forward(found, turn.rollout.update, first=index == 1)
+
+
+def _open(turn: Turn) -> Advanced:
+    rollout, last = turn.rollout, turn.rollout.batch
+    index = last.index + 1 if last.ended_at is not None else max(1, last.index)
+    candidates, room = _candidates(turn, index), _room(turn)
+    if not candidates and not turn.old and turn.new and (not turn.joiners or rollout.current):
+        return replace(rollout, current=rollout.update, stop=None), P.COMPLETED, False, None
+    if room == 0:
+        return rollout, P.IDLE, False, Said(Reason.PARTITION_REACHED, words.partition(turn))
+    size = min(room, size_of(turn.strategy, index, len(turn.counted)))
+    picks = candidates[:size]
+    if not picks:
+        return rollout, P.IDLE, False, Said(P.UPDATING, words.silent(turn.old + turn.joiners))
+    batch = Batch(index=index, size=len(picks), started_at=turn.now)
+    if not turn.may_advance or not _give(turn, picks, batch):
+        return rollout, P.IDLE, False, words.not_opened(turn, picks)
+    turn.going = True
+    _ahead(turn, candidates[size:], batch, room - len(picks))
+    return replace(rollout, batch=batch), P.STAGING, False, None
+
+
+def _give(turn: Turn, picks: Sequence[Member], batch: Batch) -> int:
+    """Assign the new revision to those who may go now; how many did."""
+    given = 0
+    for member in picks:
+        if member.held or member.busy(turn.now) or not turn.budget.take(member):
+            continue
+        turn.moves.append(Move(member.name, turn.rollout.update, batch.index))
+        given += 1
+    return given
+
+
+def _ahead(turn: Turn, rest: Sequence[Member], batch: Batch, room: int) -> None:
+    """The next batch downloads while this one is at work."""
+    if not turn.strategy.pre_stage or not turn.may_advance:
+        return
+    size = min(room, size_of(turn.strategy, batch.index + 1, len(turn.counted)))
+    for member in rest[: max(0, size)]:
+        there = member.revision == turn.rollout.update and member.standing is Standing.AHEAD
+        if member.standing in _CALM and not member.held and (member.stale or not there):
+            turn.moves.append(Move(member.name, turn.rollout.update, batch.index + 1, ahead=True))
+
+
+def _go_on(turn: Turn) -> Advanced:
+    rollout, now, strategy = turn.rollout, turn.now, turn.strategy
+    batch = rollout.batch
+    mine = [m for m in turn.new if m.batch == batch.index]
+    candidates, room = _candidates(turn, batch.index), _room(turn)
+    slots = max(0, min(batch.size - len(mine), room))
+    picks = candidates[:slots]
+    late = batch.active(now) >= strategy.progress_deadline
+    if batch.active_since is not None:
+        turn.look_at(batch.active_since + (strategy.progress_deadline - batch.active_before))
+    failed = [m for m in mine if _failed(turn, m, late)]
+    late = late and bool(picks or failed)
+    if (stopped := _judge(turn, batch, failed, late=late)) is not None:
+        return stopped
+    if turn.may_advance:
+        turn.again(mine, also_final=_resumed(turn, batch, failed))
+        _give(turn, picks, batch)
+        _ahead(turn, candidates[slots:], batch, room - slots)
+    batch = replace(batch, failed=_names(failed))
+    unfinished = [m for m in mine if m.standing is not Standing.SUCCEEDED and m not in failed]
+    if not unfinished and not picks and not _resumed(turn, batch, failed):
+        return _prove(turn, batch)
+    turn.going = any(m.standing is not Standing.WAITING for m in unfinished) or any(
+        not m.held for m in picks
+    )
+    batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
+    begun = any(m.standing not in (Standing.PENDING, Standing.WAITING) for m in mine)
+    phase = P.UPDATING if begun else P.STAGING
+    return replace(rollout, batch=batch), phase, False, words.batch_waits(turn, unfinished, picks)
+
+
+def _failed(turn: Turn, member: Member, late: bool) -> bool:
+    if turn.final(member) or member.held or member.ill(turn.now):
+        return True
+    return late and member.standing is not Standing.SUCCEEDED
+
+
+def _names(members: Sequence[Member]) -> tuple[str, ...]:
+    return tuple(m.name for m in members)[:FAILED_SHOWN]
+
+
+def _over(turn: Turn, batch: Batch, failed: Sequence[Member]) -> bool:
+    return len(failed) >= max(1, part_of(turn.strategy.auto_pause.max_failures, batch.size))
+
+
+def _resumed(turn: Turn, batch: Batch, failed: Sequence[Member]) -> bool:
+    """Whether a person lets it go on in spite of these, which stopped it: each is tried again."""
+    known = batch.failed
+    named = len(known) == FAILED_SHOWN or {m.name for m in failed} <= set(known)
+    stops = turn.strategy.failure_policy is not FailurePolicy.CONTINUE
+    return stops and named and _over(turn, batch, failed) and turn.rollout.stop is None
+
+
+def _judge(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) -> Advanced | None:
+    """Stop or roll back when too many failed, or nothing ended in time; None: it goes on."""
+    rollout, policy = turn.rollout, turn.strategy.failure_policy
+    if rollout.stop is not None:
+        return rollout, P.UPDATING, False, None
+    if not (late or _over(turn, batch, failed)) or policy is FailurePolicy.CONTINUE:
+        return None
+    if not late and _resumed(turn, batch, failed):
+        return None
+    told = Said(Reason.AUTO_PAUSED, words.failures(turn, batch, failed, late=late))
+    return fail(rollout, replace(batch, failed=_names(failed)), told, policy)
+
+
+def fail(rollout: Rollout, batch: Batch, told: Said, policy: FailurePolicy) -> Advanced:
+    """By policy: reject the revision, where there is one to go back to, or stop."""
+    batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
+    if policy is FailurePolicy.ROLLBACK and rollout.current:
+        after = replace(rollout, batch=batch, rejected=rollout.update, stop=None)
+        return after, P.ROLLING_BACK, False, told
+    return replace(rollout, batch=batch, stop=told), P.UPDATING, False, None
+
+
+def _prove(turn: Turn, batch: Batch) -> Advanced:
+    """All are well: inspect, bake by a deadline that is remembered, inspect again."""
+    rollout, now, bake = turn.rollout, turn.now, turn.strategy.bake_time
+    if rollout.stop is not None:
+        return rollout, P.INSPECTING, False, None
+    since = min(batch.succeeded_at or now, now)
+    batch = replace(batch, succeeded_at=since)
+    if batch.bake_until is None:
+        stopped, batch, due = _inspect(turn, batch)
+        if stopped is not None:
+            return stopped
+        if not _passed(turn):
+            return replace(rollout, batch=batch), P.INSPECTING, due, None
+        batch = replace(batch, bake_until=since + bake, inspected_at=None, inconclusive=0)
+        if turn.strategy.inspection.checks:
+            # What was just answered says nothing of the time after the bake.
+            return replace(rollout, batch=batch), P.BAKING, False, words.baking(batch)
+    # A clock that was set back while nobody looked does not prolong it.
+    until = min(batch.bake_until or now, now + bake)
+    batch = replace(batch, bake_until=until)
+    if now < until:
+        turn.look_at(until)
+        return replace(rollout, batch=batch), P.BAKING, False, words.baking(batch)
+    stopped, batch, due = _inspect(turn, batch)
+    if stopped is not None:
+        return stopped
+    if not _passed(turn):
+        return replace(rollout, batch=batch), P.INSPECTING, due, None
+    return _end(turn, replace(batch, ended_at=now, inconclusive=0))
+
+
+def _end(turn: Turn, batch: Batch) -> Advanced:
+    """Over. What comes next is looked at at once: the last batch completes the rollout."""
+    turn.rollout = replace(turn.rollout, batch=batch)
+    turn.moves.clear()
+    return _open(turn)
+
+
+def _passed(turn: Turn) -> bool:
+    if not turn.strategy.inspection.checks:
+        return True
+    answer = turn.seen.inspected
+    if answer is None:
+        return False
+    on = turn.strategy.failure_policy is FailurePolicy.CONTINUE and answer.judged is Judged.FAILED
+    return on or answer.judged is Judged.PASSED
+
+
+def _inspect(turn: Turn, batch: Batch) -> tuple[Advanced | None, Batch, bool]:
+    """Whether it stops the set, what is remembered, and whether an answer is due."""
+    inspection, now = turn.strategy.inspection, turn.now
+    if not inspection.checks or not turn.may_start:
+        return None, batch, False
+    answer = turn.seen.inspected
+    if answer is None:
+        asked = batch.inspected_at
+        due = asked is None or now >= min(asked, now) + inspection.interval
+        if asked is not None:
+            turn.look_at(asked + inspection.interval)
+        return None, batch, due
+    turn.look_at(now + inspection.interval)
+    return _answered(turn, batch, answer)
+
+
+def _answered(turn: Turn, batch: Batch, answer: Inspected) -> tuple[Advanced | None, Batch, bool]:
+    rollout, policy = turn.rollout, turn.strategy.failure_policy
+    match answer.judged:
+        case Judged.PENDING:
+            return None, batch, False
+        case Judged.PASSED:
+            return None, replace(batch, inconclusive=0), False
+        case Judged.FAILED if policy is not FailurePolicy.CONTINUE:
+            told = Said(Reason.INSPECTION_FAILED, f"batch {batch.index}: {answer.message}")
+            return fail(rollout, batch, told, policy), batch, False
+        case Judged.FAILED:
+            return None, batch, False
+        case Judged.INCONCLUSIVE:
+            batch = replace(batch, inconclusive=batch.inconclusive + 1, inspected_at=turn.now)
+            if batch.inconclusive < turn.strategy.inspection.inconclusive_limit:
+                return None, batch, False
+            told = Said(Reason.INCONCLUSIVE, f"batch {batch.index}: {answer.message}")
+            return fail(rollout, batch, told, FailurePolicy.PAUSE), batch, False

@@ -1,0 +1,43 @@
+"""In which order machines are changed: zones in turn, then by a hash that a revision deals."""
+
+import hashlib
+from collections.abc import Iterable
+
+from machine.componentset.member import Member
+
+
+def dealt(member: Member, revision: str) -> bytes:
+    """Where chance puts it; the same after a restart, another for another revision."""
+    return hashlib.blake2b(f"{member.uid}\0{revision}".encode(), digest_size=8).digest()
+
+
+def in_turn(members: Iterable[Member], revision: str) -> list[Member]:
+    """One of each zone, then the next of each."""
+    zones: dict[str, list[tuple[bytes, str, Member]]] = {}
+    for member in members:
+        entry = (dealt(member, revision), member.name, member)
+        zones.setdefault(member.zone, []).append(entry)
+    found = []
+    for zone, entries in zones.items():
+        entries.sort(key=lambda entry: entry[:2])
+        found += [(rank, zone, member) for rank, (_, _, member) in enumerate(entries)]
+    found.sort(key=lambda entry: entry[:2])
+    return [member for _, _, member in found]
+
+
+def forward(members: Iterable[Member], revision: str, *, first: bool) -> list[Member]:
+    """Canaries before others. The first batch begins with a machine that never had the component:
+    what works as an upgrade may not work as an installation (F36)."""
+    all_ = list(members)
+    canaries = in_turn((m for m in all_ if m.canary), revision)
+    found = canaries + in_turn((m for m in all_ if not m.canary), revision)
+    if first and (fresh := next((m for m in found if m.fresh), None)) is not None:
+        found.remove(fresh)
+        found.insert(0, fresh)
+    return found
+
+
+def newest_first(members: Iterable[Member], revision: str) -> list[Member]:
+    """Back: last changed, first returned."""
+    backwards = in_turn(members, revision)[::-1]
+    return sorted(backwards, key=lambda member: -member.batch)

@@ -1,0 +1,133 @@
+"""Moves a rollout by one step. Pure: what is remembered and seen, to what is remembered and done.
+
+    forward   in batches, from the current revision to the one that the spec asks for
+    settled   the spec asks for the current revision, or for one that was rejected: what is not at
+              the current one returns to it, newest first
+
+Whoever joins gets the current revision. Whatever is done is remembered first; each look plans the
+same again until the machines show it, so a kill between the two changes nothing.
+"""
+
+from dataclasses import replace
+
+from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
+from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
+from machine.componentset import words
+from machine.componentset.batches import advance
+from machine.componentset.budget import kept_of
+from machine.componentset.member import IN_FLIGHT
+from machine.componentset.order import newest_first
+from machine.componentset.rollout import Batch, Move, Plan, Rollout, Said, Seen
+from machine.componentset.turn import Turn
+
+
+def step(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout, Plan]:
+    """strategy  as the spec has it, with its defaults"""
+    rollout = released(aimed(before, seen), seen)
+    turn = Turn(rollout, strategy, seen)
+    inspect, advancing = False, False
+    said: Said | None = None
+    if not seen.members:
+        phase = P.IDLE
+    elif rollout.update in (rollout.current, rollout.rejected) and rollout.current:
+        phase = _settle(turn)
+    elif over := _over(turn):
+        turn.back(newest_first(turn.new, rollout.update)[:over])
+        phase = P.ROLLING_BACK
+    else:
+        advancing = True
+        rollout, phase, inspect, said = advance(turn)
+        if rollout.stop is not None or rollout.rejected == rollout.update:
+            turn.moves.clear()
+    _serve_joiners(turn)
+    rollout = replace(rollout, batch=_timed(rollout, turn))
+    turn.rollout = rollout
+    paused = words.paused(rollout, seen)
+    if paused is not None and phase is not P.COMPLETED:
+        phase = P.PAUSED
+    rollout = replace(rollout, phase=phase)
+    return rollout, Plan(
+        moves=tuple(turn.moves),
+        allowed=turn.allowed(advancing),
+        inspect=inspect,
+        counts=turn.counts(),
+        progressing=words.progressing(rollout, seen, said),
+        paused=paused,
+        degraded=words.degraded(rollout, turn),
+        look_again=turn.look_again,
+    )
+
+
+def aimed(rollout: Rollout, seen: Seen) -> Rollout:
+    """At what the spec asks for now. Another revision begins anew, without a stop."""
+    if not seen.target or seen.target == rollout.update:
+        return rollout
+    return replace(rollout, update=seen.target, batch=Batch(), stop=None)
+
+
+def released(rollout: Rollout, seen: Seen) -> Rollout:
+    """A person who pauses takes over: what stopped by itself goes on when the pause ends."""
+    if not seen.paused:
+        return rollout
+    batch = replace(rollout.batch, inconclusive=0, active_since=None, inspected_at=None)
+    if rollout.stop is not None:
+        batch = replace(batch, active_before=Batch().active_before)
+    return replace(rollout, stop=None, batch=batch)
+
+
+def _settle(turn: Turn) -> P:
+    current = turn.rollout.current
+    outside = [m for m in turn.counted if m.revision and not turn.at(m, current)]
+    inside = [m for m in turn.counted if turn.at(m, current)]
+    turn.back(newest_first(outside, turn.rollout.update))
+    if turn.may_start:
+        turn.again(inside)
+    undoes = (
+        turn.rollout.update != current
+        or turn.rollout.phase is P.ROLLING_BACK
+        or any(m.batch for m in outside)
+    )
+    moving = any(m.standing in IN_FLIGHT and not m.drift and not m.late(turn.now) for m in inside)
+    if outside or moving:
+        return P.ROLLING_BACK if undoes else P.UPDATING
+    return P.IDLE if turn.rollout.update != current else P.COMPLETED
+
+
+def _over(turn: Turn) -> int:
+    """Machines at the new revision beyond what the partition leaves to it (F44)."""
+    if not turn.rollout.current:
+        return 0
+    total = len(turn.counted)
+    return max(0, len(turn.new) - (total - kept_of(turn.strategy.partition, total)))
+
+
+def _serve_joiners(turn: Turn) -> None:
+    """Whoever joins gets what is proven. Where nothing runs yet, a closed window disturbs nobody.
+
+    Without a proven revision only newcomers get the new one at once; others wait for their batch.
+    """
+    if turn.barred:
+        return
+    rollout, seen = turn.rollout, turn.seen
+    planned = {move.machine for move in turn.moves}
+    for member in turn.joiners:
+        if member.name in planned or member.held or not member.answers:
+            continue
+        if rollout.current:
+            if not seen.returnable or not (seen.window or member.newcomer):
+                continue
+            if turn.budget.take(member):
+                turn.moves.append(Move(member.name, rollout.current))
+        elif member.newcomer and turn.may_advance and rollout.update:
+            turn.moves.append(Move(member.name, rollout.update))
+
+
+def _timed(rollout: Rollout, turn: Turn) -> Batch:
+    """Time runs while the batch can go on: not while it is paused, held, or waits for permits."""
+    batch, now = rollout.batch, turn.now
+    runs = batch.open and turn.going and turn.may_advance and rollout.stop is None
+    if runs and batch.active_since is None:
+        return replace(batch, active_since=now)
+    if not runs and batch.active_since is not None:
+        return replace(batch, active_before=batch.active(now), active_since=None)
+    return batch

@@ -1,0 +1,133 @@
+"""One look at a set: its members sorted, what may start, and what has been decided so far."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
+from machine.componentset.budget import Budget, excluded_of
+from machine.componentset.member import Member, Standing
+from machine.componentset.rollout import Counts, Move, Rollout, Seen
+
+
+class Turn:
+    """new      at the revision that the spec asks for
+    old      at another one
+    joiners  at none
+    """
+
+    def __init__(self, rollout: Rollout, strategy: UpdateStrategy, seen: Seen) -> None:
+        self.rollout, self.strategy, self.seen, self.now = rollout, strategy, seen, seen.now
+        self.excluded = excluded_of(seen.members, strategy.ignore_unresponsive)
+        self.budget = Budget(seen.members, strategy, self.excluded)
+        self.counted = [m for m in seen.members if m.name not in self.excluded]
+        self.new: list[Member] = []
+        self.old: list[Member] = []
+        self.joiners: list[Member] = []
+        for member in self.counted:
+            if not member.revision:
+                self.joiners.append(member)
+            elif self.at(member, rollout.update):
+                self.new.append(member)
+            else:
+                self.old.append(member)
+        self.moves: list[Move] = []
+        self.going = False
+        """Whether the batch waits for nobody but its own machines."""
+        self._looks: list[datetime] = []
+
+    # -- what may start -----------------------------------------------------------------------
+
+    @property
+    def barred(self) -> bool:
+        """Nothing may start, whatever it is."""
+        return self.seen.frozen or bool(self.seen.meltdown)
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a change of what is in service may start."""
+        return not self.barred and self.seen.window and not self.seen.paused
+
+    @property
+    def may_advance(self) -> bool:
+        """Whether machines may be given the new revision."""
+        return self.may_start and self.rollout.stop is None and self.seen.problem is None
+
+    # -- what is so ---------------------------------------------------------------------------
+
+    @staticmethod
+    def at(member: Member, revision: str) -> bool:
+        """Whether this revision, as it is for this machine, is assigned to take effect."""
+        return (
+            member.revision == revision
+            and not member.stale
+            and member.standing is not Standing.AHEAD
+        )
+
+    def final(self, member: Member) -> bool:
+        """Whether it has failed and is not tried again by itself."""
+        last = member.attempt >= self.strategy.max_attempts
+        return member.failed(self.now) and (last or not member.answers)
+
+    def counts(self) -> Counts:
+        return Counts(
+            machines=len(self.seen.members),
+            updated=len(self.new),
+            healthy=sum(m.standing is Standing.SUCCEEDED for m in self.counted),
+            unavailable=sum(not m.available and not m.newcomer for m in self.counted),
+            held=sum(bool(m.held) for m in self.counted),
+            excluded=len(self.excluded),
+        )
+
+    # -- what is decided ----------------------------------------------------------------------
+
+    def look_at(self, when: datetime | None) -> None:
+        if when is not None and when > self.now:
+            self._looks.append(when)
+
+    @property
+    def look_again(self) -> datetime | None:
+        for member in self.counted:
+            if member.since is not None:
+                self.look_at(member.since + member.patience)
+        return min(self._looks, default=None)
+
+    def back(self, members: Iterable[Member]) -> None:
+        """Return them to the current revision, in this order, as far as may be.
+
+        One that does not answer is returned too: it must not find the other revision when it wakes.
+        """
+        current = self.rollout.current
+        if not (current and self.seen.returnable and self.may_start):
+            return
+        for member in members:
+            if member.held or member.busy(self.now):
+                continue
+            if member.standing is Standing.AHEAD or self.budget.take(member):
+                self.moves.append(Move(member.name, current))
+
+    def again(self, members: Iterable[Member], *, also_final: bool = False) -> None:
+        """Try failed ones once more, at what they have."""
+        for member in members:
+            if not member.failed(self.now) or member.held or not member.answers:
+                continue
+            if (also_final or not self.final(member)) and self.budget.take(member):
+                attempt = member.attempt + 1
+                self.moves.append(Move(member.name, member.revision, member.batch, attempt))
+
+    def allowed(self, advancing: bool) -> frozenset[str]:
+        """Who may get a permit, or keep it. advancing: the new revision goes forward."""
+        found = {m.name for m in self.seen.members if m.standing is Standing.ACTING}
+        if self.barred or not self.seen.window:
+            return frozenset(found)
+        for member in self.seen.members:
+            if member.standing is not Standing.WAITING or member.held:
+                continue
+            if member.drift:
+                if self.budget.take(member):
+                    found.add(member.name)
+            elif self.may_advance or not (advancing and self._of_batch(member)):
+                found.add(member.name)
+        return frozenset(found)
+
+    def _of_batch(self, member: Member) -> bool:
+        return bool(member.batch) and self.at(member, self.rollout.update)
