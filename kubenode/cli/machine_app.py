@@ -1,11 +1,13 @@
 """What can be typed after `kubenode machine`. As in kubenode.cli.app nothing heavy is imported."""
 
+from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing
+from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
 
 machine_app = typer.Typer(
     no_args_is_help=True, help="Machines, one per host: see them, and let their agents in."
@@ -19,6 +21,34 @@ class Printed(StrEnum):
     TEXT = "text"
     JSON = "json"
     TOML = "toml"
+
+
+class NodeWanted(StrEnum):
+    """Whether the host is, or becomes, a Node."""
+
+    EXPECTED = "expected"
+    NONE = "none"
+
+
+Ssh = Annotated[
+    str,
+    typer.Option(
+        "--ssh", metavar="USER@HOST:PORT", help="How it is reached; each part may be left out."
+    ),
+]
+Identity = Annotated[
+    str, typer.Option("--identity", metavar="FILE", help="Private key; else ssh-agent, ~/.ssh.")
+]
+KnownHosts = Annotated[
+    str,
+    typer.Option("--known-hosts", metavar="FILE", help="Keys of hosts; else ~/.ssh/known_hosts."),
+]
+Server = Annotated[
+    str,
+    typer.Option(
+        "--server", metavar="URL", help="As hosts reach the API server; else the kubeconfig's."
+    ),
+]
 
 
 @machine_app.command("show")
@@ -44,12 +74,7 @@ def token(
         Printed,
         typer.Option("-o", "--output", help="The token, all an agent needs, or its agent.toml."),
     ] = Printed.TEXT,
-    server: Annotated[
-        str,
-        typer.Option(
-            "--server", metavar="URL", help="As hosts reach the API server; else the kubeconfig's."
-        ),
-    ] = "",
+    server: Server = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -71,3 +96,148 @@ def reissue(name: Name, kubeconfig: Kubeconfig = None, context: Context = None) 
     from kubenode.cli.machine_tokens import reissue as work
 
     run(work(name, kubeconfig, context))
+
+
+@machine_app.command("import")
+def import_(
+    host: Annotated[
+        str, typer.Argument(metavar="[HOST]", help="Name or address of it, as this computer knows.")
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Of the Machine. Default: HOST, unless it is an address.")
+    ] = "",
+    ssh: Ssh = "",
+    identity: Identity = "",
+    known_hosts: KnownHosts = "",
+    address: Annotated[
+        list[str] | None,
+        typer.Option("--address", metavar="IP", help="Of the host; repeat it. Default: of HOST."),
+    ] = None,
+    node_name: Annotated[
+        str, typer.Option("--node-name", help="Of its Node. Default: as the Machine.")
+    ] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="Of Machine and Node; repeat it."),
+    ] = None,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Report only, change nothing.")
+    ] = False,
+    node: Annotated[
+        NodeWanted, typer.Option("--node", help="none: a host outside Kubernetes.")
+    ] = NodeWanted.EXPECTED,
+    agent_package: Annotated[
+        Path | None,
+        typer.Option("--agent-package", metavar="FILE.deb", help="Sent along; from `make deb`."),
+    ] = None,
+    agent_url: Annotated[
+        str, typer.Option("--agent-url", metavar="URL", help="Where hosts fetch the package.")
+    ] = "",
+    agent_sha256: Annotated[
+        str, typer.Option("--agent-sha256", metavar="HEX", help="Of what --agent-url leads to.")
+    ] = "",
+    server: Server = "",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="HOSTS.yaml", help="Many hosts; flags are defaults."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, max=100, help="Hosts at a time, of a file.")
+    ] = 10,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="For a host to be Running.")
+    ] = "20m",
+    print_cloud_init: Annotated[
+        bool, typer.Option("--print-cloud-init", help="User data for its first boot. A secret.")
+    ] = False,
+    print_script: Annotated[
+        bool, typer.Option("--print-script", help="A shell script to run there as root.")
+    ] = False,
+    namespace: Annotated[
+        str, typer.Option("--namespace", help="Where the Machine operator has its Lease.")
+    ] = "kubenode-system",
+    output: Annotated[
+        Plain, typer.Option("-o", "--output", help="How the report is printed.")
+    ] = Plain.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Let a host that exists in: its Machine, its agent, all the way to Running.
+
+    Nothing is changed before a look at the host finds nothing against it. Run it again to go on
+    where it was interrupted.
+    """
+    from kubenode.cli.exits import explained, run
+    from kubenode.cli.machine_import import (
+        How,
+        download_of,
+        given_rows,
+        import_command,
+        print_command,
+    )
+
+    given: dict[str, object] = {
+        "name": name,
+        "ssh": ssh,
+        "identity": identity,
+        "knownHosts": known_hosts,
+        "addresses": address or [],
+        "nodeName": node_name,
+        "observe": observe,
+        "node": node.name.capitalize(),
+    }
+    with explained():
+        rows = given_rows(host, file, given, label or [])
+        how = How(
+            agent_package,
+            download_of(agent_url, agent_sha256),
+            server,
+            namespace,
+            _duration(timeout).total_seconds(),
+            concurrency,
+            output,
+        )
+    if not (print_cloud_init or print_script):
+        raise typer.Exit(run(import_command(rows, how, kubeconfig, context)))
+    if file is not None or (print_cloud_init and print_script) or agent_package is not None:
+        raise typer.BadParameter(
+            "one of both, for one HOST, and without --agent-package: --agent-url instead",
+            param_hint="--print-cloud-init, --print-script",
+        )
+    work = print_command(rows[0], how, kubeconfig, context, cloud_init=print_cloud_init)
+    raise typer.Exit(run(work))
+
+
+@machine_app.command("export")
+def export(
+    name: Name,
+    ssh: Ssh = "",
+    identity: Identity = "",
+    known_hosts: KnownHosts = "",
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall", help="Its components too; else as the Machine says.")
+    ] = False,
+    server: Server = "",
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="For the Machine to be gone.")
+    ] = "40m",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Let a host go: delete its Machine, then take the agent off it; say what stays."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.machine_export import Way, export_command
+
+    longest = _duration(timeout).total_seconds()
+    way = Way(ssh, identity, known_hosts)
+    work = export_command(name, way, server, longest, kubeconfig, context, uninstall=uninstall)
+    raise typer.Exit(run(work))
+
+
+def _duration(text: str) -> timedelta:
+    from kubenode.api.duration import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--timeout") from error

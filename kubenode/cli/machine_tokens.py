@@ -21,6 +21,7 @@ from machine.access import PLURAL
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Need
 from machine.bootstrap.tokens import Kept, Tokens
+from machine.importing.joining import Joining, agent_toml
 from machine.names import TOKEN_NAMESPACE
 
 MADE_SECONDS = 15.0
@@ -39,16 +40,23 @@ async def print_token(
         with refusals(name):
             machine = await _machine(kube, name)
             if printed is Printed.TOML:
-                typer.echo(_settings(machine, await _server(server, kubeconfig, context)), nl=False)
+                url = await server_url(server, kubeconfig, context)
+                typer.echo(agent_toml(Joining(name, machine.node_name, url, ca="")), nl=False)
                 return
             if need_of(machine, joined=False) is not Need.WANTED:
-                raise Refusal(_not_wanted(machine))
-            kept = await _token(kube, name, kube.clock)
+                raise Refusal(not_wanted(machine))
+            kept = await live_token(kube, name, kube.clock)
             if printed is Printed.TEXT:
                 typer.echo(kept.text)
                 return
-            found = await _all(kube, machine, kept)
-            found["server"] = await _server(server, kubeconfig, context)
+            found = {
+                "agent": name,
+                "node": machine.node_name,
+                "ca": await authority(kube),
+                "token": kept.text,
+                "expiresAt": format_time(kept.token.expires_at),
+                "server": await server_url(server, kubeconfig, context),
+            }
             typer.echo(json.dumps(found, indent=2))
 
 
@@ -82,7 +90,7 @@ async def _machine(kube: Kube, name: str) -> Machine:
     return await kube.get(custom(PLURAL, name), Machine.from_server)
 
 
-async def _token(kube: Kube, name: str, clock: Clock) -> Kept:
+async def live_token(kube: Kube, name: str, clock: Clock) -> Kept:
     """The Machine's live token, waited for. Raises Refusal."""
     tokens, deadline = Tokens(kube), clock.monotonic() + MADE_SECONDS
     while clock.monotonic() < deadline:
@@ -100,7 +108,7 @@ async def _token(kube: Kube, name: str, clock: Clock) -> Kept:
     )
 
 
-def _not_wanted(machine: Machine) -> str:
+def not_wanted(machine: Machine) -> str:
     name = machine.metadata.name
     if machine.metadata.deletion_timestamp is not None:
         return f"Machine {name} is being deleted: no agent of it is let in"
@@ -114,21 +122,23 @@ def _not_wanted(machine: Machine) -> str:
     )
 
 
-async def _all(kube: Kube, machine: Machine, kept: Kept) -> dict[str, str]:
-    """What an agent must know to join, but for the server."""
-    found = await kube.get(
-        paths.resource("/api/v1", "configmaps", namespace=TOKEN_NAMESPACE, name=ROOT_CA)
-    )
-    return {
-        "agent": machine.metadata.name,
-        "node": machine.node_name,
-        "ca": found.get("data", {}).get("ca.crt", ""),
-        "token": kept.text,
-        "expiresAt": format_time(kept.token.expires_at),
-    }
+async def authority(kube: Kube) -> str:
+    """PEM of who signs the API server's certificate. Raises Refusal."""
+    path = paths.resource("/api/v1", "configmaps", namespace=TOKEN_NAMESPACE, name=ROOT_CA)
+    try:
+        found = await kube.get(path)
+    except NotFound:
+        found = {}
+    pem = str(found.get("data", {}).get("ca.crt", ""))
+    if not pem:
+        raise Refusal(
+            f"ConfigMap {TOKEN_NAMESPACE}/{ROOT_CA} with the API server's authority is missing:"
+            " kube-controller-manager keeps it there (controller root-ca-certificate-publisher)"
+        )
+    return pem
 
 
-async def _server(given: str, kubeconfig: str | None, context: str | None) -> str:
+async def server_url(given: str, kubeconfig: str | None, context: str | None) -> str:
     """As hosts reach it, or as we do. Raises Refusal."""
     from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
 
@@ -139,15 +149,3 @@ async def _server(given: str, kubeconfig: str | None, context: str | None) -> st
     if not given.startswith("https://"):
         raise Refusal(f"server {given!r} is no https:// URL: name one that hosts reach, --server")
     return given
-
-
-def _settings(machine: Machine, server: str) -> str:
-    """An agent.toml; a JSON string is one of TOML too."""
-    lines = {
-        "node": machine.node_name,
-        "agent": machine.metadata.name,
-        "server": server,
-        "ca_file": "/etc/kubenode/ca.crt",
-        "bootstrap_token_file": "/etc/kubenode/bootstrap-token",
-    }
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())

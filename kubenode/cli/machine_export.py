@@ -1,0 +1,205 @@
+"""`kubenode machine export`: a host is let go, and left as it was found.
+
+The Machine goes first, while the agent is there to take off what its deletion asks for; then the
+agent. Run again it goes on where it was.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machine import MachineOrigin
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.machine_host import Host, Left
+from kubenode.cli.machine_import_cluster import Cluster, cluster_of
+from kubenode.cli.machine_import_rows import ImportRow, row_of
+from kubenode.cli.machine_importing import Reach, Tell
+from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
+from kubenode.cli.machine_tokens import refusals
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, NotFound
+from kubenode.runtime.kube.paths import custom
+from machine.access import PLURAL
+from machine.importing.probe import HostFacts
+
+LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """seconds    that the Machine's deletion may take: a drain, components that are taken off
+    uninstall  components too, whatever the Machine says
+    """
+
+    kube: Kube
+    cluster: Cluster
+    reach: Reach
+    tell: Tell
+    seconds: float
+    uninstall: bool = False
+
+    async def run(self, row: ImportRow) -> Exit:
+        """FINDING if something of ours stays. Raises Refusal."""
+        name = row.machine_name
+        async with self.reach(row) as remote:
+            host = Host(remote, row.host, self.kube.clock)
+            facts, _ = await host.look(self.cluster.server, self.cluster.ca)
+            machine = await machine_of(self.kube, name)
+            _is_its_host(row, machine, facts)
+            node = name if machine is None else await self._give_up(machine)
+            left = await host.leave()
+        return self._report(name, left, await self._marks(node))
+
+    async def _give_up(self, machine: Machine) -> str:
+        """Delete the Machine and wait until it is gone. The name of its Node, "" for none."""
+        name = machine.metadata.name
+        path = custom(PLURAL, name)
+        if machine.spec.origin is not MachineOrigin.IMPORT:
+            raise Refusal(
+                f"Machine {name} was made by a provider: deleting it deletes its instance;"
+                f" if that is meant, `kubectl delete knm {name}`"
+            )
+        with refusals(name):
+            if self.uninstall:
+                policy = {"spec": {"deletion": {"imported": "Uninstall"}}}
+                await self.kube.patch(path, policy)
+            await self.kube.delete(path, uid=machine.metadata.uid)
+            self.tell(f"{name}: Machine: deletion asked for")
+            await self._wait_gone(path, machine)
+        self.tell(f"{name}: Machine: gone")
+        return machine.node_name if machine.spec.node == "Expected" else ""
+
+    async def _wait_gone(self, path: str, machine: Machine) -> None:
+        """Raises Refusal with what holds it."""
+        clock, told = self.kube.clock, ""
+        end = clock.monotonic() + self.seconds
+        while True:
+            try:
+                there = await self.kube.get(path, Machine.from_server)
+            except NotFound:
+                return
+            if there.metadata.uid != machine.metadata.uid:
+                return
+            said = there.status.condition(MachineConditionType.DELETABLE)
+            why = "" if said is None else f"{said.reason}: {said.message}"
+            if why and why != told:
+                self.tell(f"{machine.metadata.name}: Machine: {why}")
+                told = why
+            if clock.monotonic() >= end:
+                held = why or f"finalizers {', '.join(there.metadata.finalizers)}"
+                raise Refusal(
+                    f"Machine {machine.metadata.name} is still being deleted: {held}; nothing was"
+                    " taken off the host yet, run it again"
+                )
+            await clock.sleep(LOOK_SECONDS)
+
+    async def _marks(self, node: str) -> list[str]:
+        """Annotations, taints and labels of ours that the Node still has."""
+        if not node:
+            return []
+        try:
+            found: Mapping[str, Any] = await self.kube.get(paths.node(node))
+        except NotFound:
+            return []
+        except Forbidden:
+            return [f"Node {node}: not looked at, a right is missing: get nodes"]
+        meta, spec = found.get("metadata", {}), found.get("spec", {})
+        keys = [*meta.get("annotations", {}), *meta.get("labels", {})]
+        keys += [taint["key"] for taint in spec.get("taints", ())]
+        return [f"Node {node}: {key}" for key in keys if key.startswith("kubenode.io/")]
+
+    def _report(self, name: str, left: Left, marks: list[str]) -> Exit:
+        self.tell(f"{name}: agent: taken off")
+        for path in left.paths:
+            typer.echo(f"stays: {path}")
+        for mark in marks:
+            typer.echo(f"stays: {mark}")
+        for package in left.packages:
+            typer.echo(f"stays: package {package}, which came with the agent's")
+        if left.packages:
+            self.tell(f"{name}: `apt-get autoremove` takes off those that nothing else needs")
+        if not (left.paths or marks or left.packages):
+            typer.echo(f"{name}: nothing of ours stays")
+        return Exit.FINDING if left.paths or marks else Exit.FINE
+
+
+async def machine_of(kube: Kube, name: str) -> Machine | None:
+    """None: it is gone."""
+    try:
+        return await kube.get(custom(PLURAL, name), Machine.from_server)
+    except NotFound:
+        return None
+
+
+def _is_its_host(row: ImportRow, machine: Machine | None, facts: HostFacts) -> None:
+    """Raises Refusal: another host is not cleaned, and a Machine not deleted, by a slip."""
+    name = row.machine_name
+    if not facts.root:
+        how = "log in as root, or let this user `sudo` without a password"
+        raise Refusal(f"{row.host}: neither root nor sudo without a password; {how}")
+    if facts.agent not in ("", name):
+        raise Refusal(f"{row.host}: it is the host of Machine {facts.agent}, not of {name}")
+    ready = None if machine is None else machine.status.condition(MachineConditionType.AGENT_READY)
+    if not facts.agent and ready is not None and ready.status == "True":
+        raise Refusal(
+            f"{row.host}: no agent is here, and that of Machine {name} lives: is --ssh right?"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """ssh  USER@HOST:PORT; "" is the Machine's first address"""
+
+    ssh: str = ""
+    identity: str = ""
+    known_hosts: str = ""
+
+
+async def export_command(
+    name: str,
+    way: Way,
+    server: str,
+    seconds: float,
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    uninstall: bool,
+) -> Exit:
+    require_asyncssh()
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        row = await _row(kube, name, way)
+        cluster = await cluster_of(kube, server, kubeconfig, context)
+        exporter = Exporter(kube, cluster, over_ssh, _tell, seconds, uninstall)
+        return await exporter.run(row)
+
+
+async def _row(kube: Kube, name: str, way: Way) -> ImportRow:
+    """Raises Refusal."""
+    host = ImportRow(host=name, ssh=way.ssh).way[1] if way.ssh else ""
+    if not host or host == name:
+        machine = await machine_of(kube, name)
+        if machine is None and not way.ssh:
+            how = "say --ssh USER@HOST to clean a host that was its"
+            raise Refusal(f"there is no Machine {name}; {how}")
+        if machine is not None and machine.spec.addresses:
+            host = machine.spec.addresses[0]
+    return row_of(
+        {
+            "host": host or name,
+            "name": name,
+            "ssh": way.ssh,
+            "identity": way.identity,
+            "knownHosts": way.known_hosts,
+        }
+    )
+
+
+def _tell(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,110 @@
+"""What is done on a host that is let in or let go: looked at, given the agent, cleaned up."""
+
+import shlex
+from dataclasses import dataclass
+
+from kubenode.cli.exits import Refusal
+from kubenode.cli.machine_import_package import AgentPackage
+from kubenode.cli.machine_ssh import Ran, Remote
+from kubenode.runtime.clock import Clock
+from machine.importing.joining import BROUGHT, PACKAGE, SERVICE, STATE, TOKEN_FILE
+from machine.importing.preflight import Clock as Offset
+from machine.importing.probe import HostFacts, parse, probe_script
+
+FOLDER = "/var/lib/kubenode-import"
+"""Of root alone, and gone at the end; what a broken connection left is written over."""
+SCRIPT = f"{FOLDER}/join.sh"
+DEB = f"{FOLDER}/{PACKAGE}.deb"
+INSTALL_SECONDS = 900.0
+"""apt-get may wait 300 s for another one, and then has to fetch what the package needs."""
+OURS = (
+    "/etc/kubenode",
+    "/opt/kubenode",
+    "/opt/kubenode-agent",
+    STATE,
+    FOLDER,
+    f"/usr/lib/systemd/system/{SERVICE}",
+    f"/etc/systemd/system/{SERVICE}.d",
+)
+"""Paths that only the agent and its import make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What stays on a host that was let go: paths of ours, packages that came with the agent."""
+
+    paths: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+class Host:
+    def __init__(self, remote: Remote, name: str, clock: Clock) -> None:
+        self._remote, self._name, self._clock = remote, name, clock
+
+    async def look(self, server: str, ca: str) -> tuple[HostFacts, Offset]:
+        """Changes nothing. Raises Refusal."""
+        offset = await self._offset()
+        shell = (
+            'if [ "$(id -u)" = 0 ] || ! sudo -n true </dev/null 2>/dev/null;'
+            " then exec sh -s; fi; exec sudo -n sh -s"
+        )
+        script = probe_script(server, ca).encode()
+        ran = await self._remote.run(f"sh -c {shlex.quote(shell)}", script)
+        return parse(ran.out), offset
+
+    async def _offset(self) -> Offset:
+        before = self._clock.now()
+        ran = await self._remote.run("date +%s.%N")
+        after = self._clock.now()
+        try:
+            there = float(ran.out)
+        except ValueError:
+            raise Refusal(f"{self._name}: `date` says {ran.out.strip()!r}: no time") from None
+        half = (after - before).total_seconds() / 2
+        return Offset(there - before.timestamp() - half, half)
+
+    async def join(self, script: str, token: str, package: AgentPackage | None) -> str:
+        """Put the agent there; again is harmless. What it says. Raises Refusal."""
+        await self._root(f"umask 077; mkdir -p {FOLDER}")
+        words = ["sh", SCRIPT]
+        if package is not None:
+            await self._put(DEB, package.content)
+            words += ["--package", DEB]
+        await self._put(SCRIPT, script.encode())
+        ran = await self._root(shlex.join(words), f"{token}\n".encode(), INSTALL_SECONDS)
+        await self._root(f"rm -rf {FOLDER}")
+        return ran.out.strip()
+
+    async def forget_token(self) -> None:
+        """It is of no more use once the agent has its certificate."""
+        await self._root(f"rm -f {TOKEN_FILE}")
+
+    async def leave(self) -> Left:
+        """Take the agent off with all that is its own, and say what stays. Raises Refusal.
+
+        The caller has seen that the host is not another Machine's.
+        """
+        ran = await self._root(f"cat {BROUGHT} 2>/dev/null || true")
+        brought = ran.out.split()
+        purge = (
+            f"if dpkg-query -W {PACKAGE} >/dev/null 2>&1; then"
+            " DEBIAN_FRONTEND=noninteractive apt-get purge -y -o DPkg::Lock::Timeout=300"
+            f" {PACKAGE} >/dev/null; fi; rm -rf {FOLDER} /etc/kubenode"
+        )
+        await self._root(purge, seconds=INSTALL_SECONDS)
+        look = "; ".join(f"[ ! -e {path} ] || echo {path}" for path in OURS)
+        paths = (await self._root(look)).out.split()
+        return Left(tuple(paths), tuple(brought))
+
+    async def _put(self, path: str, content: bytes) -> None:
+        await self._root(f"umask 077; cat > {path}", content, INSTALL_SECONDS)
+
+    async def _root(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+        """Raises Refusal with the last words of a command that fails."""
+        quoted = shlex.quote(command)
+        shell = f'if [ "$(id -u)" = 0 ]; then exec sh -c {quoted}; fi; exec sudo -n sh -c {quoted}'
+        ran = await self._remote.run(f"sh -c {shlex.quote(shell)}", stdin, seconds)
+        if ran.code != 0:
+            said = " ".join(f"{ran.err}".strip().splitlines()[-5:]) or f"exit code {ran.code}"
+            raise Refusal(f"{self._name}: {said}")
+        return ran

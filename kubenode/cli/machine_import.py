@@ -1,0 +1,139 @@
+"""`kubenode machine import`: one host or a file of them, over SSH, or as text for other ways."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal, say
+from kubenode.cli.machine_import_cluster import cluster_findings, cluster_of, made
+from kubenode.cli.machine_import_package import read_package
+from kubenode.cli.machine_import_rows import ImportRow, read_rows, row_of
+from kubenode.cli.machine_importing import Importer, Outcome, Result, cluster_refused, import_all
+from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
+from kubenode.cli.machine_tokens import live_token, not_wanted, refusals
+from kubenode.cli.options import Plain
+from kubenode.cli.tables import table
+from machine.access import PLURAL
+from machine.bootstrap.controller import need_of
+from machine.bootstrap.step import Need
+from machine.importing.cloudinit import cloud_config
+from machine.importing.joining import Download, Joining
+from machine.importing.script import join_script
+
+SHA256_DIGITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What is the same for all hosts of one command; `seconds` is for each."""
+
+    package: Path | None
+    download: Download
+    server: str
+    namespace: str
+    seconds: float
+    at_once: int
+    output: Plain
+
+
+def given_rows(
+    host: str, file: Path | None, given: Mapping[str, Any], labels: Sequence[str]
+) -> list[ImportRow]:
+    """Of HOST or of the file, not of both; flags that were given are defaults of the file's hosts.
+
+    Raises Refusal.
+    """
+    if bool(host) is (file is not None):
+        raise Refusal("name one HOST, or many by --file HOSTS.yaml", Exit.USAGE)
+    if wrong := [label for label in labels if "=" not in label]:
+        raise Refusal(f"--label {wrong[0]}: no KEY=VALUE", Exit.USAGE)
+    said = {**given, "labels": dict(label.split("=", 1) for label in labels)}
+    if file is None:
+        return [row_of({"host": host, **said})]
+    if given["name"] or given["addresses"] or given["nodeName"]:
+        text = "--name, --address and --node-name are of one host: write them into the file"
+        raise Refusal(text, Exit.USAGE)
+    return read_rows(file, {key: value for key, value in said.items() if value})
+
+
+def download_of(url: str, sha256: str) -> Download:
+    """Raises Refusal for one without the other."""
+    if bool(url) is not bool(sha256):
+        raise Refusal(
+            "--agent-url and --agent-sha256 belong together: `sha256sum` of the package prints it",
+            Exit.USAGE,
+        )
+    digits = set(sha256.lower()) <= set("0123456789abcdef")
+    if sha256 and not (digits and len(sha256) == SHA256_DIGITS):
+        text = f"--agent-sha256 {sha256}: not {SHA256_DIGITS} hexadecimal digits"
+        raise Refusal(f"{text}; `sha256sum` of the package prints them", Exit.USAGE)
+    if url and not url.startswith(("https://", "http://")):
+        raise Refusal(f"--agent-url {url}: no https:// or http:// URL", Exit.USAGE)
+    return Download(url, sha256.lower())
+
+
+async def import_command(
+    rows: Sequence[ImportRow], how: How, kubeconfig: str | None, context: str | None
+) -> Exit:
+    """FINDING unless every host is Running."""
+    require_asyncssh()
+    package = None if how.package is None else read_package(how.package)
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        cluster = await cluster_of(kube, how.server, kubeconfig, context)
+        found = await cluster_findings(kube, how.namespace)
+        for one in found:
+            say(f"{one.level.lower()}: {one}")
+        cluster_refused(found)
+        importer = Importer(kube, cluster, over_ssh, _tell, package, how.download, how.seconds)
+        outcomes = await import_all(importer, rows, how.at_once)
+    report(outcomes, how.output)
+    return Exit.FINE if all(o.result is Result.RUNNING for o in outcomes) else Exit.FINDING
+
+
+def _tell(line: str) -> None:
+    """As it happens; standard output is the report's."""
+    typer.echo(line, err=True)
+
+
+def report(outcomes: Sequence[Outcome], output: Plain) -> None:
+    if output is Plain.JSON:
+        typer.echo(json.dumps([outcome.to_dict() for outcome in outcomes], indent=2))
+        return
+    rows = [[o.host, o.machine, o.result, o.step, o.why] for o in outcomes]
+    for line in table(["HOST", "MACHINE", "RESULT", "STEP", "WHY"], rows):
+        typer.echo(line)
+    running = sum(o.result is Result.RUNNING for o in outcomes)
+    if running < len(outcomes):
+        typer.echo(f"\n{running} of {len(outcomes)} are Running: run it again to go on", err=True)
+
+
+async def print_command(
+    row: ImportRow, how: How, kubeconfig: str | None, context: str | None, *, cloud_init: bool
+) -> Exit:
+    """Make the Machine, and print what lets its host in: the script, or with its token user data
+    for cloud-init."""
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        cluster = await cluster_of(kube, how.server, kubeconfig, context)
+        name = row.machine_name
+        with refusals(name):
+            machine, _ = await made(kube, row)
+            joining = Joining(name, machine.node_name, cluster.server, cluster.ca)
+            if cloud_init:
+                if need_of(machine, joined=False) is not Need.WANTED:
+                    raise Refusal(not_wanted(machine))
+                kept = await live_token(kube, name, kube.clock)
+                typer.echo(cloud_config(joining, kept.text, how.download), nl=False)
+                say(f"it holds the token of {name}: keep it as a secret")
+            else:
+                typer.echo(join_script(joining, how.download), nl=False)
+                say(
+                    f"run it as root on the host, with `kubenode machine token {name}` as its input"
+                )
+    return Exit.FINE

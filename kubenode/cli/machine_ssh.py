@@ -1,0 +1,148 @@
+"""Commands on a host over SSH, by asyncssh: imported here, and only when somebody asks.
+
+A host is known by its key or not talked to: keys come from known_hosts files, none is ever taken on
+trust, whatever an ~/.ssh/config says.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
+
+from kubenode.cli.exits import Refusal
+from kubenode.cli.machine_import_rows import ImportRow
+
+if TYPE_CHECKING:
+    import asyncssh
+
+CONNECT_SECONDS = 20.0
+COMMAND_SECONDS = 60.0
+KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("/etc/ssh/ssh_known_hosts"))
+MOST_ANSWER = 64 * 1024
+"""Characters of one command's answer that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+class Remote(Protocol):
+    async def run(self, command: str, stdin: bytes = b"", seconds: float = COMMAND_SECONDS) -> Ran:
+        """`command` for the host's shell. Raises Refusal when the host does not answer."""
+        ...
+
+
+def require_asyncssh() -> ModuleType:
+    """Raises Refusal if it is not installed."""
+    try:
+        import asyncssh
+    except ImportError as error:
+        raise Refusal(
+            "asyncssh, which reaches hosts by SSH, is not installed: `pip install 'kubenode[ssh]'`,"
+            " or let the host in by --print-script or --print-cloud-init"
+        ) from error
+    return asyncssh
+
+
+class SshRemote:
+    """Implements Remote."""
+
+    def __init__(self, connection: "asyncssh.SSHClientConnection", host: str) -> None:
+        self._connection, self._host = connection, host
+
+    async def run(self, command: str, stdin: bytes = b"", seconds: float = COMMAND_SECONDS) -> Ran:
+        import asyncssh
+
+        try:
+            done = await self._connection.run(
+                command, input=stdin, encoding=None, check=False, timeout=seconds
+            )
+        except TimeoutError as error:  # asyncssh's own is one too
+            text = f"{self._host}: no answer within {seconds:.0f} s: is the host busy? Run it again"
+            raise Refusal(text) from error
+        except (asyncssh.Error, OSError) as error:
+            text = f"{self._host}: the SSH connection broke: {error}; run it again"
+            raise Refusal(text) from error
+        return Ran(-1 if done.returncode is None else done.returncode, *_texts(done))
+
+
+def _texts(done: "asyncssh.SSHCompletedProcess") -> tuple[str, str]:
+    both = (done.stdout, done.stderr)
+    texts = (t.decode(errors="replace") if isinstance(t, bytes) else str(t or "") for t in both)
+    out, err = (text[:MOST_ANSWER] for text in texts)
+    return out, err
+
+
+@asynccontextmanager
+async def over_ssh(row: ImportRow) -> AsyncIterator[Remote]:
+    """Raises Refusal with what to do when the host is not reached, known, or lets nobody in."""
+    ssh = require_asyncssh()
+    user, host, port = row.way
+    try:
+        connection = await ssh.connect(
+            host,
+            port or (),
+            username=user or (),
+            known_hosts=_known(row),
+            client_keys=_keys(row),
+            connect_timeout=CONNECT_SECONDS,
+            login_timeout=CONNECT_SECONDS,
+        )
+    except ssh.HostKeyNotVerifiable as error:
+        raise Refusal(await _stranger(ssh, row)) from error
+    except ssh.PermissionDenied as error:
+        raise Refusal(
+            f"{host}: SSH does not let {user or 'this user'} in: {error.reason}; name the user by"
+            " --ssh USER@HOST and its key by --identity, or load it into ssh-agent"
+        ) from error
+    except (ssh.Error, OSError, ValueError) as error:
+        why = str(error) or type(error).__name__
+        raise Refusal(f"{host}: not reached by SSH: {why}; is --ssh right?") from error
+    try:
+        yield SshRemote(connection, host)
+    finally:
+        connection.close()
+        with suppress(OSError):
+            await connection.wait_closed()
+
+
+def _keys(row: ImportRow) -> list[str] | tuple[()]:
+    """(): those of ssh-agent and of ~/.ssh."""
+    if not row.identity:
+        return ()
+    path = Path(row.identity).expanduser()
+    if not path.is_file():
+        raise Refusal(f"--identity {path}: no such file; name a private key")
+    return [str(path)]
+
+
+def _known(row: ImportRow) -> list[str] | bytes:
+    """Files of keys; never None, which asyncssh takes for "any key will do"."""
+    if row.known_hosts:
+        path = Path(row.known_hosts).expanduser()
+        if not path.is_file():
+            raise Refusal(f"--known-hosts {path}: no such file; `ssh-keyscan` writes its lines")
+        return [str(path)]
+    found = [str(path) for each in KNOWN_HOSTS if (path := each.expanduser()).is_file()]
+    return found or b"# none is known"
+
+
+async def _stranger(ssh: ModuleType, row: ImportRow) -> str:
+    """What to say of a host whose key is not the one that is known, or not known at all."""
+    _, host, port = row.way
+    shown = "one that could not be looked at"
+    with suppress(ssh.Error, OSError):
+        key = await ssh.get_server_host_key(host, port or ())
+        if key is not None:
+            shown = f"{key.get_algorithm()} {key.get_fingerprint()}"
+    where = row.known_hosts or KNOWN_HOSTS[0]
+    return (
+        f"{host}: its SSH host key is not the known one: it shows {shown}. If"
+        " `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` at its console says the same, take it:"
+        f" `ssh-keyscan -p {port or 22} {host} >> {where}`"
+    )
