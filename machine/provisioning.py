@@ -1,4 +1,4 @@
-"""What the operator makes machines with: the providers, and what a new host is told to join by."""
+"""What making machines needs to know of this site, beside a Machine and its class."""
 
 from dataclasses import dataclass, field
 
@@ -8,11 +8,11 @@ from machine.importing.joining import NO_DOWNLOAD, Download
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """instances  those of the providers file that can make machines
-    cluster    name of this cluster, as on the tags of its instances; "" where none is made
-    server     https://HOST:PORT of the API server, as hosts reach it
-    ca         PEM of who signs the server's certificate
-    download   where a new host gets the agent from
+    """instances  who makes machines; none without a providers file
+    cluster    name of this cluster on the instances' tags
+    server     https://HOST:PORT of the API server, as new hosts reach it
+    ca         PEM of who signs its certificate
+    download   where new hosts find the agent, if not in their image
     """
 
     instances: InstanceProviders = field(default_factory=InstanceProviders)
