@@ -26,12 +26,16 @@ from kubenode.api.problems import field_path, found
 from kubenode.cli.documents import Document, Unreadable, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.providers.events import Sources
+from kubenode.providers.instances import InstanceProviders, Instances
 from kubenode.providers.local import Local
+from kubenode.providers.local_instances import LocalInstances
 from kubenode.providers.metered import Metered, ProviderMetrics
+from kubenode.providers.metered_instances import InstanceMetrics, MeteredInstances
 from kubenode.providers.port import Provider
 from kubenode.providers.registry import Providers
-from kubenode.providers.settings import MODELS, LocalSettings
+from kubenode.providers.settings import MODELS, LocalSettings, Maker
 from kubenode.providers.threaded import Blocking, Threaded
+from kubenode.providers.threaded_instances import BlockingInstances, ThreadedInstances
 from kubenode.runtime.clock import Clock
 
 CLASSES = {
@@ -40,6 +44,11 @@ CLASSES = {
     "alibaba": "kubenode.providers.alibaba:Alibaba",
     "gcp": "kubenode.providers.gcp:Gcp",
     "redfish": "kubenode.providers.redfish:Redfish",
+}
+MAKERS = {
+    "aws": "kubenode.providers.aws_instances:AwsInstances",
+    "azure": "kubenode.providers.azure_instances:AzureInstances",
+    "alibaba": "kubenode.providers.alibaba_instances:AlibabaInstances",
 }
 EVENTS = {
     "aws": "kubenode.providers.aws_events",
@@ -84,6 +93,22 @@ async def provided(
 
 
 @asynccontextmanager
+async def made_by(
+    path: str | None, clock: Clock, registry: CollectorRegistry
+) -> AsyncIterator[InstanceProviders]:
+    """Those of the file that make machines, closed at the end. Raises Refusal."""
+    metrics = InstanceMetrics(registry)
+    makers = [maker(entry) for entry in configured(Path(path))] if path is not None else []
+    instances = InstanceProviders(
+        [MeteredInstances(one, metrics, clock) for one in makers if one is not None]
+    )
+    try:
+        yield instances
+    finally:
+        await instances.close()
+
+
+@asynccontextmanager
 async def listened(path: str | None, clock: Clock) -> AsyncIterator[Sources]:
     """The sources of events that the file names, closed at the end. Raises Refusal."""
     sources = Sources()
@@ -117,6 +142,7 @@ def configured(path: Path) -> list[Configured]:
     entries = [
         _entry(documents[0], number, entry, wrong) for number, entry in enumerate(documents[0].data)
     ]
+    wrong += _twice([entry for entry in entries if entry is not None])
     if wrong:
         raise Refusal("\n".join(wrong), Exit.USAGE)
     if not entries:
@@ -132,6 +158,20 @@ def built(entry: Configured, clock: Clock) -> Provider:
     module, _, name = CLASSES[entry.type].partition(":")
     made: Callable[[Any, Clock], Blocking] = getattr(_sdk(entry, module), name)
     return Threaded(made(entry.settings, clock), clock)
+
+
+def maker(entry: Configured) -> Instances | None:
+    """None: it makes no machines. Nothing is asked of it yet. Raises Refusal without its SDK."""
+    if isinstance(entry.settings, LocalSettings):
+        local = entry.settings
+        return LocalInstances(
+            local.words, name=local.name, prefix=local.prefix, timeout=local.timeout
+        )
+    if not isinstance(entry.settings, Maker):
+        return None
+    module, _, name = MAKERS[entry.type].partition(":")
+    made: Callable[[Any], BlockingInstances] = getattr(_sdk(entry, module), name)
+    return ThreadedInstances(made(entry.settings), entry.settings.name)
 
 
 def event_sources(entry: Configured, clock: Clock) -> Sources:
@@ -173,3 +213,16 @@ def _entry(document: Document, number: int, data: Any, wrong: list[str]) -> Conf
             text = NO_SECRETS if secret else problem.text
             wrong.append(f"{document.where(path)}: {field_path(path)}: {text}")
         return None
+
+
+def _twice(entries: list[Configured]) -> list[str]:
+    """Names that more than one entry has: a MachineClass could mean either."""
+    wrong, known = [], dict[str, str]()
+    for entry in entries:
+        name = entry.settings.name if isinstance(entry.settings, Maker) else ""
+        if name and name in known:
+            wrong.append(
+                f"{entry.where}: name: {name!r} is that of {known[name]} too: choose another"
+            )
+        known.setdefault(name, entry.where)
+    return wrong

@@ -23,6 +23,13 @@ _DOMAIN = re.compile(
 _SECOND = timedelta(seconds=1)
 
 
+class Maker(Model):
+    """Of providers that make machines too."""
+
+    name: str = Field("", pattern=r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?$")
+    """What `credentialsRef` of a MachineClass says; empty: the type."""
+
+
 class Timeouts(Model):
     connect_timeout: Duration = timedelta(seconds=5)
     read_timeout: Duration = timedelta(seconds=15)
@@ -85,7 +92,7 @@ class StopInGroup(StrEnum):
     ALLOW = "Allow"
 
 
-class AwsSettings(Private):
+class AwsSettings(Maker, Private):
     type: Literal["aws"]
     events: AwsEvents | None = None
     region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]+$")
@@ -107,7 +114,7 @@ class AzureCloud(StrEnum):
     US_GOVERNMENT = "USGovernment"
 
 
-class AzureSettings(Private):
+class AzureSettings(Maker, Private):
     type: Literal["azure"]
     events: AzureEvents | None = None
     subscription: str = Field(pattern=r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$")
@@ -116,7 +123,7 @@ class AzureSettings(Private):
     cloud: AzureCloud = AzureCloud.PUBLIC
 
 
-class AlibabaSettings(Private):
+class AlibabaSettings(Maker, Private):
     type: Literal["alibaba"]
     events: AlibabaEvents | None = None
     region: str = Field(pattern=r"^[a-z]{2}-[a-z0-9-]+$")
@@ -166,10 +173,10 @@ class RedfishSettings(Timeouts):
         return value
 
 
-class LocalSettings(Model):
+class LocalSettings(Maker):
     type: Literal["local"]
     command: list[str] | str
-    """Called as `COMMAND VERB MACHINE REQUEST`; docs/providers.md."""
+    """Called as `COMMAND VERB ...`; docs/providers.md."""
     prefix: str = Field("kubenode-local://", min_length=3)
     timeout: Duration = timedelta(seconds=30)
 
