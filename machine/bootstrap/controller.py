@@ -25,6 +25,8 @@ from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 OF_MACHINE = "machine"
 """Index of requests by the Machine whose agent they name."""
 SOON = timedelta(seconds=1)
+HAVE_FAILED = frozenset({"CreateFailed", "InstanceGone", "StartupTimeout"})
+"""Reasons of conditions from which no way leads back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +158,23 @@ def need_of(machine: Machine, *, joined: bool) -> Need:
     spec, bootstrap = machine.spec, machine.status.bootstrap
     if machine.metadata.deletion_timestamp is not None:
         return Need.NONE
-    if spec.origin is MachineOrigin.PROVISION and not spec.provider_id:
+    if has_failed(machine):
         return Need.NONE
+    provisioning = machine.status.provisioning
+    asked = provisioning is not None and provisioning.client_token
+    if spec.origin is MachineOrigin.PROVISION and not asked and not spec.provider_id:
+        return Need.NONE  # a new instance is given it; asked for it is when there is a client token
     if reissue_wanted(machine):
         return Need.WANTED
     if bootstrap is None or bootstrap.certificate_expires_at is None:
         return Need.WANTED
     return Need.NONE if joined else Need.FETCH
+
+
+def has_failed(machine: Machine) -> bool:
+    """Whether nobody waits for its host any more."""
+    conditions = machine.status.conditions
+    return any(condition.reason in HAVE_FAILED for condition in conditions)
 
 
 def _joins(machine: Machine, agent: Agent) -> bool:

@@ -82,7 +82,15 @@ def test_f27_a_token_is_made_late_and_not_before_its_machine_is_there() -> None:
     assert need_of(a_machine(spec=spec), joined=False) is Need.NONE
     there = a_machine(spec={**spec, "providerID": "aws:///i-1"})
     assert need_of(there, joined=False) is Need.WANTED
+    asked = a_machine(spec=spec, status={"provisioning": {"clientToken": "u-1"}})
+    assert need_of(asked, joined=False) is Need.WANTED, "the new instance is given it"
     assert need_of(a_machine(), joined=False) is Need.WANTED
+
+
+def test_a_machine_that_has_failed_lets_nobody_in_any_more() -> None:
+    late = {"type": "Healthy", "status": "False", "reason": "StartupTimeout"}
+    failed = {"conditions": [{**late, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    assert need_of(a_machine(status=failed), joined=False) is Need.NONE
 
 
 def test_a_token_is_revoked_once_its_agent_has_joined() -> None:

@@ -1,0 +1,186 @@
+"""Does one act of a Machine's life. Each may be done again: what is there already is left.
+
+Whatever is written to an object carries the version that it was decided on, and the uid: somebody
+who wrote in between is seen by the next run, not overwritten (F29).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machinework import ChangeClass
+from kubenode.api.v1alpha1.permit import Holder, Operation
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.objects import Node
+from machine.access import PLURAL
+from machine.disruption.port import UNNEEDED, Disruptions, Wish
+from machine.machine import nodesync
+from machine.machine.deletion import keeps_permit, stage_of
+from machine.machine.instances import InstanceAccess
+from machine.machine.model import FINALIZER, Act, Heard, Seen
+from machine.machine.step import plan_of
+from machine.names import LEAVING
+
+UNINSTALL_WITHIN = timedelta(hours=1)
+"""From the permit on the agent may begin; it is written again while components are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    kube: Kube
+    disruptions: Disruptions
+    instances: InstanceAccess
+    clock: Clock
+
+    async def do(self, act: Act, seen: Seen) -> tuple[Machine | None, Heard]:
+        """The Machine as it is by then, None when it is given up, and what came back."""
+        machine = seen.machine
+        heard = Heard(act, prepared=seen.heard.prepared)
+        match act:
+            case Act.ADD_FINALIZER:
+                return await self._finalizer(machine, on=True), heard
+            case Act.REMOVE_FINALIZER:
+                await self._finalizer(machine, on=False)
+                return None, heard
+            case Act.ADOPT:
+                return await self._spec(machine, _adopted(seen)), heard
+            case Act.UNINSTALL:
+                return await self._uninstall(seen), heard
+            case Act.SYNC:
+                planned = plan_of(seen)
+                assert planned is not None and seen.node is not None
+                await self._node(seen.node, planned.body)
+            case Act.RELEASE:
+                assert seen.node is not None
+                body = nodesync.release(seen.node, machine.metadata.name)
+                await self._node(seen.node, body)
+            case Act.DELETE_NODE:
+                assert seen.node is not None
+                await self._delete(paths.node(seen.node.metadata.name), seen.node.metadata.uid)
+            case Act.REPLACE:
+                path = paths.custom(PLURAL, machine.metadata.name)
+                await self._delete(path, machine.metadata.uid)
+            case Act.PREPARE:
+                prepared = await self.disruptions.prepare(wish_of(seen))
+                return machine, Heard(act, prepared=prepared)
+            case Act.END:
+                node = machine.node_name if seen.expects_node else None
+                done = await self.disruptions.end(node, holder_of(machine))
+                return machine, replace(heard, done=done)
+            case Act.CREATE:
+                return machine, await self.instances.create(machine)
+            case Act.TERMINATE:
+                gone = await self.instances.terminate(machine)
+                return machine, replace(gone, prepared=heard.prepared)
+            case Act.OPERATE:
+                assert machine.spec.operation is not None
+                return machine, await self.instances.operate(machine, machine.spec.operation)
+            case Act.NONE:
+                pass
+        return machine, heard
+
+    async def _finalizer(self, machine: Machine, *, on: bool) -> Machine | None:
+        """Ours on or off; those of others stay."""
+        others = [each for each in machine.metadata.finalizers if each != FINALIZER]
+        finalizers = [*others, FINALIZER] if on else others
+        try:
+            return await self._patch(machine, {"finalizers": finalizers})
+        except NotFound:
+            if on:
+                raise
+            return None
+
+    async def _spec(self, machine: Machine, spec: Mapping[str, Any]) -> Machine:
+        return await self._patch(machine, {}, spec)
+
+    async def _patch(
+        self,
+        machine: Machine,
+        metadata: Mapping[str, Any],
+        spec: Mapping[str, Any] | None = None,
+    ) -> Machine:
+        meta = machine.metadata
+        version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body: dict[str, Any] = {"metadata": {**metadata, **version}}
+        if spec:
+            body["spec"] = spec
+        path = paths.custom(PLURAL, meta.name)
+        return await self.kube.patch(path, body, decode=Machine.from_server)
+
+    async def _node(self, node: Node, body: Mapping[str, Any]) -> None:
+        meta = node.metadata
+        version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        metadata = {**body.get("metadata", {}), **version}
+        await self.kube.patch(paths.node(meta.name), {**body, "metadata": metadata})
+
+    async def _delete(self, path: str, uid: str) -> None:
+        try:
+            await self.kube.delete(path, uid=uid)
+        except NotFound:
+            return
+
+    async def _uninstall(self, seen: Seen) -> Machine:
+        """Every component Absent, with leave to do it; nothing where that is so already."""
+        machine, now = seen.machine, self.clock.now()
+        spec = machine.spec
+        lasts = spec.permit is not None and spec.permit.start_before > now
+        if lasts and all(one.desired_state == "Absent" for one in spec.components):
+            return machine
+        change = {
+            "components": [_absent(one.to_dict()) for one in spec.components],
+            "permit": {
+                "name": _permit(seen),
+                "components": [one.name for one in spec.components],
+                "maxDisruption": str(ChangeClass.REBOOT),
+                "startBefore": format_time(now + UNINSTALL_WITHIN),
+            },
+        }
+        return await self._spec(machine, change)
+
+
+def holder_of(machine: Machine) -> Holder:
+    return Holder(kind=machine.kind, name=machine.metadata.name, uid=machine.metadata.uid)
+
+
+def wish_of(seen: Seen) -> Wish:
+    """The disruption that giving it up is. What its set began goes on under the same name."""
+    machine = seen.machine
+    begun = machine.metadata.annotations.get(LEAVING, "")
+    operation = Operation(begun) if begun in set(Operation) else Operation.DELETE
+    return Wish(
+        node=machine.node_name if seen.expects_node and seen.node is not None else None,
+        holder=holder_of(machine),
+        operation=operation,
+        class_=ChangeClass.REBOOT if seen.provision else ChangeClass.DRAIN,
+        begun=keeps_permit(seen, stage_of(seen)),
+        drain_timeout=machine.spec.deletion.drain_timeout,
+    )
+
+
+def _adopted(seen: Seen) -> dict[str, Any]:
+    found, spec = seen.instance.instance, seen.machine.spec
+    assert found is not None
+    change: dict[str, Any] = {}
+    if not spec.provider_id:
+        change["providerID"] = found.provider_id
+    if found.addresses and not spec.addresses:
+        change["addresses"] = list(found.addresses[:16])
+    return change
+
+
+def _permit(seen: Seen) -> str:
+    prepared = seen.heard.prepared
+    return prepared.permit if prepared is not None and prepared.permit else UNNEEDED
+
+
+def _absent(component: dict[str, Any]) -> dict[str, Any]:
+    """A new attempt, so that what is reported of the one before counts for nothing."""
+    if component.get("desiredState") == "Absent":
+        return component
+    return {**component, "desiredState": "Absent", "attempt": component.get("attempt", 1) + 1}

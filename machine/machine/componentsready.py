@@ -1,0 +1,72 @@
+"""Conditions ComponentsReady and UpToDate, by what the agent reports of what is assigned. Pure."""
+
+from kubenode.api.meta import ConditionStatus
+from kubenode.api.v1alpha1.machinestatus import ComponentState
+from machine.bootstrap.agentready import Said
+from machine.machine.model import Seen
+from machine.machine.phases import Components
+from machine.machine.success import BAD, applied, status_of, undone
+
+TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+SHARED = frozenset({"Installing", "Missing", "DependencyCycle", "FileConflict"})
+"""Reasons of an agent that are reasons of ComponentsReady too."""
+
+
+def components_of(seen: Seen) -> Components:
+    machine = seen.machine
+    if any(status.state in BAD for status in machine.status.components):
+        return Components.BAD
+    pairs = [(one, status_of(machine, one.name)) for one in machine.spec.components]
+    if not all(applied(one, status) or undone(one, status) for one, status in pairs):
+        return Components.CHANGING
+    if seen.missing or any(undone(one, status) for one, status in pairs):
+        return Components.UNDONE
+    return Components.DONE
+
+
+def components_ready(seen: Seen) -> Said | None:
+    if seen.deleting:
+        return None
+    machine = seen.machine
+    for status in machine.status.components:
+        if status.state is ComponentState.DRIFT_FIGHT:
+            return Said(FALSE, "DriftFight", _told(status.name, status.message))
+        if status.state in BAD:
+            return Said(FALSE, "Unhealthy", _told(status.name, status.message))
+    for one in machine.spec.components:
+        status_or_none = status_of(machine, one.name)
+        if not applied(one, status_or_none):
+            reason = "" if status_or_none is None else status_or_none.reason
+            named = reason if reason in SHARED else "Installing"
+            return Said(FALSE, named, f"{one.name} is not at revision {one.revision} yet")
+    if seen.missing:
+        return Said(FALSE, "Missing", f"no component of {', '.join(seen.missing)} yet"[:1024])
+    return Said(TRUE, "Ready", "all components are as assigned")
+
+
+def up_to_date(seen: Seen) -> Said | None:
+    if seen.deleting:
+        return None
+    machine = seen.machine
+    for one in machine.spec.components:
+        status = status_of(machine, one.name)
+        if undone(one, status) and status is not None:
+            return Said(FALSE, "RolledBack", _told(one.name, status.message))
+        if applied(one, status):
+            continue
+        if seen.held:
+            return Said(FALSE, "RemedyJobOpen", f"job {seen.held} has its node")
+        if status is not None and status.needs is not None:
+            told = f"{one.name} needs {status.needs}"
+            return Said(FALSE, "WaitingForPermit", told)
+        return Said(FALSE, "Updating", f"{one.name} is not at revision {one.revision} yet")
+    provisioning = machine.status.provisioning
+    made = "" if provisioning is None else provisioning.class_hash
+    if seen.class_ is not None and seen.class_.hash and made and made != seen.class_.hash:
+        told = f"made as {made}, its class is {seen.class_.hash} by now"
+        return Said(FALSE, "ClassChanged", told)
+    return Said(TRUE, "UpToDate", "as its class and its component sets want it")
+
+
+def _told(name: str, message: str) -> str:
+    return f"{name}: {message}"[:1024] if message else name

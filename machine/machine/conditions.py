@@ -1,0 +1,150 @@
+"""Conditions Healthy and Available, and how conditions are written. Pure.
+
+None in an answer: nothing can be said, and what was said before stays.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
+from machine.bootstrap.agentready import Said
+from machine.machine.instanceready import FINAL
+from machine.machine.model import IMPORT_TIMEOUT, NODE_STARTUP_TIMEOUT, Seen, Starting
+from machine.machine.phases import Components
+from machine.machine.success import said, status_of, succeeded
+
+Type = MachineConditionType
+TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+CHANGES_ITS_CLOCK = frozenset({Type.DELETABLE})
+"""Conditions whose last transition is that of their reason: stages that have a limit of time."""
+
+
+def healthy(
+    seen: Seen, instance: Said | None, node: Said | None, components: Components
+) -> Said | None:
+    """Its reason remembers how far a Machine has come: see `Starting`."""
+    known = seen.known(Type.HEALTHY)
+    if seen.deleting or (known is not None and known.reason == Starting.TIMEOUT):
+        return None
+    if not seen.joined and not joins(seen, node):
+        return _starting(seen, known)
+    if bad := _unwell(seen, instance, node, components):
+        return Said(FALSE, "Unhealthy", bad)
+    if seen.machine.status.initialized_at is None and not whole(seen, node):
+        return Said(UNKNOWN, Starting.JOINED, "its host has come and is not whole yet")
+    return Said(TRUE, "Healthy", "agent, Node and components are well")
+
+
+def joins(seen: Seen, node: Said | None) -> bool:
+    """Whether its host is there: its agent, and for an imported one its Node."""
+    if not said(seen.machine, Type.AGENT_READY):
+        return False
+    if seen.provision:
+        return bool(seen.machine.spec.provider_id)
+    return node is None or node.status == TRUE
+
+
+def startup_timeout(seen: Seen) -> timedelta:
+    if not seen.provision:
+        return IMPORT_TIMEOUT
+    return seen.class_.node_startup_timeout if seen.class_ else NODE_STARTUP_TIMEOUT
+
+
+def _starting(seen: Seen, known: Condition | None) -> Said | None:
+    if seen.provision and not seen.machine.spec.provider_id:
+        return None
+    limit = startup_timeout(seen)
+    late = known is not None and seen.now - known.last_transition_time >= limit
+    if late and not seen.unsure:
+        seconds = limit.total_seconds()
+        return Said(FALSE, Starting.TIMEOUT, f"its host did not come within {seconds:g} s")
+    return Said(UNKNOWN, Starting.WAITING, "its host has not come yet")
+
+
+def _unwell(seen: Seen, instance: Said | None, node: Said | None, components: Components) -> str:
+    if seen.reason(Type.INSTANCE_READY) in FINAL or (instance and instance.reason in FINAL):
+        return "its instance is gone"
+    if components is Components.BAD:
+        return "a component is not well"
+    if seen.machine.status.initialized_at is None:
+        return ""
+    if not said(seen.machine, Type.AGENT_READY):
+        return "its agent does not renew its Lease"
+    if node is not None and node.status != TRUE:
+        return "its Node is not Ready"
+    return ""
+
+
+def whole(seen: Seen, node: Said | None) -> bool:
+    """Whether it has all that it was to have once: the end of its initialization."""
+    machine = seen.machine
+    if seen.missing or not said(machine, Type.AGENT_READY):
+        return False
+    if seen.expects_node and not _synced(seen, node):
+        return False
+    return all(
+        succeeded(one, status_of(machine, one.name), machine) for one in machine.spec.components
+    )
+
+
+def _synced(seen: Seen, node: Said | None) -> bool:
+    """A Machine that is only observed has nothing to sync."""
+    if seen.machine.status.node_ref is None or node is None or node.status != TRUE:
+        return False
+    return not seen.manages or said(seen.machine, Type.NODE_SYNCED)
+
+
+def available(seen: Seen, health: Said | None) -> Said:
+    """Well for spec.minReady, and in service."""
+    if seen.deleting:
+        return Said(FALSE, "Deleting", "it is being given up")
+    known = seen.known(Type.HEALTHY)
+    if health is None and (known is None or known.status != TRUE):
+        return Said(FALSE, "NotHealthy", "it is not well")
+    if health is not None and health.status != TRUE:
+        return Said(FALSE, "NotHealthy", "it is not well")
+    if not settled(seen, health):
+        return Said(FALSE, "MinReady", "it has not been well for spec.minReady yet")
+    return Said(TRUE, "Available", "well for spec.minReady")
+
+
+def settled(seen: Seen, health: Said | None) -> bool:
+    """Whether it has been well for minReady."""
+    known = seen.known(Type.HEALTHY)
+    if health is not None and health.status != TRUE:
+        return False
+    if known is None or known.status != TRUE:
+        return health is not None and not seen.machine.spec.min_ready
+    return seen.now - known.last_transition_time >= seen.machine.spec.min_ready
+
+
+def merged(
+    conditions: list[Condition],
+    found: Mapping[MachineConditionType, Said | None],
+    generation: int,
+    now: datetime,
+) -> list[Condition]:
+    """The conditions with what was found; each keeps its time while its status is the same."""
+    by_type = {condition.type: condition for condition in conditions}
+    for type_, said_ in found.items():
+        if said_ is not None:
+            by_type[type_] = _one(type_, said_, by_type.get(type_), generation, now)
+    return list(by_type.values())
+
+
+def _one(
+    type_: MachineConditionType, new: Said, known: Condition | None, generation: int, now: datetime
+) -> Condition:
+    since = now
+    if known is not None and known.status == new.status:
+        clock_runs = type_ not in CHANGES_ITS_CLOCK or known.reason == new.reason
+        since = known.last_transition_time if clock_runs else now
+    return Condition(
+        type=type_,
+        status=new.status,
+        reason=new.reason,
+        message=new.message,
+        observed_generation=generation,
+        last_transition_time=since,
+    )

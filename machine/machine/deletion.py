@@ -1,0 +1,221 @@
+"""How a Machine is given up: stage after stage, each remembered as the reason of Deletable. Pure.
+
+    made by us    hooks, drain, volumes, hooks, the instance, the Node, our marks, the finalizer
+    imported      our marks on its Node, the finalizer; with Uninstall hooks, drain and components
+                  first
+
+A stage is left when what it is for is seen, never because it was asked for, so that a kill anywhere
+goes on where it was. The finalizer stays until all of it is gone, whatever the provider answers.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from kubenode.api.meta import ConditionStatus
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
+from machine.bootstrap.agentready import Said
+from machine.disruption.port import State, Why
+from machine.machine import nodesync
+from machine.machine.model import (
+    LOST_ANSWER,
+    PRE_DRAIN,
+    PRE_TERMINATE,
+    SOON,
+    Act,
+    Asked,
+    Seen,
+)
+from machine.machine.operation import replaces
+from machine.machine.success import applied, status_of
+from machine.names import MACHINE
+
+NOW = timedelta(0)
+AFTER_A_PERSON = timedelta(seconds=300)
+"""Before a drain that a person has stopped is tried again."""
+FROZEN = timedelta(seconds=30)
+
+
+class Stage(StrEnum):
+    """In their order. TERMINATION_HOOK: the drain is over, which HookPending could not tell."""
+
+    HOOK = "HookPending"
+    DRAINING = "Draining"
+    DETACHING = "Detaching"
+    UNINSTALLING = "Uninstalling"
+    TERMINATION_HOOK = "TerminationHookPending"
+    TERMINATING = "Terminating"
+    RELEASING = "Releasing"
+
+    @property
+    def rank(self) -> int:
+        return list(Stage).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Where it is, why, and what is done there."""
+
+    stage: Stage
+    message: str
+    act: Act = Act.NONE
+    again: timedelta | None = None
+
+    @property
+    def said(self) -> Said:
+        return Said(ConditionStatus.FALSE, self.stage, self.message)
+
+
+def deletion(seen: Seen) -> Held:
+    stage = stage_of(seen)
+    if seen.provision and not seen.manages:
+        told = "mode Observe: nothing is deleted; set mode Manage to give its instance up"
+        return Held(stage, told)
+    if _disrupts(seen) and stage.rank <= Stage.DRAINING.rank:
+        return _drain(seen)
+    if keeps_permit(seen, stage) and seen.heard.prepared is None:
+        return Held(stage, _message(seen), Act.PREPARE)
+    if (held := _emptied(seen, stage)) is not None:
+        return held
+    if stage.rank < Stage.RELEASING.rank and (hooks := seen.hooks(PRE_TERMINATE)):
+        return Held(Stage.TERMINATION_HOOK, _waits_for(hooks))
+    if seen.provision and stage is not Stage.RELEASING:
+        return _terminate(seen, stage)
+    return _release(seen, stage)
+
+
+def stage_of(seen: Seen) -> Stage:
+    reason = seen.reason(MachineConditionType.DELETABLE)
+    return Stage(reason) if reason in set(Stage) else Stage.HOOK
+
+
+def keeps_permit(seen: Seen, stage: Stage) -> bool:
+    """Whether the act that the node was prepared for is under way."""
+    under_way = Stage.DRAINING.rank < stage.rank < Stage.RELEASING.rank
+    return _disrupts(seen) and under_way and not replaces(seen)
+
+
+def _disrupts(seen: Seen) -> bool:
+    """Whether what runs there would be the worse: letting go of an imported host disturbs none."""
+    spec = seen.machine.spec
+    if seen.provision:
+        return bool(seen.token or spec.provider_id)
+    return seen.manages and spec.deletion.imported == "Uninstall" and bool(spec.components)
+
+
+def _drain(seen: Seen) -> Held:
+    after = Stage.DETACHING if seen.provision else Stage.UNINSTALLING
+    if hooks := seen.hooks(PRE_DRAIN):
+        return Held(Stage.HOOK, _waits_for(hooks))
+    if replaces(seen):
+        return Held(after, "drained by the job that replaces it", again=NOW)
+    prepared = seen.heard.prepared
+    if prepared is None:
+        return Held(Stage.DRAINING, _message(seen) or "its node is to be drained", Act.PREPARE)
+    if prepared.state is State.READY:
+        return Held(after, "drained", again=NOW)
+    told = f"{prepared.reason}: {prepared.message}" if prepared.message else prepared.reason
+    if prepared.state is State.FAILED:
+        if prepared.reason == Why.DRAIN_TIMEOUT:
+            return Held(after, f"not drained in time: {told}"[:1024], again=NOW)
+        act = Act.NONE if seen.heard.act is Act.END else Act.END
+        return Held(Stage.DRAINING, told, act, AFTER_A_PERSON)
+    again = None if prepared.look_again is None else timedelta(seconds=prepared.look_again)
+    return Held(Stage.DRAINING, told, again=again)
+
+
+def _emptied(seen: Seen, stage: Stage) -> Held | None:
+    """None: what had to leave the host has left."""
+    if not _disrupts(seen) or stage.rank >= Stage.TERMINATION_HOOK.rank:
+        return None
+    return _detach(seen, stage) if seen.provision else _uninstall(seen)
+
+
+def _detach(seen: Seen, stage: Stage) -> Held | None:
+    """None: nothing hangs on the node any more, or not within its time."""
+    if stage is not Stage.DETACHING or seen.volumes is None:
+        return Held(Stage.DETACHING, "volumes are looked for", again=NOW)
+    since = seen.known(MachineConditionType.DELETABLE)
+    assert since is not None  # its reason is the stage
+    limit = since.last_transition_time + seen.machine.spec.deletion.volume_detach_timeout
+    if not seen.volumes or seen.now >= limit:
+        return None
+    return Held(
+        stage, f"{seen.volumes} volumes are still attached", again=min(SOON, limit - seen.now)
+    )
+
+
+def _uninstall(seen: Seen) -> Held | None:
+    """None: no component is left. A host that does not answer is waited for: nobody else knows."""
+    spec = seen.machine.spec
+    left = [
+        one.name for one in spec.components if not applied(one, status_of(seen.machine, one.name))
+    ]
+    if all(one.desired_state == "Absent" for one in spec.components) and not left:
+        return None
+    told = f"{', '.join(left)} to be taken off; imported: Release would leave them"
+    return Held(Stage.UNINSTALLING, told[:1024], Act.UNINSTALL, SOON)
+
+
+def _terminate(seen: Seen, stage: Stage) -> Held:
+    if stage is not Stage.TERMINATING:
+        return Held(Stage.TERMINATING, "its instance is to be deleted", again=NOW)
+    asked, named = seen.instance, bool(seen.machine.spec.provider_id)
+    if not named and not seen.token:
+        return Held(Stage.RELEASING, "no instance was asked for", again=NOW)
+    if seen.frozen:
+        return Held(stage, seen.frozen, again=FROZEN)
+    prepared = seen.heard.prepared
+    if prepared is not None and prepared.state is State.WAITING:
+        return Held(stage, f"{prepared.reason}: {prepared.message}", again=SOON)
+    match asked.asked:
+        case Asked.FOUND if not named:
+            return Held(stage, "an instance was made for it", Act.ADOPT)
+        case Asked.FOUND:
+            return Held(stage, "its instance is being deleted", Act.TERMINATE, asked.again or SOON)
+        case Asked.ERROR:
+            return Held(stage, f"{asked.code}: {asked.told}"[:1024], again=asked.again or SOON)
+        case Asked.NOT:
+            return Held(stage, _message(seen), again=asked.again or SOON)
+        case Asked.ABSENT if not named and (left := _unanswered(seen)) > NOW:
+            return Held(stage, "an instance may still come of the last request", again=left)
+        case Asked.ABSENT:
+            return Held(Stage.RELEASING, "its provider has no such instance any more", again=NOW)
+
+
+def _unanswered(seen: Seen) -> timedelta:
+    """How long an instance may still appear that a lost answer told of."""
+    known = seen.known(MachineConditionType.DELETABLE)
+    return LOST_ANSWER if known is None else known.last_transition_time + LOST_ANSWER - seen.now
+
+
+def _release(seen: Seen, stage: Stage) -> Held:
+    if stage is not Stage.RELEASING:
+        return Held(Stage.RELEASING, "what is ours is taken off", again=NOW)
+    told = "what is ours is taken off"
+    if seen.node is not None and seen.provision and _ours(seen):
+        return Held(stage, told, Act.DELETE_NODE)
+    if seen.node is not None and nodesync.release(seen.node, seen.machine.metadata.name):
+        return Held(stage, told, Act.RELEASE)
+    if seen.heard.act is not Act.END:
+        return Held(stage, told, Act.END)
+    if not seen.heard.done:
+        return Held(stage, told, again=SOON)
+    return Held(stage, told, Act.REMOVE_FINALIZER)
+
+
+def _ours(seen: Seen) -> bool:
+    """Whether the Node stood for the instance that is gone, and not for another by now."""
+    assert seen.node is not None
+    ref, meta = seen.machine.status.node_ref, seen.node.metadata
+    synced = meta.annotations.get(MACHINE) == seen.machine.metadata.name
+    return synced or (ref is not None and ref.uid == meta.uid)
+
+
+def _waits_for(hooks: tuple[str, ...]) -> str:
+    return f"held by annotation {', '.join(hooks)}"[:1024]
+
+
+def _message(seen: Seen) -> str:
+    known = seen.known(MachineConditionType.DELETABLE)
+    return "" if known is None else known.message

@@ -1,0 +1,246 @@
+"""Machines' instances at their providers: asked in turn, never more often than is of use.
+
+What is remembered here is when to ask again and how often it went wrong in a row: a restart asks
+at once, which does no harm. What must not be lost is in the Machine: token and provider's ID.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Machine, MachineClass
+from kubenode.api.v1alpha1.machineclass import MachineClassSpec
+from kubenode.api.v1alpha1.machinework import MachineOperation
+from kubenode.providers.instances import (
+    Code,
+    Instance,
+    InstanceError,
+    Instances,
+    InstanceState,
+    On,
+    Order,
+    next_try,
+)
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.objects import structs
+from kubenode.runtime.kube.paths import resource
+from kubenode.runtime.rate import TokenBucket
+from machine.bootstrap.tokens import Tokens
+from machine.importing.cloudinit import user_data
+from machine.importing.joining import Joining
+from machine.machine.model import RESYNC, SOON, Act, Asked, Heard, InstanceSeen
+from machine.provisioning import Provisioning
+
+OWN_NAMESPACE = "kubenode-system"
+USER_DATA = "userData"
+"""Key of the Secret that a class's userDataRef names."""
+ENDING = timedelta(seconds=5)
+"""Between two looks at an instance that is being deleted."""
+
+
+class _Secret(msgspec.Struct, gc=False):
+    data: dict[str, bytes] = {}
+
+
+_decode = structs(_Secret)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """due       by the monotonic clock: before that this answer stands
+    failures  in a row
+    """
+
+    uid: str
+    seen: InstanceSeen
+    due: float
+    failures: int = 0
+
+
+class InstanceAccess:
+    """frozen   whether our own sight is in doubt: nothing is deleted then
+    classes  MachineClass by name
+    """
+
+    def __init__(
+        self,
+        provisioning: Provisioning,
+        kube: Kube,
+        classes: Callable[[str], MachineClass | None],
+        frozen: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        self._provisioning, self._kube, self._clock = provisioning, kube, clock
+        self._classes, self._frozen, self._tokens = classes, frozen, Tokens(kube)
+        self._kept: dict[str, _Kept] = {}
+        self._paces: dict[str, TokenBucket] = {}
+
+    def forget(self, name: str) -> None:
+        self._kept.pop(name, None)
+
+    async def look(self, machine: Machine) -> InstanceSeen:
+        """What its provider says, asked anew when it is time to."""
+        name, spec = machine.metadata.name, machine.spec
+        token = _token(machine)
+        if not token and not spec.provider_id:
+            return InstanceSeen()
+        kept = self._kept.get(name)
+        if kept is not None and kept.uid == machine.metadata.uid:
+            left = kept.due - self._clock.monotonic()
+            if left > 0:
+                return replace(kept.seen, again=timedelta(seconds=left))
+        try:
+            provider = self._provider(machine)
+            found = (
+                await provider.get(spec.provider_id)
+                if spec.provider_id
+                else await provider.find(self._provisioning.cluster, token)
+            )
+        except InstanceError as error:
+            return self._failed(machine, error, mine=False)
+        return self._keep(machine, _seen(found), _next_look(machine, found))
+
+    async def create(self, machine: Machine) -> Heard:
+        """Ask for the instance of its token. What came of it is what `look` says next."""
+        found = self._classes(machine.spec.class_ref)
+        if found is None or (wait := self._paced(machine.spec.class_ref, found.spec)) is not None:
+            again = SOON if found is None else wait
+            return Heard(Act.CREATE, again=again)
+        try:
+            data = await self._user_data(machine, found.spec)
+            if data is None:
+                return Heard(Act.CREATE, again=SOON)
+            order = Order(
+                _token(machine),
+                self._provisioning.cluster,
+                machine.node_name,
+                found.spec.config,
+                data,
+            )
+            made = await self._provider(machine).create(order)
+        except InstanceError as error:
+            self._failed(machine, error, mine=True)
+        else:
+            self._keep(machine, _seen(made), SOON)
+        return Heard(Act.CREATE)
+
+    async def terminate(self, machine: Machine) -> Heard:
+        """Ask for its end; whether it is gone the next look says."""
+        if self._frozen():
+            return Heard(Act.TERMINATE, again=ENDING)
+        try:
+            provider = self._provider(machine)
+            await provider.delete(machine.spec.provider_id, self._provisioning.cluster)
+        except InstanceError as error:
+            seen = self._failed(machine, error, mine=False)
+            return Heard(Act.TERMINATE, again=seen.again)
+        self._keep(machine, InstanceSeen(), ENDING)
+        return Heard(Act.TERMINATE, again=ENDING)
+
+    async def operate(self, machine: Machine, wanted: MachineOperation) -> Heard:
+        """NONE in the answer: it was not its turn."""
+        if (left := self._due(machine)) is not None:
+            return Heard(again=left)
+        try:
+            provider = self._provider(machine)
+            if wanted.type not in provider.operations:
+                told = f"it has no {wanted.type}"
+                raise InstanceError(provider.name, Code.UNIMPLEMENTED, told)
+            cluster = self._provisioning.cluster
+            await provider.operate(machine.spec.provider_id, cluster, wanted.type, wanted.id)
+        except InstanceError as error:
+            seen = self._failed(machine, error, mine=True)
+            return Heard(
+                Act.OPERATE, code=error.code, told=error.told, final=seen.final, again=seen.again
+            )
+        self.forget(machine.metadata.name)
+        return Heard(Act.OPERATE)
+
+    def _due(self, machine: Machine) -> timedelta | None:
+        """How long nothing is to be asked for after a failure, None: it may be."""
+        kept = self._kept.get(machine.metadata.name)
+        if kept is None or kept.uid != machine.metadata.uid or not kept.failures:
+            return None
+        left = kept.due - self._clock.monotonic()
+        return timedelta(seconds=left) if left > 0 else None
+
+    def _provider(self, machine: Machine) -> Instances:
+        """That of its class; of a class that is gone whoever owns the ID. Raises InstanceError."""
+        found, provider_id = self._classes(machine.spec.class_ref), machine.spec.provider_id
+        if found is not None:
+            return self._provisioning.instances.of(found.spec.provider, found.spec.credentials_ref)
+        owner = self._provisioning.instances.owner(provider_id) if provider_id else None
+        if owner is None:
+            told = f"MachineClass {machine.spec.class_ref} is not there to say whose machine it is"
+            raise InstanceError("provider", Code.UNAUTHENTICATED, told)
+        return owner
+
+    def _failed(self, machine: Machine, error: InstanceError, *, mine: bool) -> InstanceSeen:
+        """`mine`: the answer to what was asked for, not to a look: only that can be final."""
+        kept = self._kept.get(machine.metadata.name)
+        failures = 1 + (kept.failures if kept and kept.uid == machine.metadata.uid else 0)
+        following = next_try(error.code, failures, error.after)
+        final = mine and following.on is On.NOTHING
+        seen = InstanceSeen(Asked.ERROR, code=error.code, told=error.told[:800], final=final)
+        return self._keep(machine, seen, following.after or RESYNC, failures)
+
+    def _keep(
+        self, machine: Machine, seen: InstanceSeen, wait: timedelta, failures: int = 0
+    ) -> InstanceSeen:
+        due = self._clock.monotonic() + wait.total_seconds()
+        self._kept[machine.metadata.name] = _Kept(machine.metadata.uid, seen, due, failures)
+        return replace(seen, again=wait)
+
+    def _paced(self, name: str, spec: MachineClassSpec) -> timedelta | None:
+        """None: one more instance of this class may be made now."""
+        per_minute = spec.limits.creates_per_minute
+        pace = self._paces.get(name)
+        if pace is None or pace.rate != per_minute / 60:
+            pace = self._paces[name] = TokenBucket(per_minute / 60, per_minute, self._clock)
+        return None if pace.allow() else timedelta(seconds=60 / per_minute)
+
+    async def _user_data(self, machine: Machine, spec: MachineClassSpec) -> str | None:
+        """What the host does at its first boot; None while its bootstrap token is being made."""
+        bootstrap = machine.status.bootstrap
+        kept = await self._tokens.read(bootstrap.token_id) if bootstrap else None
+        if kept is None:
+            return None
+        site, own = self._provisioning, await self._own(spec.user_data_ref)
+        joining = Joining(machine.metadata.name, machine.node_name, site.server, site.ca)
+        try:
+            return user_data(joining, kept.text, site.download, own)
+        except ValueError as error:
+            told = f"Secret {spec.user_data_ref}: {error}"
+            raise InstanceError("kubenode", Code.INVALID_ARGUMENT, told) from error
+
+    async def _own(self, ref: str) -> str:
+        if not ref:
+            return ""
+        path = resource("/api/v1", "secrets", namespace=OWN_NAMESPACE, name=ref)
+        try:
+            secret = await self._kube.get(path, _decode)
+        except NotFound as error:
+            told = f"Secret {OWN_NAMESPACE}/{ref}, which its class names, is not there: make it"
+            raise InstanceError("kubenode", Code.PERMISSION_DENIED, told) from error
+        return secret.data.get(USER_DATA, b"").decode(errors="replace")
+
+
+def _token(machine: Machine) -> str:
+    provisioning = machine.status.provisioning
+    return "" if provisioning is None else provisioning.client_token
+
+
+def _seen(found: Instance | None) -> InstanceSeen:
+    return InstanceSeen(Asked.ABSENT if found is None else Asked.FOUND, found)
+
+
+def _next_look(machine: Machine, found: Instance | None) -> timedelta:
+    """What runs is looked at now and then, what is under way soon."""
+    if machine.metadata.deletion_timestamp is not None:
+        return ENDING
+    runs = found is not None and found.state is InstanceState.RUNNING
+    return RESYNC if runs and machine.spec.provider_id else SOON

@@ -1,0 +1,213 @@
+"""Labels and taints of a Machine on its Node. Pure: what both say, to one patch.
+
+What we wrote is written down beside it, in annotations of the Node and in the same patch, with its
+value: only that is ever changed or taken off again. A key that has another value from somebody
+else is a conflict and stays as it is; a key of ours that somebody changed is put right again, and
+told, so that two writers are seen to fight.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubenode.api.v1alpha1.machine import MachineNode, Propagation
+from kubenode.runtime.kube.objects import Node, Taint
+from machine.names import MACHINE
+
+LABELS_FROM_MACHINE = "kubenode.io/labels-from-machine"
+"""`key=value,...`: labels of the Node that are there because we set them."""
+TAINTS_FROM_MACHINE = "kubenode.io/taints-from-machine"
+"""`key=value:effect,...`, likewise."""
+UNINITIALIZED = "kubenode.io/uninitialized"
+"""Taint: nothing starts here until its machine is whole. Set for machines that we make."""
+NO_SCHEDULE = "NoSchedule"
+
+Kind = tuple[str, str]
+"""Key and effect: what a node has once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """body        merge patch of the Node without its version, empty for nothing
+    conflicts   one sentence for each key that somebody else has set otherwise
+    overwritten keys of ours that somebody has changed since
+    """
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+    conflicts: tuple[str, ...] = ()
+    overwritten: tuple[str, ...] = ()
+
+
+def plan(
+    node: Node, machine: str, want: MachineNode, *, initialized: bool, provision: bool
+) -> Plan:
+    """How the Node comes to have what its Machine wants."""
+    labels, taints = _Labels(node), _Taints(node)
+    labels.want(want.labels)
+    for taint in want.taints:
+        once = taint.propagation is Propagation.ON_INITIALIZATION
+        taints.want((taint.key, taint.effect), taint.value, once=once, initialized=initialized)
+    if provision and not initialized:
+        taints.want((UNINITIALIZED, NO_SCHEDULE), "", once=True, initialized=False)
+    if initialized:
+        taints.drop_key(UNINITIALIZED)
+    taints.leave()
+    annotations = {
+        MACHINE: machine,
+        LABELS_FROM_MACHINE: labels.record(),
+        TAINTS_FROM_MACHINE: taints.record(),
+    }
+    return Plan(
+        _body(node, labels.change, annotations, taints),
+        (*labels.conflicts, *taints.conflicts),
+        (*labels.overwritten, *taints.overwritten),
+    )
+
+
+def release(node: Node, machine: str) -> Mapping[str, Any]:
+    """The patch that takes off what is this Machine's; empty if nothing is."""
+    if node.metadata.annotations.get(MACHINE) != machine:
+        return {}
+    labels, taints = _Labels(node), _Taints(node)
+    labels.want({})
+    taints.leave()
+    gone = dict.fromkeys((MACHINE, LABELS_FROM_MACHINE, TAINTS_FROM_MACHINE))
+    return _body(node, labels.change, gone, taints)
+
+
+def _body(
+    node: Node,
+    labels: Mapping[str, str | None],
+    annotations: Mapping[str, str | None],
+    taints: "_Taints",
+) -> dict[str, Any]:
+    have = node.metadata.annotations
+    changed = {k: v for k, v in annotations.items() if have.get(k) != (v or None)}
+    metadata: dict[str, Any] = {}
+    if labels:
+        metadata["labels"] = dict(labels)
+    if changed:
+        metadata["annotations"] = {k: v or None for k, v in changed.items()}
+    body: dict[str, Any] = {"metadata": metadata} if metadata else {}
+    if taints.changed:
+        body["spec"] = {"taints": [_written(taint) for taint in taints.taints.values()]}
+    return body
+
+
+def _written(taint: Taint) -> dict[str, Any]:
+    """With all that the server keeps of it: the list is replaced as a whole."""
+    found: dict[str, Any] = {"key": taint.key, "effect": taint.effect}
+    if taint.value:
+        found["value"] = taint.value
+    if taint.time_added is not None:
+        found["timeAdded"] = taint.time_added
+    return found
+
+
+class _Labels:
+    def __init__(self, node: Node) -> None:
+        self._have = node.metadata.labels
+        self._ours = _read(node.metadata.annotations.get(LABELS_FROM_MACHINE, ""))
+        self._kept: dict[str, str] = {}
+        self.change: dict[str, str | None] = {}
+        self.conflicts: list[str] = []
+        self.overwritten: list[str] = []
+
+    def want(self, labels: Mapping[str, str]) -> None:
+        """All that are wanted; what is ours beside these goes."""
+        for key, value in labels.items():
+            self._one(key, value)
+        for key, value in self._ours.items():
+            if key not in labels and self._have.get(key) == value:
+                self.change[key] = None
+
+    def _one(self, key: str, value: str) -> None:
+        have, ours = self._have.get(key), self._ours.get(key)
+        if have is not None and ours is None:
+            if have != value:
+                self.conflicts.append(f"label {key} is {have!r}, not {value!r}")
+            return
+        self._kept[key] = value
+        if have != value:
+            self.change[key] = value
+            if have != ours:
+                self.overwritten.append(key)
+
+    def record(self) -> str:
+        return ",".join(f"{key}={value}" for key, value in sorted(self._kept.items()))
+
+
+class _Taints:
+    def __init__(self, node: Node) -> None:
+        self.taints: dict[Kind, Taint] = {(t.key, t.effect): t for t in node.spec.taints}
+        self._ours = _read_taints(node.metadata.annotations.get(TAINTS_FROM_MACHINE, ""))
+        self._kept: dict[Kind, str] = {}
+        self._wanted: set[Kind] = set()
+        self.changed = False
+        self.conflicts: list[str] = []
+        self.overwritten: list[str] = []
+
+    def want(self, kind: Kind, value: str, *, once: bool, initialized: bool) -> None:
+        """`once`: put there at the beginning, and let go when others take it off."""
+        self._wanted.add(kind)
+        have, ours = self.taints.get(kind), self._ours.get(kind)
+        if have is not None and ours is None:
+            if have.value != value:
+                self.conflicts.append(f"taint {_told(kind)} is {have.value!r}, not {value!r}")
+            return
+        if once and have is None and (ours is not None or initialized):
+            return
+        self._kept[kind] = value
+        if have is not None and have.value == value:
+            return
+        self._put(kind, value)
+        if ours is not None and (have is None or have.value != ours):
+            self.overwritten.append(kind[0])
+
+    def leave(self) -> None:
+        """Take off what is ours and no longer wanted."""
+        for kind, value in self._ours.items():
+            have = self.taints.get(kind)
+            if kind not in self._wanted and have is not None and have.value == value:
+                self._drop(kind)
+
+    def drop_key(self, key: str) -> None:
+        """Whoever put it there: a kubelet may register with it."""
+        for kind in [kind for kind in self.taints if kind[0] == key]:
+            self._drop(kind)
+
+    def record(self) -> str:
+        kept = sorted(self._kept.items())
+        return ",".join(f"{key}={value}:{effect}" for (key, effect), value in kept)
+
+    def _put(self, kind: Kind, value: str) -> None:
+        self.taints[kind] = Taint(kind[0], value, kind[1])
+        self.changed = True
+
+    def _drop(self, kind: Kind) -> None:
+        del self.taints[kind]
+        self.changed = True
+
+
+def _told(kind: Kind) -> str:
+    return f"{kind[0]}:{kind[1]}"
+
+
+def _read(text: str) -> dict[str, str]:
+    return dict(_pairs(text))
+
+
+def _read_taints(text: str) -> dict[Kind, str]:
+    found: dict[Kind, str] = {}
+    for key, rest in _pairs(text):
+        value, _, effect = rest.rpartition(":")
+        found[key, effect] = value
+    return found
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    """What cannot be read is nobody's: it is left alone."""
+    for part in text.split(","):
+        key, sign, value = part.partition("=")
+        if sign:
+            yield key, value

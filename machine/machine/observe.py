@@ -1,0 +1,149 @@
+"""Reads what is known of one Machine. I/O, no decision."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Machine, MachineComponentSet
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.kube.paths import resource
+from machine.bootstrap.agentready import Lifesign
+from machine.ground import Ground
+from machine.machine.deletion import Stage
+from machine.machine.fights import Fights
+from machine.machine.instances import InstanceAccess
+from machine.machine.model import ClassSeen, Heard, InstanceSeen, Seen
+from machine.machine.nodeready import gave_up
+from machine.machine.step import plan_of
+from machine.names import MACHINE
+
+ATTACHMENTS = resource("/apis/storage.k8s.io/v1", "volumeattachments")
+PAGE = 500
+
+
+class _AttachmentSpec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+
+
+class _Attachment(msgspec.Struct, gc=False):
+    spec: _AttachmentSpec = msgspec.field(default_factory=_AttachmentSpec)
+
+
+class _ListMeta(msgspec.Struct, gc=False):
+    more: str = msgspec.field(default="", name="continue")
+
+
+class _Attachments(msgspec.Struct, gc=False):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[_Attachment] | None = None
+
+
+_decode = msgspec.json.Decoder(_Attachments).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    ground: Ground
+    instances: InstanceAccess
+    fights: Fights
+    frozen: Callable[[], str]
+
+    async def observe(self, machine: Machine, heard: Heard) -> Seen:
+        ground, name = self.ground, machine.metadata.name
+        node = ground.nodes.get(machine.node_name) if machine.spec.node == "Expected" else None
+        seen = Seen(
+            now=ground.clock.now(),
+            machine=machine,
+            class_=self._class(machine),
+            node=node,
+            conflict=self._conflict(machine, node),
+            missing=self._missing(machine),
+            instance=await self._instance(machine),
+            held=ground.held(machine.node_name) if node is not None else "",
+            frozen=self.frozen(),
+            tokened=machine.status.bootstrap is not None
+            and bool(machine.status.bootstrap.token_id),
+            owned=any(
+                ref.kind == "MachineSet" and ref.controller
+                for ref in machine.metadata.owner_references
+            ),
+            unsure=ground.lifesigns.of(name) is Lifesign.UNKNOWN,
+            volumes=await self._volumes(machine),
+            heard=heard,
+        )
+        return replace(seen, fighting=self._fighting(seen))
+
+    async def _instance(self, machine: Machine) -> InstanceSeen:
+        if machine.spec.origin == "Import" or machine.spec.mode == "Observe":
+            return InstanceSeen()
+        return await self.instances.look(machine)
+
+    def _class(self, machine: Machine) -> ClassSeen | None:
+        found = self.ground.classes.get(machine.spec.class_ref) if machine.spec.class_ref else None
+        if found is None:
+            return None
+        spec = found.spec
+        return ClassSeen(found.status.class_hash, spec.create_timeout, spec.node_startup_timeout)
+
+    def _conflict(self, machine: Machine, node: Node | None) -> str:
+        """Why the Node of that name is another machine's."""
+        if node is None:
+            return ""
+        name, whose = machine.metadata.name, node.metadata.annotations.get(MACHINE, "")
+        if whose and whose != name and whose in self.ground.machines.cache:
+            return f"Node {machine.node_name} belongs to Machine {whose}: give one another nodeName"
+        mine, its = machine.spec.provider_id, node.spec.provider_id
+        if mine and its and mine != its:
+            return f"Node {machine.node_name} is of instance {its}, this Machine of {mine}"
+        return ""
+
+    def _missing(self, machine: Machine) -> tuple[str, ...]:
+        """Sets whose component is to come; a frozen set gives none."""
+        sets = self.ground.component_sets.cache.values()
+        return tuple(sorted(one.metadata.name for one in sets if self._lacks(machine, one)))
+
+    def _lacks(self, machine: Machine, one: MachineComponentSet) -> bool:
+        if one.metadata.deletion_timestamp is not None or one.spec.frozen:
+            return False
+        if not one.spec.selector.matches(machine.metadata.labels):
+            return False
+        version = self.ground.components.get(one.spec.component)
+        family = version.spec.component if version is not None else None
+        return not any(
+            given.set == one.metadata.name or given.name == family
+            for given in machine.spec.components
+        )
+
+    def _fighting(self, seen: Seen) -> tuple[str, ...]:
+        name = seen.machine.metadata.name
+        planned = None if seen.deleting else plan_of(seen)
+        if planned is None or seen.node is None:
+            self.fights.forget(name)
+            return ()
+        if gave_up(seen):
+            self.fights.forget(name)
+            return ()
+        return self.fights.told(name, seen.node.metadata.resource_version, planned.overwritten)
+
+    async def _volumes(self, machine: Machine) -> int | None:
+        """Attached to its node, while they are waited for."""
+        known = machine.status.condition(MachineConditionType.DELETABLE)
+        if machine.metadata.deletion_timestamp is None or known is None:
+            return None
+        if known.reason != Stage.DETACHING:
+            return None
+        return await attached(self.ground.kube, machine.node_name)
+
+
+async def attached(kube: Kube, node: str) -> int:
+    """How many volumes are attached to the node. The API server cannot select them by it."""
+    count, more = 0, None
+    while True:
+        page = await kube.get(ATTACHMENTS, _decode, {"limit": PAGE, "continue": more})
+        count += sum(one.spec.node_name == node for one in page.items or ())
+        more = page.metadata.more
+        if not more:
+            return count

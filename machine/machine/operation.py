@@ -1,0 +1,65 @@
+"""What a repair asks of a machine's provider: `spec.operation`, answered in `lastOperation`. Pure.
+
+Written down as Running before it is asked for, and asked for under its own ID until there is an
+answer: a kill in between asks the same once more.
+"""
+
+from kubenode.api.v1alpha1.machinestatus import LastOperation, OperationState
+from kubenode.api.v1alpha1.machinework import MachineOperation, MachineOperationType
+from kubenode.providers.instances import Code
+from machine.machine.model import Act, Seen
+
+RUNNING, SUCCEEDED, FAILED = OperationState.RUNNING, OperationState.SUCCEEDED, OperationState.FAILED
+
+
+def operation(seen: Seen) -> tuple[LastOperation | None, Act]:
+    """What the status is to say of it, and what is to be done once it says so."""
+    wanted, last = seen.machine.spec.operation, seen.machine.status.last_operation
+    if wanted is None:
+        return last, Act.NONE
+    if last is None or (last.id, last.type) != (wanted.id, wanted.type):
+        refused = _refused(seen, wanted.type)
+        return _answer(seen, wanted, FAILED if refused else RUNNING, refused), Act.NONE
+    if last.state is not RUNNING:
+        return last, Act.NONE
+    if seen.heard.act is Act.OPERATE:
+        return _heard(seen, wanted, last), Act.NONE
+    if seen.frozen:
+        return last, Act.NONE
+    return last, Act.REPLACE if wanted.type is MachineOperationType.REPLACE else Act.OPERATE
+
+
+def replaces(seen: Seen) -> bool:
+    """Whether it is given up for a job, which has drained its node under its own permit."""
+    last, wanted = seen.machine.status.last_operation, seen.machine.spec.operation
+    return (
+        wanted is not None
+        and last is not None
+        and last.id == wanted.id
+        and wanted.type is MachineOperationType.REPLACE
+        and last.state is RUNNING
+    )
+
+
+def _refused(seen: Seen, type_: MachineOperationType) -> str:
+    """The code, "" if it can be asked for."""
+    if not seen.manages or not seen.machine.spec.provider_id or not seen.provision:
+        return Code.FAILED_PRECONDITION
+    if type_ is MachineOperationType.REPLACE and not seen.owned:
+        return Code.FAILED_PRECONDITION
+    return ""
+
+
+def _heard(seen: Seen, wanted: MachineOperation, last: LastOperation) -> LastOperation:
+    heard = seen.heard
+    if heard.code is Code.OK:
+        return _answer(seen, wanted, SUCCEEDED, Code.OK)
+    if heard.final:
+        return _answer(seen, wanted, FAILED, heard.code)
+    return last if last.code == heard.code else _answer(seen, wanted, RUNNING, heard.code)
+
+
+def _answer(
+    seen: Seen, wanted: MachineOperation, state: OperationState, code: str
+) -> LastOperation:
+    return LastOperation(id=wanted.id, type=wanted.type, state=state, code=code, at=seen.now)

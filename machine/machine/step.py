@@ -1,0 +1,258 @@
+"""Decides what one Machine's status says and which act comes next. Pure.
+
+The status is written first; the act follows what was seen, so that an intent stands before it is
+carried out: the client token before the instance, the operation before the provider is asked.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1.machinestatus import (
+    LastOperation,
+    MachineConditionType,
+    MachinePhase,
+    MachineProvisioning,
+    NodeReference,
+)
+from kubenode.providers.instances import client_token
+from machine.bootstrap.agentready import Said
+from machine.machine.componentsready import components_of, components_ready, up_to_date
+from machine.machine.conditions import (
+    available,
+    healthy,
+    merged,
+    settled,
+    startup_timeout,
+    whole,
+)
+from machine.machine.deletion import deletion
+from machine.machine.instanceready import ABSENT, FINAL, instance_ready
+from machine.machine.model import RESYNC, SOON, Act, Asked, Seen, Starting, Step
+from machine.machine.nodeready import FALSE, TRUE, gave_up, node_ready, node_synced
+from machine.machine.nodesync import Plan, plan
+from machine.machine.operation import operation
+from machine.machine.phases import Components, Facts, NodeState, next_phase
+from machine.machine.success import said
+from machine.names import PRESERVED
+
+Type = MachineConditionType
+Found = Mapping[MachineConditionType, Said | None]
+
+
+def step(seen: Seen) -> Step:
+    """The change of the status, the act, and when to look again though nothing changes."""
+    if seen.deleting:
+        return _deleting(seen)
+    planned, components = plan_of(seen), components_of(seen)
+    instance, node = instance_ready(seen), node_ready(seen)
+    health = healthy(seen, instance, node, components)
+    found: Found = {
+        Type.INSTANCE_READY: instance,
+        Type.NODE_READY: node,
+        Type.NODE_SYNCED: node_synced(seen, planned),
+        Type.COMPONENTS_READY: components_ready(seen),
+        Type.UP_TO_DATE: up_to_date(seen),
+        Type.HEALTHY: health,
+        Type.AVAILABLE: available(seen, health),
+        Type.DELETABLE: _preserved(seen),
+    }
+    last, operate = operation(seen)
+    begun = _initialized_at(seen, node, health)
+    facts = facts_of(seen, found, components, begun)
+    status = _changes(
+        seen,
+        found,
+        phase=next_phase(seen.machine.status.phase, facts),
+        node_ref=_node_ref(seen, health),
+        initialized_at=begun,
+        provisioning=_provisioning(seen),
+        last_operation=last,
+    )
+    act = Act.NONE if facts.failed or not seen.manages else _act(seen, planned, operate)
+    return Step(status, act, _again(seen, found))
+
+
+def _deleting(seen: Seen) -> Step:
+    if not seen.finalizer:
+        found: Found = {Type.AVAILABLE: available(seen, None)}
+        return Step(_changes(seen, found, phase=MachinePhase.DELETING))
+    held = deletion(seen)
+    found = {Type.AVAILABLE: available(seen, None), Type.DELETABLE: held.said}
+    return Step(_changes(seen, found, phase=MachinePhase.DELETING), held.act, held.again)
+
+
+def _preserved(seen: Seen) -> Said | None:
+    until = seen.machine.metadata.annotations.get(PRESERVED, "")
+    return Said(FALSE, "Preserved", f"kept for people until {until}") if until else None
+
+
+def plan_of(seen: Seen) -> Plan | None:
+    """None: its Node is not there, not its own, or none of its business."""
+    machine = seen.machine
+    if not seen.manages or not seen.expects_node or seen.conflict or seen.node is None:
+        return None
+    if machine.status.node_ref is None or machine.status.node_ref.uid != seen.node.metadata.uid:
+        return None
+    return plan(
+        seen.node,
+        machine.metadata.name,
+        machine.spec.node_template,
+        initialized=machine.status.initialized_at is not None,
+        provision=seen.provision,
+    )
+
+
+def facts_of(
+    seen: Seen, found: Found, components: Components, initialized_at: datetime | None
+) -> Facts:
+    """What the phase is worked out from, as the conditions will be."""
+    instance, health = found.get(Type.INSTANCE_READY), found.get(Type.HEALTHY)
+    reasons = {
+        seen.reason(Type.INSTANCE_READY) if instance is None else instance.reason,
+        seen.reason(Type.HEALTHY) if health is None else health.reason,
+    }
+    told = seen.reason(Type.HEALTHY) if health is None else health.reason
+    return Facts(
+        provision=seen.provision,
+        deleting=seen.deleting,
+        failed=bool(reasons & (FINAL | {Starting.TIMEOUT})),
+        token=bool(seen.token),
+        instance=bool(seen.machine.spec.provider_id),
+        joined=told not in ("", Starting.WAITING, Starting.TIMEOUT),
+        initialized=initialized_at is not None,
+        lease=said(seen.machine, Type.AGENT_READY),
+        node=_node_state(seen, found.get(Type.NODE_READY)),
+        components=components,
+        settled=settled(seen, health) or _never_unwell(seen, health, initialized_at),
+    )
+
+
+def _node_state(seen: Seen, node: Said | None) -> NodeState:
+    if not seen.expects_node:
+        return NodeState.NONE
+    return NodeState.READY if node is not None and node.status == TRUE else NodeState.NOT_READY
+
+
+def _never_unwell(seen: Seen, health: Said | None, initialized_at: datetime | None) -> bool:
+    """It is well since it was whole: there is nothing that it has to get over."""
+    known = seen.known(Type.HEALTHY)
+    if initialized_at is None or (health is not None and health.status != TRUE):
+        return False
+    if known is None or known.status != TRUE:
+        return seen.machine.status.initialized_at is None
+    return known.last_transition_time <= initialized_at
+
+
+def _initialized_at(seen: Seen, node: Said | None, health: Said | None) -> datetime | None:
+    """Once whole it stays so."""
+    known = seen.machine.status.initialized_at
+    if known is not None or health is None or health.status != TRUE:
+        return known
+    return seen.now if whole(seen, node) else None
+
+
+def _node_ref(seen: Seen, health: Said | None) -> NodeReference | None:
+    """The Node that is Ready for the first time, or has come anew; a Machine outlives its Node."""
+    known, node = seen.machine.status.node_ref, seen.node
+    if node is None or seen.conflict or not seen.expects_node:
+        return known
+    if known is not None and known.uid == node.metadata.uid:
+        return known
+    here = seen.joined or (health is not None and health.reason != Starting.WAITING)
+    if not here or not node.is_ready:
+        return known
+    return NodeReference(name=node.metadata.name, uid=node.metadata.uid)
+
+
+def _provisioning(seen: Seen) -> MachineProvisioning | None:
+    """The client token, before anything is asked for by it: never another one afterwards."""
+    known = seen.machine.status.provisioning
+    if seen.token or not (seen.provision and seen.manages and seen.finalizer):
+        return known
+    if seen.class_ is None or not seen.class_.hash:
+        return known
+    token = client_token(seen.machine.metadata.uid, 1)
+    return MachineProvisioning(client_token=token, class_hash=seen.class_.hash, attempts=1)
+
+
+def _act(seen: Seen, planned: Plan | None, operate: Act) -> Act:
+    spec = seen.machine.spec
+    if not seen.finalizer:
+        return Act.ADD_FINALIZER if seen.provision or seen.joined else Act.NONE
+    if operate is not Act.NONE:
+        return operate
+    if seen.provision and not spec.provider_id:
+        if seen.instance.asked is Asked.FOUND:
+            return Act.ADOPT
+        ready = seen.token and seen.tokened and seen.instance.asked is Asked.ABSENT
+        return Act.CREATE if ready else Act.NONE
+    found = seen.instance.instance
+    if found is not None and found.addresses and not spec.addresses:
+        return Act.ADOPT
+    if planned is not None and planned.body and not seen.fighting and not gave_up(seen):
+        return Act.SYNC
+    return Act.NONE
+
+
+# -- when to look again ---------------------------------------------------------------------------
+
+
+def _again(seen: Seen, found: Found) -> timedelta | None:
+    waits = [seen.instance.again, seen.heard.again, *_limits(seen, found)]
+    due = [max(wait, timedelta(0)) for wait in waits if wait is not None]
+    return min(due, default=None)
+
+
+def _limits(seen: Seen, found: Found) -> Iterable[timedelta | None]:
+    """What passes by itself: the time to start, minReady, the second look at what is absent."""
+    health = found.get(Type.HEALTHY)
+    known = seen.known(Type.HEALTHY)
+    if health is not None and health.reason == Starting.WAITING:
+        began = seen.now if known is None else known.last_transition_time
+        left = began + startup_timeout(seen) - seen.now
+        yield SOON if left <= timedelta(0) else left
+    if health is not None and health.status == TRUE and not settled(seen, health):
+        began = known.last_transition_time if known and known.status == TRUE else seen.now
+        yield began + seen.machine.spec.min_ready - seen.now
+    instance = found.get(Type.INSTANCE_READY)
+    if instance is not None and instance.reason == ABSENT:
+        yield RESYNC
+    if seen.provision and not seen.machine.spec.provider_id:
+        yield SOON
+
+
+# -- writing it -----------------------------------------------------------------------------------
+
+
+def _changes(
+    seen: Seen,
+    found: Found,
+    *,
+    phase: MachinePhase,
+    node_ref: NodeReference | None = None,
+    initialized_at: datetime | None = None,
+    provisioning: MachineProvisioning | None = None,
+    last_operation: LastOperation | None = None,
+) -> dict[str, Any]:
+    """The merge patch of the status: only what differs, so that a look that finds nothing new
+    writes nothing."""
+    status, generation = seen.machine.status, seen.machine.metadata.generation
+    conditions = merged(status.conditions, found, generation, seen.now)
+    patch: dict[str, Any] = {}
+    if conditions != list(status.conditions):
+        patch["conditions"] = [condition.to_dict() for condition in conditions]
+    if phase is not status.phase:
+        patch["phase"] = str(phase)
+    if status.observed_generation != generation:
+        patch["observedGeneration"] = generation
+    if node_ref is not None and node_ref != status.node_ref:
+        patch["nodeRef"] = node_ref.to_dict()
+    if initialized_at is not None and status.initialized_at is None:
+        patch["initializedAt"] = format_time(initialized_at)
+    if provisioning is not None and provisioning != status.provisioning:
+        patch["provisioning"] = provisioning.to_dict()
+    if last_operation is not None and last_operation != status.last_operation:
+        patch["lastOperation"] = last_operation.to_dict()
+    return patch
