@@ -60,11 +60,29 @@ def show(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """How the agents of Machines are: do they live, until when do they have a certificate?"""
+    """How Machines are; of one also its conditions, its components, and what it waits for.
+
+    Ends with 1 for one whose agent does not live.
+    """
     from kubenode.cli.exits import run
     from kubenode.cli.machine_showing import shown
 
     raise typer.Exit(run(shown(name, output, kubeconfig, context)))
+
+
+@machine_app.command("list")
+def list_(
+    output: Annotated[
+        Listing, typer.Option("-o", "--output", help="How it is printed.")
+    ] = Listing.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """All Machines: their phase, Node, agent, certificate; with `-o wide` their components too."""
+    from kubenode.cli.exits import run
+    from kubenode.cli.machine_showing import shown
+
+    run(shown("", output, kubeconfig, context))
 
 
 @machine_app.command("token")
@@ -217,7 +235,6 @@ def export(
     uninstall: Annotated[
         bool, typer.Option("--uninstall", help="Its components too; else as the Machine says.")
     ] = False,
-    server: Server = "",
     timeout: Annotated[
         str, typer.Option("--timeout", metavar="DURATION", help="For the Machine to be gone.")
     ] = "40m",
@@ -230,7 +247,7 @@ def export(
 
     longest = _duration(timeout).total_seconds()
     way = Way(ssh, identity, known_hosts)
-    work = export_command(name, way, server, longest, kubeconfig, context, uninstall=uninstall)
+    work = export_command(name, way, longest, kubeconfig, context, uninstall=uninstall)
     raise typer.Exit(run(work))
 
 

@@ -16,7 +16,6 @@ from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.machine_host import Host, Left
-from kubenode.cli.machine_import_cluster import Cluster, cluster_of
 from kubenode.cli.machine_import_rows import ImportRow, row_of
 from kubenode.cli.machine_importing import Reach, Tell
 from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
@@ -38,7 +37,6 @@ class Exporter:
     """
 
     kube: Kube
-    cluster: Cluster
     reach: Reach
     tell: Tell
     seconds: float
@@ -49,7 +47,7 @@ class Exporter:
         name = row.machine_name
         async with self.reach(row) as remote:
             host = Host(remote, row.host, self.kube.clock)
-            facts, _ = await host.look(self.cluster.server, self.cluster.ca)
+            facts, _ = await host.look()
             machine = await machine_of(self.kube, name)
             _is_its_host(row, machine, facts)
             node = name if machine is None else await self._give_up(machine)
@@ -164,7 +162,6 @@ class Way:
 async def export_command(
     name: str,
     way: Way,
-    server: str,
     seconds: float,
     kubeconfig: str | None,
     context: str | None,
@@ -175,8 +172,7 @@ async def export_command(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         row = await _row(kube, name, way)
-        cluster = await cluster_of(kube, server, kubeconfig, context)
-        exporter = Exporter(kube, cluster, over_ssh, _tell, seconds, uninstall)
+        exporter = Exporter(kube, over_ssh, _tell, seconds, uninstall)
         return await exporter.run(row)
 
 

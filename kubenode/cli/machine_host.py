@@ -41,7 +41,7 @@ class Host:
     def __init__(self, remote: Remote, name: str, clock: Clock) -> None:
         self._remote, self._name, self._clock = remote, name, clock
 
-    async def look(self, server: str, ca: str) -> tuple[HostFacts, Offset]:
+    async def look(self, server: str = "", ca: str = "") -> tuple[HostFacts, Offset]:
         """Changes nothing. Raises Refusal."""
         offset = await self._offset()
         shell = (

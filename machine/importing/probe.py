@@ -24,8 +24,11 @@ UNITS = (
 _TEXT = Path(__file__).with_name("probe.sh").read_text()
 
 
-def probe_script(server: str, ca: str) -> str:
-    """POSIX shell, to be given to `sh -s`; it takes some seconds at most."""
+def probe_script(server: str = "", ca: str = "") -> str:
+    """POSIX shell, to be given to `sh -s`; it takes some seconds at most.
+
+    server  URL that is tried from there, with the PEM of its authority; "" tries none
+    """
     parts = urlsplit(server)
     values = {
         "UNITS": " ".join(UNITS),

@@ -61,7 +61,7 @@ fi
 [ -n "$config" ] || config=/var/lib/kubelet/config.yaml
 [ ! -r "$config" ] || ! grep -Eq '"?rotateCertificates"?: *true' "$config" || say rotates yes
 
-if has python3; then
+if [ -n @HOST@ ] && has python3; then
     say reach "$(python3 - @HOST@ @PORT@ 2>&1 <<'KUBENODE_END'
 import socket
 import ssl
