@@ -25,6 +25,8 @@ PRESERVED = "kubenode.io/preserved"
 """Annotation of a Machine that has failed: kept for people until this instant, beyond the set."""
 LEASES = "kubenode-agents"
 """Namespace of the agents' Leases."""
+COMPONENTS = "kubenode-components"
+"""Namespace of what components and inspections refer to."""
 
 
 def secret_name(token_id: str) -> str:

@@ -5,6 +5,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from defender.client import Permits
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -21,11 +23,19 @@ from machine.certificates.wire import SigningRequest, decode_request, requests
 from machine.disruption.disruptions import NodeDisruptions
 from machine.ground import Ground, MachineSettings
 from machine.insight.metrics import InsightCollector
+from machine.inspection.inspector import ClusterInspector
+from machine.inspection.prometheus import Prometheus
+from machine.machine.controller import wired
 from machine.metrics import MachineCollector, Metrics
+from machine.provisioning import Provisioning
 
 
 class MachineOperator:
-    """As `machine.ground.Ground`; `permits` is Kube Defender, None where nobody said which."""
+    """As `machine.ground.Ground`.
+
+    permits       Kube Defender, None where nobody said which
+    provisioning  what machines are made with, None where none are
+    """
 
     def __init__(
         self,
@@ -37,11 +47,14 @@ class MachineOperator:
         runtime: RuntimeMetrics | None = None,
         audit: Audit = SILENT,
         permits: Permits | None = None,
+        provisioning: Provisioning | None = None,
     ) -> None:
         self.grounds = Ground(kube, fence, clock, registry, settings, runtime, audit)
         ground = self.grounds
         self.machines, self.lifesigns = ground.machines, ground.lifesigns
         self.disruptions = NodeDisruptions(ground, permits)
+        prometheus = Prometheus(ground.settings.prometheus)
+        self.inspector = ClusterInspector(kube, fence, clock, ground.nodes, prometheus)
         self.requests: Informer[SigningRequest] = Informer(
             kube, requests(), decode_request, clock=clock
         )
@@ -78,12 +91,23 @@ class MachineOperator:
         self.bootstrap.watch(self.machines, bootstrapper.changed)
         self.bootstrap.watch(self.requests, bootstrapper.noticed)
         ground.on_lifesign(self.bootstrap)
+        life = wired(ground, self.disruptions, provisioning or Provisioning())
+        self.life = ground.controller("machine", life.reconcile)
+        self.life.watch(self.machines)
+        self.life.watch(ground.nodes, life.of_node)
+        self.life.watch(ground.classes, life.of_class)
+        self.life.watch(ground.component_sets, life.of_set)
+        self.disruptions.wakes.on_wake.append(self._woken)
         registry.register(MachineCollector(self.machines.cache.values, clock))
         registry.register(InsightCollector(self.machines.cache.values))
         if runtime is not None:
             for each in self._informers:
                 runtime.informer(each)
             runtime.recorder(ground.recorder)
+
+    def _woken(self, holder: Holder) -> None:
+        if holder.kind == Machine.resource.kind:
+            self.life.queue.add(holder.name)
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:
@@ -97,7 +121,7 @@ class MachineOperator:
     @property
     def parts(self) -> list[Part]:
         """What decides and acts: to be started once the lease is held."""
-        return [self.certificates, self.bootstrap, self.disruptions.wakes]
+        return [self.certificates, self.bootstrap, self.life, self.disruptions.wakes]
 
     def ready(self) -> bool:
         """Whether the caches are current."""

@@ -10,11 +10,13 @@ from kubenode.cli.defending import checked_client
 from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_settings import MachineFlags
 from kubenode.cli.running import Flags, Ground, defender_client, standing
+from kubenode.cli.settings import PrometheusFlags
 from kubenode.providers.class_configs import config_problems
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.process import Part
 from kubenode.runtime.settings import load
 from machine.certificates.wire import BASE as CERTIFICATES
+from machine.ground import MachineSettings
 from machine.operator import MachineOperator
 from machine.webhook.webhook import Webhook, WebhookSettings
 
@@ -45,7 +47,7 @@ async def _machine(settings: MachineFlags) -> None:
         await require_crds(ground.kube, MACHINES)
         permits = defender_client(settings)
         try:
-            operator = operator_on(ground, permits)
+            operator = operator_on(ground, permits, settings)
             with _admission(operator, settings.webhook) as admission:
                 await ground.serve(operator.parts, [*operator.ground, *admission])
         finally:
@@ -67,12 +69,13 @@ def _admission(
         webhook.close()
 
 
-def operator_on(ground: Ground, permits: Permits) -> MachineOperator:
+def operator_on(ground: Ground, permits: Permits, settings: PrometheusFlags) -> MachineOperator:
     operator = MachineOperator(
         ground.kube,
         ground.fence,
         ground.clock,
         ground.metrics.registry,
+        MachineSettings(prometheus=settings.prometheus_url),
         runtime=ground.metrics,
         audit=ground.audit,
         permits=permits,
@@ -81,7 +84,9 @@ def operator_on(ground: Ground, permits: Permits) -> MachineOperator:
     return operator
 
 
-async def operator_if_served(ground: Ground, permits: Permits) -> MachineOperator | None:
+async def operator_if_served(
+    ground: Ground, permits: Permits, settings: PrometheusFlags
+) -> MachineOperator | None:
     """For a program that does more: None where the API server knows no certificate requests."""
     try:
         await ground.kube.get(CERTIFICATES)
@@ -89,7 +94,7 @@ async def operator_if_served(ground: Ground, permits: Permits) -> MachineOperato
         log.info("no Machines are looked after: the API server serves no certificates.k8s.io")
         return None
     await require_crds(ground.kube, MACHINES)
-    return operator_on(ground, permits)
+    return operator_on(ground, permits, settings)
 
 
 def _ready(operator: MachineOperator) -> str:

@@ -211,7 +211,7 @@ async def _everything(settings: EverythingFlags) -> None:
         service = _service(ground)
         opened = _doors(service, ground, settings)
         parts, below = [*service.parts], [*service.ground, *opened.parts]
-        if (machines := await operator_if_served(ground, service)) is not None:
+        if (machines := await operator_if_served(ground, service, settings)) is not None:
             parts, below = [*parts, *machines.parts], [*below, *machines.ground]
         await _operate(ground, service, settings, parts, below)
 

@@ -1,0 +1,106 @@
+"""Inspections on a real cluster: glue, no decision."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kubenode.api.v1alpha1.machinecomponentset import (
+    InspectionCheck,
+    InspectionType,
+    JobCheck,
+    PromQLCheck,
+)
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, KubeError, NotFound
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, structs
+from machine.inspection.conditions import conditions
+from machine.inspection.jobs import KEY, BadJob, RunningJob, ended, job_name, job_of
+from machine.inspection.port import Answer, Inspected, Judged, together
+from machine.inspection.prometheus import Prometheus, Unanswered
+from machine.inspection.promql import judged, question
+from machine.names import COMPONENTS
+
+JOBS = paths.resource("/apis/batch/v1", "jobs", namespace=COMPONENTS)
+_job = structs(RunningJob)
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+_config_map = structs(_ConfigMap)
+
+
+class ClusterInspector:
+    def __init__(
+        self,
+        kube: Kube,
+        fence: Fence,
+        clock: Clock,
+        nodes: Informer[Node],
+        prometheus: Prometheus,
+    ) -> None:
+        self._kube, self._fence, self._clock = kube, fence, clock
+        self._nodes, self._prometheus = nodes, prometheus
+
+    async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> Answer:
+        return together([(check.name, await self._one(check, what)) for check in checks])
+
+    async def _one(self, check: InspectionCheck, what: Inspected) -> Answer:
+        match check.type:
+            case InspectionType.NODE_CONDITION:
+                assert check.node_condition is not None
+                if not self._nodes.fresh():
+                    return Answer(Judged.INCONCLUSIVE, "the cache of nodes is not current")
+                seen = {name: self._nodes.get(name) for name in what.nodes}
+                return conditions(check.node_condition, what.nodes, seen)
+            case InspectionType.PROMQL:
+                assert check.prom_ql is not None
+                return await self._asked(check.prom_ql, what)
+            case InspectionType.JOB:
+                assert check.job is not None
+                return await self._run(check.name, check.job, what)
+
+    async def _asked(self, check: PromQLCheck, what: Inspected) -> Answer:
+        query = question(check.query, what.nodes)
+        if isinstance(query, Answer):
+            return query
+        try:
+            return judged(check, await self._prometheus.ask(query))
+        except Unanswered as error:
+            return Answer(Judged.INCONCLUSIVE, str(error))
+
+    async def _run(self, name: str, check: JobCheck, what: Inspected) -> Answer:
+        try:
+            found = await self._job(name, check, what)
+        except (KubeError, BadJob) as error:
+            return Answer(Judged.INCONCLUSIVE, str(error))
+        return ended(found, check.timeout, self._clock.now())
+
+    async def _job(self, name: str, check: JobCheck, what: Inspected) -> RunningJob:
+        """The Job of this inspection, made if there is none. Raises KubeError, BadJob."""
+        path = f"{JOBS}/{job_name(name, what)}"
+        try:
+            return await self._kube.get(path, _job)
+        except NotFound:
+            pass
+        body = job_of(await self._text(check.config_map_ref), name, what, check.timeout)
+        self._fence.check()
+        try:
+            return await self._kube.create(JOBS, body, _job)
+        except AlreadyExists:
+            return await self._kube.get(path, _job)
+
+    async def _text(self, ref: str) -> str:
+        path = paths.resource("/api/v1", "configmaps", namespace=COMPONENTS, name=ref)
+        try:
+            found = await self._kube.get(path, _config_map)
+        except NotFound:
+            raise BadJob(f"there is no ConfigMap {COMPONENTS}/{ref}") from None
+        if KEY not in found.data:
+            raise BadJob(f"ConfigMap {COMPONENTS}/{ref} has no key {KEY}")
+        return found.data[KEY]

@@ -1,0 +1,51 @@
+"""Questions to a Prometheus over HTTP."""
+
+import asyncio
+import ssl
+
+import aiohttp
+
+TIMEOUT_SECONDS = 15.0
+LONGEST_ANSWER = 2**22
+"""Bytes: more series than a batch has machines by far."""
+
+
+class Unanswered(Exception):
+    """No answer came that could be read. The message is for people."""
+
+
+class Prometheus:
+    """url  `http://HOST:PORT`, with a path where it stands behind one; "": there is none"""
+
+    def __init__(self, url: str, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._url, self._timeout = url.rstrip("/"), timeout
+
+    async def ask(self, query: str) -> bytes:
+        """The answer to a query at this instant, errors of the query included. Raises Unanswered.
+
+        A session for each question: there are few, minutes apart.
+        """
+        if not self._url:
+            raise Unanswered("no Prometheus is known: give --prometheus-url")
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._asked(query)
+        except TimeoutError:
+            raise Unanswered(f"Prometheus gave no answer within {self._timeout:g} s") from None
+        except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
+            raise Unanswered(f"Prometheus cannot be reached: {error}") from error
+
+    async def _asked(self, query: str) -> bytes:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{self._url}/api/v1/query", data={"query": query}) as response,
+        ):
+            # 400 and 422 say in JSON what is wrong with the query.
+            if response.status not in (200, 400, 422):
+                raise Unanswered(f"Prometheus answers {response.status}")
+            raw = await response.content.read(LONGEST_ANSWER + 1)
+            while len(raw) <= LONGEST_ANSWER and (more := await response.content.read(2**16)):
+                raw += more
+            if len(raw) > LONGEST_ANSWER:
+                raise Unanswered(f"Prometheus' answer has more than {LONGEST_ANSWER} bytes")
+            return raw
