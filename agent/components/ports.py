@@ -14,6 +14,9 @@ from typing import Protocol
 
 from agent.host.ports import Ran
 
+MOST_BYTES = 2 * 1024 * 1024
+"""Of a file that a component owns; a ConfigMap holds half of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class PackageWanted:
@@ -98,7 +101,7 @@ class Trees(Protocol):
 
     async def install(self, artefact: Artefact) -> None:
         """Put the staged files in their places, each at once; those that only the one before had
-        go. Raises HostError when it was not staged, or a file there is not ours."""
+        go. Raises HostError when it was not staged."""
         ...
 
     async def remove(self, dest: str, keep: Collection[str]) -> None:
@@ -108,8 +111,9 @@ class Trees(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileFound:
-    """mode   as "0644"
-    owner  as "root:root"; a number where the host has no name for it
+    """content  no more than its first MOST_BYTES + 1
+    mode     as "0644"
+    owner    as "root:root"; a number where the host has no name for it
     """
 
     content: bytes

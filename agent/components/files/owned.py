@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent.components.files.keys import merged, without
-from agent.components.ports import FileFound, Files
+from agent.components.ports import MOST_BYTES, FileFound, Files
 from agent.host import Contraindicated
 from kubenode.runtime.components.render import RenderedFile
 from kubenode.runtime.components.wire import Ownership
@@ -64,6 +64,8 @@ def _content(wanted: RenderedFile, found: FileFound | None, before: RenderedFile
 
 
 def _text(path: str, found: FileFound) -> str:
+    if len(found.content) > MOST_BYTES:
+        raise Contraindicated(f"{path} is larger than {MOST_BYTES} bytes: its keys cannot be owned")
     try:
         return found.content.decode()
     except UnicodeDecodeError as error:

@@ -17,7 +17,9 @@ class PackageSource:
         self, version: str, source: wire.Packages, manager: Packages, lock_wait: float
     ) -> None:
         self._version, self._manager, self._lock_wait = version, manager, lock_wait
-        self._wanted = [PackageWanted(one.name, one.version) for one in source.packages]
+        # An epoch of 0 is not shown.
+        plain = [(one.name, one.version.removeprefix("0:")) for one in source.packages]
+        self._wanted = [PackageWanted(name, version) for name, version in plain]
         self._names = [one.name for one in source.packages]
         self._hold = source.hold
 

@@ -1,0 +1,39 @@
+"""All ports of components of the machine we run on."""
+
+from pathlib import Path
+
+from agent.components.ports import ComponentPorts, Packages
+from agent.host.real.commands import Commands
+from agent.host.real.components.downloads import Downloads
+from agent.host.real.components.dpkg import DpkgPackages
+from agent.host.real.components.files import RealFiles
+from agent.host.real.components.rpm import DnfPackages
+from agent.host.real.components.runner import UnitRunner
+from agent.host.real.components.trees import RealTrees
+from agent.host.real.components.units import SystemdUnits
+from agent.host.real.components.watch import InotifyWatch
+from agent.host.systemd import SystemdHost
+
+
+def real_components(
+    host: SystemdHost, state_dir: str, host_root: str, architecture: str
+) -> ComponentPorts:
+    """state_dir     the agent's, which the host sees at this place
+    host_root     where the host's files are
+    architecture  as Kubernetes names it: amd64, arm64
+    """
+    commands, root, folder = Commands(host), Path(host_root), Path(state_dir) / "components"
+    runner = UnitRunner(commands)
+    packages: dict[str, Packages] = {}
+    if (root / "usr/bin/apt-get").exists():
+        packages["apt"] = DpkgPackages(runner)
+    if (root / "usr/bin/dnf").exists():
+        packages["dnf"] = DnfPackages(runner)
+    return ComponentPorts(
+        packages=packages,
+        trees=RealTrees(runner, Downloads(architecture, root), folder / "trees", root),
+        files=RealFiles(commands, folder / "files", root),
+        units=SystemdUnits(host),
+        runner=runner,
+        watch=InotifyWatch(root),
+    )

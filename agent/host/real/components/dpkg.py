@@ -1,0 +1,168 @@
+"""Packages of Debian and its kin: dpkg and apt-get, as a person would call them, never asking.
+
+Decided here, for all hosts alike:
+
+- A configuration file that was changed on the host stays as it is; an unchanged one becomes that
+  of the new version.
+- No recommended packages: what a component needs it lists.
+- Nothing is removed for an install: apt-get would rather take away what is in its way.
+- needrestart stays out of it: what restarts is decided by who has the permit.
+- Packages are kept in a folder of ours until two versions later, so that the way back needs no
+  repository that still has the old one.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from agent.components.ports import PackageFound, PackageWanted, Runner
+from agent.host import HostError
+from agent.host.real.components.locks import TOLD, Patient
+
+ARCHIVES = "/var/cache/kubenode-agent/apt"
+UPDATES = "/var/lib/dpkg/updates"
+"""Where dpkg notes what it has done and not yet written down; left over when it was ended."""
+READ_SECONDS = 60.0
+WORK_SECONDS = 1800.0
+"""Beyond the wait for the lock: downloads on a slow line, and maintainers' scripts."""
+HOLD_LOCK_SECONDS = 300.0
+_QUIET = ("DEBIAN_FRONTEND=noninteractive", "APT_LISTCHANGES_FRONTEND=none")
+QUIET = ("env", *_QUIET, "NEEDRESTART_SUSPEND=1")
+OURS_STAY = ("--force-confdef", "--force-confold")
+_FIELDS = ("Package", "Version", "db:Status-Want", "db:Status-Status", "db:Status-Eflag")
+SHOWN = "\\t".join(f"${{{field}}}" for field in _FIELDS) + "\\n"
+LOCKED = re.compile(
+    r"could not get lock|lock was locked|is locked by another process|unable to lock", re.IGNORECASE
+)
+_ABSENT = ("not-installed", "config-files")
+
+
+class DpkgPackages:
+    """Implements agent.components.ports.Packages."""
+
+    def __init__(self, runner: Runner, patient: Patient | None = None) -> None:
+        self._runner = runner
+        self._patient = patient or Patient(runner, LOCKED)
+
+    async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
+        said = await self._read(["dpkg-query", "--show", f"--showformat={SHOWN}", *names], (0, 1))
+        known = listed(said)
+        return {name: known.get(name, PackageFound()) for name in names}
+
+    async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
+        await self._read(["mkdir", "-p", f"{ARCHIVES}/partial"])
+        await self._drop_old(wanted)
+        argv = [*_apt(lock_wait), "--download-only", *_PINS, "install", *_named(wanted)]
+        ran = await self._patient.run("apt-stage", argv, WORK_SECONDS, lock_wait)
+        if ran.code != 0:
+            update = [*_apt(lock_wait), "update"]
+            await self._patient.checked("apt-update", update, WORK_SECONDS, lock_wait)
+            await self._patient.checked("apt-stage", argv, WORK_SECONDS, lock_wait)
+
+    async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
+        await self._repair(lock_wait)
+        archives = await self._archives()
+        what = [
+            archives.get((one.name, one.version)) or f"{one.name}={one.version}" for one in wanted
+        ]
+        argv = [*_apt(lock_wait), *_PINS, "--no-remove", "install", *what]
+        await self._patient.checked("apt-install", argv, WORK_SECONDS, lock_wait)
+        found = await self.found([one.name for one in wanted])
+        for one in wanted:
+            there = found[one.name]
+            if there.version != one.version or there.broken:
+                state = f"is {there.version or 'not installed'}"
+                raise HostError(
+                    f"package {one.name} {state}{', broken,' if there.broken else ''} after the"
+                    f" install of {one.version}"
+                )
+
+    async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
+        """By dpkg, which refuses where others need one of them; apt-get would take those too."""
+        await self._repair(lock_wait)
+        verb = "--purge" if purge else "--remove"
+        argv = [*QUIET, "dpkg", *OURS_STAY, verb, *names]
+        await self._patient.checked("dpkg-remove", argv, WORK_SECONDS, lock_wait)
+
+    async def hold(self, names: Sequence[str], *, on: bool) -> None:
+        argv = ["apt-mark", "hold" if on else "unhold", *names]
+        await self._patient.checked("apt-mark", argv, READ_SECONDS, HOLD_LOCK_SECONDS)
+
+    async def _repair(self, lock_wait: float) -> None:
+        """Bring to an end what was ended in the middle; nothing where nothing was."""
+        audit = await self._read(["dpkg", "--audit"], (0, 1))
+        notes = await self._read(["find", UPDATES, "-type", "f", "-name", "[0-9]*"])
+        if not audit and not notes:
+            return
+        argv = [*QUIET, "dpkg", *OURS_STAY, "--configure", "--pending"]
+        ran = await self._patient.run("dpkg-configure", argv, WORK_SECONDS, lock_wait)
+        if ran.code != 0:
+            # What is asked for next may be what mends it; if this does not, its own error tells.
+            argv = [*_apt(lock_wait), "--no-remove", "--fix-broken", "install"]
+            await self._patient.run("apt-fix", argv, WORK_SECONDS, lock_wait)
+
+    async def _archives(self) -> dict[tuple[str, str], str]:
+        """Downloaded packages: path by name and version."""
+        argv = ["find", ARCHIVES, "-maxdepth", "1", "-type", "f", "-name", "*.deb"]
+        paths = (await self._read(argv, (0, 1))).splitlines()
+        known = ((archive_of(path), path) for path in paths)
+        return {key: path for key, path in known if key is not None}
+
+    async def _drop_old(self, wanted: Sequence[PackageWanted]) -> None:
+        """Of the packages that are staged, what is neither wanted nor installed."""
+        found = await self.found([one.name for one in wanted])
+        kept = {(one.name, one.version) for one in wanted}
+        kept |= {(name, there.version) for name, there in found.items()}
+        archives = await self._archives()
+        old = [p for key, p in archives.items() if key[0] in found and key not in kept]
+        if old:
+            await self._read(["rm", "-f", "--", *old])
+
+    async def _read(self, argv: Sequence[str], good: Collection[int] = (0,)) -> str:
+        try:
+            ran = await self._runner.run(argv, READ_SECONDS)
+        except TimeoutError as error:
+            raise HostError(f"{argv[0]}: no end in {READ_SECONDS:g} s") from error
+        if ran.code not in good:
+            raise HostError(f"{argv[0]}: exit status {ran.code}: {ran.output[-TOLD:]}")
+        return ran.output
+
+
+_PINS = ("--allow-downgrades", "--allow-change-held-packages")
+
+
+def _apt(lock_wait: float) -> list[str]:
+    given = {
+        "DPkg::Lock::Timeout": f"{lock_wait:.0f}",
+        "Dir::Cache::Archives": ARCHIVES,
+        "APT::Install-Recommends": "false",
+        "Dpkg::Use-Pty": "0",
+    }
+    options = [f"--option={name}={value}" for name, value in given.items()]
+    options += [f"--option=Dpkg::Options::={word}" for word in OURS_STAY]
+    return [*QUIET, "apt-get", "--yes", "--quiet", *options]
+
+
+def _named(wanted: Sequence[PackageWanted]) -> list[str]:
+    return [f"{one.name}={one.version}" for one in wanted]
+
+
+def listed(said: str) -> dict[str, PackageFound]:
+    """Packages by name, from what dpkg-query shows of them as SHOWN."""
+    known: dict[str, PackageFound] = {}
+    for line in said.splitlines():
+        fields = line.split("\t")
+        if len(fields) != len(_FIELDS):
+            continue  # it complains of a name that it does not know
+        name, version, want, status, error = fields
+        absent = status in _ABSENT
+        broken = not absent and (status != "installed" or error != "ok")
+        found = PackageFound("" if absent else version or "0", want == "hold", broken)
+        if name not in known or found.version:
+            known[name] = found
+    return known
+
+
+def archive_of(path: str) -> tuple[str, str] | None:
+    """Name and version of a downloaded package: apt writes NAME_VERSION_ARCH.deb."""
+    parts = path.rpartition("/")[2].removesuffix(".deb").split("_")
+    return (parts[0], parts[1].replace("%3a", ":")) if len(parts) == 3 else None

@@ -1,0 +1,97 @@
+"""Files: read by the agent, written by a unit of systemd, as the agent itself may write few.
+
+Mode and owner are set before a file has its name, so that no secret is readable for a moment.
+"""
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+
+from agent.components.ports import MOST_BYTES, FileFound
+from agent.host import HostError
+from agent.host.real.commands import Command, Commands
+from agent.host.real.components.paths import seen
+
+WRITE = Path(__file__).with_name("write-file.sh")
+WRITE_SECONDS = 60.0
+_RIGHTS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
+
+
+class RealFiles:
+    """Implements agent.components.ports.Files.
+
+    folder  for what is written, on its way; the host must see it at the same place
+    root    where the host's files are
+    """
+
+    def __init__(self, commands: Commands, folder: Path, root: Path) -> None:
+        self._commands, self._folder, self._root = commands, folder, root
+        self._script = WRITE.read_text()
+
+    async def read(self, path: str) -> FileFound | None:
+        return await asyncio.to_thread(self._read, path)
+
+    async def write(self, path: str, content: bytes, mode: str, owner: str) -> None:
+        await asyncio.to_thread(seen, self._root, path)
+        source = await asyncio.to_thread(self._laid_down, content)
+        argv = ["/bin/sh", "-c", self._script, "write-file", str(source), path, mode, owner]
+        ran = await self._ran(path, argv)
+        if ran:
+            raise HostError(f"{path} cannot be written: {ran}")
+
+    async def remove(self, path: str) -> None:
+        await asyncio.to_thread(seen, self._root, path)
+        if ran := await self._ran(path, ["rm", "-f", "--", path]):
+            raise HostError(f"{path} cannot be removed: {ran}")
+
+    async def _ran(self, path: str, argv: list[str]) -> str:
+        """Why it failed, "" if it did not."""
+        try:
+            ran = await self._commands.run(Command(argv, WRITE_SECONDS, _RIGHTS))
+        except TimeoutError as error:
+            raise HostError(f"{path}: its disk takes no write in {WRITE_SECONDS:g} s") from error
+        return "" if ran.code == 0 else ran.output or f"exit status {ran.code}"
+
+    def _read(self, path: str) -> FileFound | None:
+        try:
+            handle = os.open(seen(self._root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise HostError(f"{path}: {error.strerror}") from error
+        with os.fdopen(handle, "rb") as file:
+            known = os.fstat(handle)
+            if not stat.S_ISREG(known.st_mode):
+                raise HostError(f"{path} is no plain file")
+            content = file.read(MOST_BYTES + 1)
+        owner = f"{self._name('passwd', known.st_uid)}:{self._name('group', known.st_gid)}"
+        return FileFound(content, f"0{stat.S_IMODE(known.st_mode):03o}", owner)
+
+    def _name(self, table: str, number: int) -> str:
+        """As the host's own table has it; the number where it has none."""
+        if number == 0:
+            return "root"
+        try:
+            lines = (self._root / "etc" / table).read_text(errors="replace").splitlines()
+        except OSError as error:
+            raise HostError(f"/etc/{table}: {error.strerror}") from error
+        for line in lines:
+            fields = line.split(":")
+            if len(fields) > 2 and fields[2] == str(number):
+                return fields[0]
+        return str(number)
+
+    def _laid_down(self, content: bytes) -> Path:
+        """A file that only root reads: it may hold a secret."""
+        source = self._folder / os.urandom(8).hex()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for earlier in self._folder.iterdir():
+                earlier.unlink(missing_ok=True)
+            handle = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+        except OSError as error:
+            raise HostError(f"{self._folder}: {error.strerror}") from error
+        return source

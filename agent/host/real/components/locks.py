@@ -1,0 +1,54 @@
+"""Runs a package manager, and waits while somebody else has its database locked."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent.components.ports import Runner
+from agent.host import HostError
+from agent.host.ports import Ran
+
+AGAIN_SECONDS = 2.0
+TOLD = 800
+"""Characters of an output that go into an error, from its end."""
+
+
+class Patient:
+    """`locked` is what the program says when the lock is somebody else's."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        locked: re.Pattern[str],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._runner, self._locked = runner, locked
+        self._clock, self._sleep = clock, sleep
+
+    async def run(self, name: str, argv: Sequence[str], limit: float, lock_wait: float) -> Ran:
+        """How it ended, once the lock could be had. Raises HostError when it could not within
+        `lock_wait` seconds, or it took longer than `limit` besides.
+        """
+        end = self._clock() + lock_wait
+        while True:
+            try:
+                ran = await self._runner.run(argv, limit + lock_wait, name)
+            except TimeoutError as error:
+                raise HostError(f"{name}: no end in {limit + lock_wait:g} s") from error
+            if ran.code == 0 or not self._locked.search(ran.output):
+                return ran
+            if self._clock() + AGAIN_SECONDS > end:
+                raise HostError(
+                    f"{name}: the package database stays locked for more than {lock_wait:g} s:"
+                    f" {ran.output[-TOLD:]}"
+                )
+            await self._sleep(AGAIN_SECONDS)
+
+    async def checked(self, name: str, argv: Sequence[str], limit: float, lock_wait: float) -> str:
+        """What it said. Raises HostError when it ends with anything but 0."""
+        ran = await self.run(name, argv, limit, lock_wait)
+        if ran.code != 0:
+            raise HostError(f"{name}: exit status {ran.code}: {ran.output[-TOLD:]}")
+        return ran.output

@@ -1,0 +1,52 @@
+"""Programs as units of their own, found again by name when the agent began them in another life."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+from agent.host import NoSuchUnit
+from agent.host.ports import Ran
+from agent.host.real.commands import Command, Commands
+
+POLL_SECONDS = 0.2
+_DIGITS = 24
+
+
+class UnitRunner:
+    """Implements agent.components.ports.Runner."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+        if not name:
+            return await self._commands.run(Command(argv, limit, capabilities=None))
+        unit = unit_name(name, argv)
+        try:
+            ran = await self._earlier(unit, limit)
+        except NoSuchUnit:
+            ran = await self._begun(Command(argv, limit, capabilities=None, name=unit))
+        await self._commands.forget(unit)
+        return ran
+
+    async def _earlier(self, unit: str, limit: float) -> Ran:
+        """How one ended that an earlier life began. Raises NoSuchUnit, TimeoutError."""
+        async with asyncio.timeout(limit):
+            while True:
+                ran = await self._commands.ended(unit)
+                if ran is not None:
+                    return ran
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def _begun(self, command: Command) -> Ran:
+        try:
+            return await self._commands.run_kept(command)
+        except TimeoutError:
+            await self._commands.forget(command.name)
+            raise
+
+
+def unit_name(name: str, argv: Sequence[str]) -> str:
+    """Of the same step and the same program, without suffix."""
+    told = "\0".join([name, *argv])
+    return f"kubenode-component-{hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]}"

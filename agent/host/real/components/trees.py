@@ -1,0 +1,214 @@
+"""Trees of files from tarballs and OCI artefacts: unpacked beside, then put in place file by file.
+
+The folder `staged/DIGEST` appears complete or not at all. What lies at a destination is written
+down, before with no digest and all files of the old and the new tree, afterwards with what is
+there: who is killed in between finds a tree that is none, and puts it in place once more.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import msgspec
+
+from agent.components.ports import Artefact, Runner, TreeFound
+from agent.disk import RealDisk, replace
+from agent.host import HostError
+from agent.host.real.components.downloads import Blob, Downloads
+from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest, stamp
+from agent.host.real.components.paths import seen
+
+PLACE = Path(__file__).with_name("place-tree.sh")
+UNPACK_SECONDS = 900.0
+PLACE_SECONDS = 900.0
+REMOVE_SECONDS = 300.0
+WAITING_SECONDS = 24 * 3600.0
+"""How long a staged tree may wait for its permit before it has to be fetched once more."""
+MOST_TOLD = 10
+MOST_AT_ONCE = 200
+"""Paths in one argv."""
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """What lies at `dest`.
+
+    digest    of the artefact; "" while it is changed
+    previous  digest of the one before, whose staged files stay for the way back
+    files     by path below dest, as they were right after they were put there
+    folders   below dest, made by us
+    """
+
+    dest: str
+    digest: str = ""
+    previous: str = ""
+    files: dict[str, Stamp] = {}
+    folders: list[str] = []
+
+
+class RealTrees:
+    """Implements agent.components.ports.Trees.
+
+    folder  of ours; the host must see it at the same place
+    root    where the host's files are
+    """
+
+    def __init__(self, runner: Runner, downloads: Downloads, folder: Path, root: Path) -> None:
+        self._runner, self._downloads, self._root = runner, downloads, root
+        self._staged, self._placed = folder / "staged", folder / "placed"
+        self._disk = RealDisk()
+        self._script = PLACE.read_text()
+
+    async def stage(self, artefact: Artefact) -> None:
+        if (self._staged / artefact.digest).is_dir():
+            return
+        try:
+            self._disk.make_folder(self._staged)
+            await asyncio.to_thread(self._drop_old)
+            new = self._staged / f".{os.urandom(8).hex()}"
+            (new / "tree").mkdir(parents=True)
+            blobs = await self._fetched(artefact, new)
+            for blob in blobs:
+                await self._unpacked(blob, new / "tree")
+            files = await asyncio.to_thread(manifest, new / "tree")
+            (new / "files").write_bytes(msgspec.json.encode(files))
+            os.replace(new, self._staged / artefact.digest)
+        except OSError as error:
+            raise HostError(f"{self._staged}: {error.strerror}") from error
+
+    async def found(self, dest: str) -> TreeFound:
+        placed = await asyncio.to_thread(self._read, dest)
+        differ = await asyncio.to_thread(changed, seen(self._root, dest), placed.files)
+        return TreeFound(placed.digest, tuple(f"{dest}/{path}" for path in differ[:MOST_TOLD]))
+
+    async def install(self, artefact: Artefact) -> None:
+        staged = self._staged / artefact.digest
+        try:
+            new = msgspec.json.decode((staged / "files").read_bytes(), type=list[FileOf])
+        except (OSError, msgspec.DecodeError) as error:
+            raise HostError(f"{artefact.source} is not staged: {error}") from error
+        dest = artefact.dest
+        before = await asyncio.to_thread(self._read, dest)
+        planned = await asyncio.to_thread(self._planned, before, artefact, new)
+        await asyncio.to_thread(self._write, planned)
+        await self._place(artefact, staged / "tree")
+        kept = {one.path for one in new}
+        await self._take(dest, [path for path in before.files if path not in kept])
+        folders = {one.path for one in new if one.folder}
+        gone = [path for path in planned.folders if path not in folders]
+        await self._take_folders(dest, gone)
+        at = seen(self._root, dest)
+        files = {
+            one.path: await asyncio.to_thread(stamp, at / one.path, one)
+            for one in new
+            if not one.folder
+        }
+        made = [path for path in planned.folders if path in folders]
+        done = Placed(dest, artefact.digest, planned.previous, files, made)
+        await asyncio.to_thread(self._write, done)
+
+    async def remove(self, dest: str, keep: Collection[str]) -> None:
+        placed = await asyncio.to_thread(self._read, dest)
+        if not placed.files:
+            return
+        kept = [path for path in placed.files if _under(f"{dest}/{path}", keep)]
+        await asyncio.to_thread(self._write, msgspec.structs.replace(placed, digest=""))
+        await self._take(dest, [path for path in placed.files if path not in kept])
+        await self._take_folders(dest, placed.folders)
+        try:
+            self._disk.remove(self._record(dest))
+        except OSError as error:
+            raise HostError(f"{self._record(dest)}: {error.strerror}") from error
+
+    async def _fetched(self, artefact: Artefact, folder: Path) -> list[Blob]:
+        if artefact.oci:
+            return await self._downloads.oci(artefact.source, folder)
+        return await self._downloads.tarball(artefact.source, artefact.digest, folder)
+
+    async def _unpacked(self, blob: Blob, tree: Path) -> None:
+        """By the host's tar, which knows its compressions, and keeps what leads out of the tree
+        from doing so.
+        """
+        if blob.name:
+            await asyncio.to_thread(shutil.move, blob.path, tree / blob.name)
+            return
+        argv = ["tar", "--extract", "--no-same-owner", "--file", str(blob.path)]
+        await self._checked([*argv, "--directory", str(tree)], UNPACK_SECONDS)
+        blob.path.unlink()
+
+    async def _place(self, artefact: Artefact, tree: Path) -> None:
+        argv = ["/bin/sh", "-c", self._script, "place-tree", str(tree), artefact.dest]
+        await self._checked(argv, PLACE_SECONDS, f"place-{artefact.digest}")
+
+    async def _take(self, dest: str, paths: Sequence[str]) -> None:
+        for at in range(0, len(paths), MOST_AT_ONCE):
+            names = [f"{dest}/{path}" for path in paths[at : at + MOST_AT_ONCE]]
+            await self._checked(["rm", "-f", "--", *names], REMOVE_SECONDS)
+
+    async def _take_folders(self, dest: str, paths: Sequence[str]) -> None:
+        """Those that are empty by now; deepest first."""
+        deep = sorted(paths, key=lambda path: path.count("/"), reverse=True)
+        there = [path for path in deep if (seen(self._root, dest) / path).is_dir()]
+        for at in range(0, len(there), MOST_AT_ONCE):
+            names = [f"{dest}/{path}" for path in there[at : at + MOST_AT_ONCE]]
+            await self._checked(
+                ["rmdir", "--ignore-fail-on-non-empty", "--", *names], REMOVE_SECONDS
+            )
+
+    async def _checked(self, argv: Sequence[str], limit: float, name: str = "") -> None:
+        try:
+            ran = await self._runner.run(argv, limit, name)
+        except TimeoutError as error:
+            raise HostError(f"{argv[0]}: no end in {limit:g} s") from error
+        if ran.code != 0:
+            raise HostError(f"{argv[0]} for components: {ran.output[-800:]}")
+
+    def _planned(self, before: Placed, artefact: Artefact, new: Sequence[FileOf]) -> Placed:
+        """What may lie there from now on until it is done."""
+        at = seen(self._root, artefact.dest)
+        fresh = [one.path for one in new if one.folder and not (at / one.path).is_dir()]
+        files = {one.path: Stamp() for one in new if not one.folder}
+        same = before.digest in ("", artefact.digest)
+        return Placed(
+            artefact.dest,
+            "",
+            before.previous if same else before.digest,
+            {**files, **before.files},
+            sorted({*before.folders, *fresh}),
+        )
+
+    def _record(self, dest: str) -> Path:
+        return self._placed / f"{hashlib.sha256(dest.encode()).hexdigest()[:24]}.json"
+
+    def _read(self, dest: str) -> Placed:
+        try:
+            return msgspec.json.decode(self._disk.read(self._record(dest)), type=Placed)
+        except FileNotFoundError:
+            return Placed(dest)
+        except (OSError, msgspec.DecodeError) as error:
+            raise HostError(f"{self._record(dest)} cannot be read: {error}") from error
+
+    def _write(self, placed: Placed) -> None:
+        try:
+            self._disk.make_folder(self._placed)
+            replace(self._disk, self._record(placed.dest), msgspec.json.encode(placed))
+        except OSError as error:
+            raise HostError(f"{self._placed}: {error.strerror}") from error
+
+    def _drop_old(self) -> None:
+        """Staged trees that lie nowhere, nor did right before, nor wait to; what is unfinished."""
+        kept: set[str] = set()
+        for record in self._placed.glob("*.json") if self._placed.is_dir() else ():
+            placed = msgspec.json.decode(record.read_bytes(), type=Placed)
+            kept |= {placed.digest, placed.previous}
+        for folder in self._staged.iterdir():
+            old = time.time() - folder.stat().st_mtime > WAITING_SECONDS
+            if folder.name.startswith(".") or (old and folder.name not in kept):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _under(path: str, folders: Collection[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
