@@ -135,8 +135,8 @@ def read_rows(path: Path, flags: Mapping[str, Any]) -> list[ImportRow]:
         where = f"hosts[{number}]"
         try:
             row = ImportRow.model_validate(_joined(_joined(flags, file.defaults), given))
-            rows.append(row)
             _ = row.machine_name
+            rows.append(row)
         except ValidationError as error:
             place = document.where(parts(where))
             told += [f"{place}: {where}.{text}" for text in problems(error, ImportRow)]

@@ -61,6 +61,8 @@ def steps(machine: Machine, now: datetime, *, installed: bool = False) -> list[S
 
 def missing(found: list[Step]) -> Step | None:
     """The first one that failed, else the first that waits; None: it is Running."""
+    if found[-1].mark is Mark.DONE:
+        return None
     failed = next((step for step in found if step.mark is Mark.FAILED), None)
     return failed or next((step for step in found if not step.over), None)
 
