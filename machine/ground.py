@@ -65,12 +65,14 @@ class Job(msgspec.Struct, gc=False):
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
     """lives  of bootstrap tokens; stale  seconds after which an agent's Lease is; workers each;
-    freeze  when and for how long a meltdown freezes; prometheus  its URL, "" for none"""
+    freeze  when and for how long a meltdown freezes; scan  seconds between two looks for orphans;
+    prometheus  its URL, "" for none"""
 
     lives: Lives = field(default_factory=Lives)
     stale: float = STALE_SECONDS
     workers: int = 8
     freeze: Pace = field(default_factory=Pace)
+    scan: float = 900.0
     prometheus: str = ""
 
 

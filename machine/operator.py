@@ -26,7 +26,11 @@ from machine.insight.metrics import InsightCollector
 from machine.inspection.inspector import ClusterInspector
 from machine.inspection.prometheus import Prometheus
 from machine.machine.controller import wired
+from machine.machineclass.controller import MachineClasses
+from machine.machineset.controller import MachineSets
 from machine.metrics import MachineCollector, Metrics
+from machine.orphans.collector import Orphans
+from machine.orphans.sightings import Sightings
 from machine.provisioning import Provisioning
 
 
@@ -91,13 +95,19 @@ class MachineOperator:
         self.bootstrap.watch(self.machines, bootstrapper.changed)
         self.bootstrap.watch(self.requests, bootstrapper.noticed)
         ground.on_lifesign(self.bootstrap)
-        life = wired(ground, self.disruptions, provisioning or Provisioning())
+        provisioning = provisioning or Provisioning()
+        life = wired(ground, self.disruptions, provisioning)
         self.life = ground.controller("machine", life.reconcile)
         self.life.watch(self.machines)
         self.life.watch(ground.nodes, life.of_node)
         self.life.watch(ground.classes, life.of_class)
         self.life.watch(ground.component_sets, life.of_set)
         self.disruptions.wakes.on_wake.append(self._woken)
+        self.machine_sets = MachineSets(ground, self.disruptions)
+        self.disruptions.wakes.on_wake.append(self.machine_sets.wake)
+        sightings = Sightings()
+        self.classes = MachineClasses(ground, provisioning.instances, sightings)
+        self.orphans = Orphans(ground, provisioning, sightings, ground.settings.scan)
         registry.register(MachineCollector(self.machines.cache.values, clock))
         registry.register(InsightCollector(self.machines.cache.values))
         if runtime is not None:
@@ -121,7 +131,15 @@ class MachineOperator:
     @property
     def parts(self) -> list[Part]:
         """What decides and acts: to be started once the lease is held."""
-        return [self.certificates, self.bootstrap, self.life, self.disruptions.wakes]
+        return [
+            self.certificates,
+            self.bootstrap,
+            self.life,
+            self.machine_sets.controller,
+            self.classes.controller,
+            self.orphans,
+            self.disruptions.wakes,
+        ]
 
     def ready(self) -> bool:
         """Whether the caches are current."""

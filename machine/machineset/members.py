@@ -27,8 +27,7 @@ class Member:
     available     ready for long enough, and not just back from repair
     outdated      made from another content of its class
     unhealthy     why it is to be replaced, "" if it is not
-    repair        the open job that holds its node, "" for none
-    job_replaces  a job asks for another machine in its place, under the job's own permit
+    repair        the open job that holds its node, or the machine itself, "" for none
     preserved     failed, and kept until then beside the set
     """
 
@@ -44,7 +43,6 @@ class Member:
     outdated: bool = False
     unhealthy: str = ""
     repair: str = ""
-    job_replaces: bool = False
     delete_first: bool = False
     hands_off: bool = False
     preserved: datetime | None = None
@@ -53,7 +51,7 @@ class Member:
     @property
     def sick(self) -> bool:
         """Counts against `maxUnhealthy`: one under repair does too."""
-        return bool(self.unhealthy or self.repair or self.job_replaces)
+        return bool(self.unhealthy or self.repair)
 
     @property
     def coming(self) -> bool:

@@ -67,7 +67,7 @@ def _stay_after_all(wanted: Wanted, crew: Crew) -> Iterator[str]:
 
 def _still(wanted: Wanted, crew: Crew, member: Member) -> bool:
     """Whether what it was chosen for holds. A job that opened has its node first."""
-    if member.leaving is Leaving.SCALE_IN or member.job_replaces:
+    if member.leaving is Leaving.SCALE_IN:
         return True
     if member.repair or crew.too_many_sick(wanted):
         return False
@@ -111,13 +111,10 @@ def _in_order(wanted: Wanted, members: list[Member]) -> list[Member]:
 def _replace(
     wanted: Wanted, seen: Seen, crew: Crew
 ) -> tuple[dict[str, datetime], dict[str, Leaving]]:
-    """Whom to keep for people, and whom to choose, as far as `maxReplacing` goes.
-
-    What a job asks for has been judged already, and does not wait for others.
-    """
+    """Whom to keep for people, and whom to choose, as far as `maxReplacing` goes."""
     replacing = [m for m in crew.leaving if m.leaving is Leaving.REPLACE]
     left = wanted.max_replacing - len(replacing) - len(crew.deleting) - len(crew.coming)
-    mark = {m.name: Leaving.REPLACE for m in crew.staying if m.job_replaces and not m.hands_off}
+    mark = {m.name: Leaving.REPLACE for m in _kept_long_enough(wanted, seen, crew)}
     preserve: dict[str, datetime] = {}
     keep = wanted.preserve_max - sum(not m.deleting for m in crew.preserved)
     for member in _candidates(wanted, crew):
@@ -129,13 +126,12 @@ def _replace(
             preserve[member.name] = seen.now + wanted.preserve_for
         else:
             mark[member.name] = Leaving.REPLACE
-    mark.update({m.name: Leaving.REPLACE for m in _kept_long_enough(wanted, seen, crew)})
     return preserve, mark
 
 
 def _candidates(wanted: Wanted, crew: Crew) -> list[Member]:
     """The unhealthy that nobody repairs; where all are well, the outdated."""
-    free = [m for m in crew.staying if not (m.hands_off or m.repair or m.job_replaces)]
+    free = [m for m in crew.staying if not (m.hands_off or m.repair)]
     unhealthy = sorted((m for m in free if m.unhealthy), key=lambda m: (not m.failed, m.name))
     if unhealthy or not wanted.replace_outdated or not _all_well(crew, wanted.replicas):
         return unhealthy
@@ -182,7 +178,7 @@ def _follows(wanted: Wanted, crew: Crew, member: Member) -> bool:
     """
     if crew.too_many_sick(wanted):
         return False
-    if not (member.unhealthy or member.job_replaces):
+    if not member.unhealthy:
         return _all_well(crew, wanted.replicas - (0 if wanted.surge else wanted.max_replacing))
     full = crew.total >= wanted.replicas + wanted.surge
     there = len(crew.staying) >= wanted.replicas or full

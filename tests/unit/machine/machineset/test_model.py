@@ -102,8 +102,7 @@ class Set(RuleBasedStateMachine):
         """maxReplacing, and of those that work none before another works in its place."""
         w = self.wanted
         new = [n for n, why in plan.mark.items() if why is Leaving.REPLACE]
-        new = [n for n in (*new, *plan.preserve) if not self.crew[n].job_replaces]
-        new = [n for n in new if self.crew[n].preserved is None]
+        new = [n for n in (*new, *plan.preserve) if self.crew[n].preserved is None]
         if new:
             under_way = sum(m.leaving is Leaving.REPLACE for m in before.leaving)
             busy = under_way + len(before.deleting) + len(before.coming)
@@ -125,10 +124,10 @@ class Set(RuleBasedStateMachine):
     def comes_up(self, name: str) -> None:
         if not self.crew[name].deleting:
             well = {"initialized": True, "ready": True, "available": True}
-            self.change(name, unhealthy="", failed=False, repair="", job_replaces=False, **well)
+            self.change(name, unhealthy="", failed=False, repair="", **well)
 
     @precondition(lambda self: self.crew)
-    @rule(data=st.data(), how=st.sampled_from(["up", "up", "sick", "failed", "repair", "job"]))
+    @rule(data=st.data(), how=st.sampled_from(["up", "up", "sick", "failed", "repair"]))
     def changes(self, data: st.DataObject, how: str) -> None:
         name = self.some(data)
         if how == "up":
@@ -138,7 +137,6 @@ class Set(RuleBasedStateMachine):
             "sick": {"unhealthy": "NotReady"},
             "failed": {"unhealthy": "Failed", "failed": True},
             "repair": {"repair": "job-1"},
-            "job": {"repair": "job-1", "job_replaces": True},
         }
         self.change(name, available=False, ready=False, **facts[how])
 
@@ -182,7 +180,7 @@ class Set(RuleBasedStateMachine):
         self.frozen = ""
         self.wanted = replace(self.wanted, max_unhealthy="100%")
         for name in self.crew:
-            self.change(name, hands_off=False, repair="", job_replaces=False)
+            self.change(name, hands_off=False, repair="")
         for _ in range(ROUNDS):
             self.now += timedelta(hours=1)
             plan = self.reconcile()
@@ -204,6 +202,6 @@ class Set(RuleBasedStateMachine):
 
 
 def test_no_limit_is_passed_and_it_ends_as_wanted() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Set, settings=settings(max_examples=80, stateful_step_count=30, deadline=None)
     )

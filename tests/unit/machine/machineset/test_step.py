@@ -164,11 +164,6 @@ def test_a_job_that_opens_on_a_chosen_machine_has_it_first() -> None:
     assert plan(found, 10).unmark == ("x",)
 
 
-def test_what_a_job_replaces_does_not_wait_for_others() -> None:
-    found = [*members(8), sick("a", leaving=REPLACE), a_member("b", repair="j", job_replaces=True)]
-    assert plan(found, 10).mark == {"b": REPLACE}
-
-
 def test_max_replacing_counts_those_that_come_and_go() -> None:
     two = [sick("x"), sick("y")]
     for busy in (a_member("d", deleting=True), new("n"), sick("z", leaving=REPLACE)):
@@ -232,7 +227,7 @@ def test_a_new_class_replaces_machines_only_where_that_is_asked_for() -> None:
 
 def test_an_outdated_machine_that_works_waits_until_all_are_well() -> None:
     leaving = a_member("x", outdated=True, leaving=REPLACE)
-    settings = {"replace_outdated": True}
+    settings: dict[str, Any] = {"replace_outdated": True}
     assert plan([*members(2), leaving], 3, **settings) == Plan(create=1)
     assert plan([*members(2), leaving, new("n")], 3, **settings) == Plan()
     assert plan([*members(2), leaving, a_member("n")], 3, **settings).remove == ("x",)
@@ -249,7 +244,7 @@ def test_the_unhealthy_go_before_the_outdated() -> None:
 
 def test_no_more_outdated_are_chosen_than_the_surge_holds() -> None:
     found = members(20, outdated=True)
-    wide = {"replace_outdated": True, "max_replacing": 5}
+    wide: dict[str, Any] = {"replace_outdated": True, "max_replacing": 5}
     assert len(plan(found, 20, max_surge=2, **wide).mark) == 2
     marked = [replace(m, leaving=REPLACE) if m.name in ("m1", "m2") else m for m in found]
     assert plan(marked, 20, max_surge=1, **wide).unmark == ("m2",)

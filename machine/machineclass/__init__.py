@@ -1,0 +1,1 @@
+"""How a provider makes machines: checked, hashed, counted."""

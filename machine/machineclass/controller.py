@@ -1,0 +1,91 @@
+"""Checks and counts MachineClasses: glue."""
+
+from typing import Any
+
+from kubenode.api.meta import Condition
+from kubenode.api.v1alpha1 import Machine, MachineClass
+from kubenode.api.v1alpha1.machineclass import MACHINE_CLASS_READY
+from kubenode.providers.instances import InstanceError, InstanceProviders
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.kube.paths import custom
+from machine.bootstrap.agentready import Said
+from machine.ground import Ground
+from machine.machineclass.step import class_hash, ready
+from machine.machineset.belonging import OF_CLASS
+from machine.orphans.sightings import Sightings
+
+SETTLE = 1.0
+"""Seconds in which machines of a class are gathered to one count."""
+
+
+class MachineClasses:
+    """instances  who makes machines; sightings  what their last lists said"""
+
+    def __init__(self, ground: Ground, instances: InstanceProviders, sightings: Sightings) -> None:
+        self._ground, self._instances, self._sightings = ground, instances, sightings
+        self.controller = ground.controller("machineclasses", self.reconcile)
+        self.controller.watch(ground.classes)
+        self.controller.watch(ground.machines, lambda key, old, new: ())
+        ground.machines.add_handler(self._machine_changed)
+        sightings.told.append(self._wake_all)
+
+    async def reconcile(self, name: str) -> Result:
+        class_ = self._ground.classes.get(name)
+        if class_ is None or class_.metadata.deletion_timestamp is not None:
+            return DONE
+        new = self._status(class_)
+        before = class_.status.to_dict()
+        if change := {key: value for key, value in new.items() if before.get(key) != value}:
+            meta = class_.metadata
+            versions = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+            self._ground.fence.check()
+            path = custom(MachineClass.resource.plural, name, "status")
+            await self._ground.kube.patch(path, {"metadata": versions, "status": change})
+        return DONE
+
+    def _status(self, class_: MachineClass) -> dict[str, Any]:
+        generation = class_.metadata.generation
+        said = self._ready(class_)
+        known = next(
+            (
+                c
+                for c in class_.status.conditions
+                if c.type == MACHINE_CLASS_READY and c.status == said.status
+            ),
+            None,
+        )
+        condition = Condition(
+            type=MACHINE_CLASS_READY,
+            status=said.status,
+            reason=said.reason,
+            message=said.message,
+            observed_generation=generation,
+            last_transition_time=(
+                self._ground.clock.now() if known is None else known.last_transition_time
+            ),
+        )
+        return {
+            "observedGeneration": generation,
+            "classHash": class_hash(class_.spec),
+            "machines": len(self._ground.machines.by(OF_CLASS, class_.metadata.name)),
+            "conditions": [condition.to_dict()],
+        }
+
+    def _ready(self, class_: MachineClass) -> Said:
+        spec = class_.spec
+        try:
+            provider = self._instances.of(spec.provider, spec.credentials_ref)
+        except InstanceError as error:
+            return ready([], str(error))
+        return ready(provider.validate(spec.config), self._sightings.refused(provider.name))
+
+    def _machine_changed(self, key: str, old: Machine | None, new: Machine | None) -> None:
+        """Only those that come and go change a count."""
+        if old is None or new is None:
+            for machine in (old, new):
+                if machine is not None and machine.spec.class_ref:
+                    self.controller.queue.add_after(machine.spec.class_ref, SETTLE)
+
+    def _wake_all(self) -> None:
+        for name in self._ground.classes.cache:
+            self.controller.queue.add(name)

@@ -1,0 +1,140 @@
+"""The acts of a set on Machines. Each may be lost, or done twice, without harm."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubenode.api.meta import OwnerReference
+from kubenode.api.v1alpha1 import Machine, MachineSet
+from kubenode.api.v1alpha1.machine import MachineOrigin
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.paths import custom
+from machine.machineset.names import name_of
+
+log = logging.getLogger(__name__)
+
+PLURAL, SETS = Machine.resource.plural, MachineSet.resource.plural
+MOST_FOREIGN = 20
+"""Names in a row that somebody else may have taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """Every act checks the lease first, and ends when the cache shows it."""
+
+    kube: Kube
+    fence: Fence
+    machines: Informer[Machine]
+
+    async def create(self, machine_set: MachineSet, zone: str, first: int, count: int) -> list[str]:
+        """Names of the machines that are there now, `count` from number `first` on.
+
+        A name that somebody else's Machine has is passed over.
+        """
+        made: list[str] = []
+        for number in range(first, first + count + MOST_FOREIGN):
+            if len(made) == count:
+                break
+            body = made_from(machine_set, zone, name_of(machine_set.metadata, number))
+            self.fence.check()
+            try:
+                created = await self.kube.create(custom(PLURAL), body, Machine.from_server)
+            except AlreadyExists:
+                taken = await self.kube.get(
+                    custom(PLURAL, body["metadata"]["name"]), Machine.from_server
+                )
+                if not is_ours(taken, machine_set):
+                    continue
+                created = taken
+            await self._shown(created)
+            made.append(created.metadata.name)
+        return made
+
+    async def annotate(self, machine: Machine, marks: Mapping[str, str | None]) -> None:
+        """None takes a mark off."""
+        await self._patch(machine, {"annotations": dict(marks)})
+
+    async def own(self, machine: Machine, machine_set: MachineSet | None) -> None:
+        """Make it the set's; None: let it go."""
+        others = [o for o in machine.metadata.owner_references if not o.controller]
+        owners = others if machine_set is None else [*others, owner(machine_set)]
+        await self._patch(machine, {"ownerReferences": [o.to_dict() for o in owners]})
+
+    async def delete(self, machine: Machine) -> None:
+        """Only as it was decided on: whatever changed since is looked at first."""
+        meta = machine.metadata
+        self.fence.check()
+        try:
+            await self.kube.delete(
+                custom(PLURAL, meta.name), uid=meta.uid, resource_version=meta.resource_version
+            )
+        except NotFound:
+            return
+
+    async def write(self, machine_set: MachineSet, change: Mapping[str, Any]) -> None:
+        meta = machine_set.metadata
+        body = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": change,
+        }
+        self.fence.check()
+        await self.kube.patch(custom(SETS, meta.name, "status"), body)
+
+    async def _patch(self, machine: Machine, change: dict[str, Any]) -> None:
+        meta = machine.metadata
+        versions = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        self.fence.check()
+        changed = await self.kube.patch(
+            custom(PLURAL, meta.name),
+            {"metadata": {**versions, **change}},
+            decode=Machine.from_server,
+        )
+        await self._shown(changed)
+
+    async def _shown(self, machine: Machine) -> None:
+        meta = machine.metadata
+        await self.machines.wait_for(meta.name, meta.resource_version)
+
+
+def owner(machine_set: MachineSet) -> OwnerReference:
+    return OwnerReference(
+        api_version=machine_set.api_version,
+        kind=machine_set.kind,
+        name=machine_set.metadata.name,
+        uid=machine_set.metadata.uid,
+        controller=True,
+    )
+
+
+def owner_uid(machine: Machine) -> str:
+    """UID of what controls it, "" for nothing."""
+    return next((o.uid for o in machine.metadata.owner_references if o.controller), "")
+
+
+def is_ours(machine: Machine, machine_set: MachineSet) -> bool:
+    return owner_uid(machine) == machine_set.metadata.uid
+
+
+def made_from(machine_set: MachineSet, zone: str, name: str) -> dict[str, Any]:
+    """The Machine as it is created."""
+    template = machine_set.spec.template
+    spec = template.spec
+    return {
+        "apiVersion": machine_set.api_version,
+        "kind": "Machine",
+        "metadata": {
+            "name": name,
+            "labels": dict(template.metadata.labels),
+            "annotations": dict(template.metadata.annotations),
+            "ownerReferences": [owner(machine_set).to_dict()],
+        },
+        "spec": {
+            **spec.to_dict(),
+            "origin": MachineOrigin.PROVISION.value,
+            "failureDomain": zone,
+        },
+    }

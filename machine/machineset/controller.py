@@ -1,0 +1,279 @@
+"""Keeps each set at its machines: glue between what is seen, the step and the acts."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Machine, MachineSet
+from kubenode.api.v1alpha1.machineset import MachineSetConditionType
+from kubenode.api.v1alpha1.machinework import ChangeClass
+from kubenode.api.v1alpha1.permit import Holder, Operation
+from kubenode.runtime.audit import Line
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.kube.objects import Node
+from machine.certificates.controller import OF_NODE
+from machine.disruption.port import Disruptions, State, Wish
+from machine.ground import Ground, Job
+from machine.machineset import said
+from machine.machineset.act import Acts
+from machine.machineset.belonging import OF_CLASS, OF_OWNER, Belonging, index
+from machine.machineset.members import Crew, Leaving, Member, Seen
+from machine.machineset.metrics import Metrics
+from machine.machineset.names import number_of
+from machine.machineset.observe import Around, Room, member, room, wanted
+from machine.machineset.step import Plan, step
+from machine.names import LEAVING, PRESERVED
+
+log = logging.getLogger(__name__)
+
+SOON = timedelta(seconds=1)
+LOOK_AGAIN = timedelta(seconds=30)
+"""While something is under way that nothing else would wake us for."""
+SETTLE = 0.2
+"""Seconds in which changes of members are gathered: one look at a set sees all of its machines."""
+BY = "machine"
+OPERATIONS = {Leaving.SCALE_IN: Operation.SCALE_IN, Leaving.REPLACE: Operation.REPLACE}
+Type = MachineSetConditionType
+
+
+@dataclass(slots=True)
+class Look:
+    """One look at a set.
+
+    by_name  its Machines, as they were decided on
+    again    when one of them changes by time alone
+    refused  Machines that may not be given up yet, and why
+    """
+
+    seen: Seen
+    crew: Crew
+    room: Room
+    by_name: dict[str, Machine]
+    again: datetime | None
+    refused: dict[str, str]
+    soonest: float | None = None
+
+
+class MachineSets:
+    """disruptions  prepares what is given up, in the Machine's own name"""
+
+    def __init__(self, ground: Ground, disruptions: Disruptions) -> None:
+        self._ground, self._disruptions = ground, disruptions
+        self._clock, self._sets, self._machines = ground.clock, ground.machine_sets, ground.machines
+        index(ground.machines)
+        self._acts = Acts(ground.kube, ground.fence, ground.machines)
+        self._belonging = Belonging(ground.machines, ground.machine_sets, self._acts)
+        self._metrics = Metrics(ground.registry)
+        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.controller = ground.controller("machinesets", self.reconcile)
+        self.controller.watch(ground.machine_sets)
+        for informer in (ground.machines, ground.nodes, ground.jobs, ground.classes):
+            self.controller.watch(informer, lambda key, old, new: ())
+        ground.machines.add_handler(self._machine_changed)
+        ground.nodes.add_handler(self._node_changed)
+        ground.jobs.add_handler(self._job_changed)
+        ground.classes.add_handler(lambda key, old, new: self._wake_class(key))
+
+    async def reconcile(self, name: str) -> Result:
+        machine_set = self._sets.get(name)
+        if machine_set is None or machine_set.metadata.deletion_timestamp is not None:
+            return DONE
+        if await self._belonging.settle(machine_set):
+            return Result(SOON)
+        look = self._look(machine_set)
+        plan = step(wanted(machine_set), look.seen)
+        if plan.create:
+            await self._create(machine_set, plan.create)
+        await self._choose(machine_set, look, plan)
+        for leaving in plan.remove:
+            await self._remove(machine_set, look, leaving)
+        await self._say(machine_set, look)
+        return self._again(look, plan)
+
+    # -- seeing -------------------------------------------------------------------------------
+
+    def _look(self, machine_set: MachineSet) -> Look:
+        now, health = self._clock.now(), machine_set.spec.health
+        ref = machine_set.spec.template.spec.class_ref
+        class_ = self._ground.classes.get(ref)
+        class_hash = class_.status.class_hash if class_ is not None else ""
+        machines = self._machines.by(OF_OWNER, machine_set.metadata.uid)
+        members: list[Member] = []
+        turns: list[datetime] = []
+        for machine in machines:
+            found, turn = member(machine, self._around(machine), class_hash, health, now)
+            members.append(found)
+            if turn is not None:
+                turns.append(turn)
+        fits = room(ref, class_, self._machines.by(OF_CLASS, ref), now)
+        if fits.again is not None:
+            turns.append(fits.again)
+        seen = Seen(now, members, self._ground.meltdown.frozen(), fits.blocked, fits.left)
+        by_name = {machine.metadata.name: machine for machine in machines}
+        return Look(seen, Crew(members), fits, by_name, min(turns, default=None), {})
+
+    def _around(self, machine: Machine) -> Around:
+        if machine.spec.node == "None":
+            return Around()
+        node = machine.node_name
+        held, repaired = self._ground.held(node), self._ground.repaired(node)
+        return Around(self._ground.nodes.get(node), held, repaired)
+
+    # -- acting -------------------------------------------------------------------------------
+
+    async def _create(self, machine_set: MachineSet, most: int) -> None:
+        """Sets of one class make their machines one after another: its limits are theirs all."""
+        ref = machine_set.spec.template.spec.class_ref
+        async with self._making[ref]:
+            class_ = self._ground.classes.get(ref)
+            fits = room(ref, class_, self._machines.by(OF_CLASS, ref), self._clock.now())
+            if class_ is None or not fits.left or not self._machines.fresh():
+                return
+            first, zone = self._made(machine_set) + 1, class_.spec.failure_domain
+            made = await self._acts.create(machine_set, zone, first, min(most, fits.left))
+        for name in made:
+            self._metrics.made.inc()
+            await self._tell(machine_set, name, "MachineMade", "Create", f"Machine {name} is made")
+
+    def _made(self, machine_set: MachineSet) -> int:
+        """The highest number in a name that is known."""
+        found = self._machines.by(OF_OWNER, machine_set.metadata.uid)
+        numbers = (number_of(machine_set.metadata, m.metadata.name) for m in found)
+        return max(machine_set.status.made, max(numbers, default=0))
+
+    async def _choose(self, machine_set: MachineSet, look: Look, plan: Plan) -> None:
+        for name in plan.unmark:
+            machine = look.by_name[name]
+            if await self._disruptions.end(self._node_of(machine), holder_of(machine)):
+                await self._acts.annotate(machine, {LEAVING: None})
+        for name, leaving in plan.mark.items():
+            await self._acts.annotate(look.by_name[name], {LEAVING: leaving.value})
+        for name, until in plan.preserve.items():
+            await self._acts.annotate(look.by_name[name], {PRESERVED: format_time(until)})
+            what = f"Machine {name} has failed and is kept until {format_time(until)}"
+            await self._tell(machine_set, name, "MachinePreserved", "Preserve", what)
+
+    async def _remove(self, machine_set: MachineSet, look: Look, name: str) -> None:
+        """Ask for the permit; under it the Machine's deletion goes on with the drain."""
+        machine = look.by_name[name]
+        leaving = Leaving(machine.metadata.annotations[LEAVING])
+        if leaving is Leaving.REPLACE and (why := self._held_back(machine)):
+            look.refused[name] = why
+            return
+        if not await self._permitted(look, machine, leaving):
+            return
+        await self._acts.delete(machine)
+        self._metrics.removed.labels(leaving).inc()
+        what = f"Machine {name} is given up: {_why(look, name) or leaving}"
+        await self._tell(machine_set, name, "MachineRemoved", leaving.value, what)
+
+    def _held_back(self, machine: Machine) -> str:
+        return self._ground.meltdown.held_back(machine.metadata.uid)
+
+    async def _permitted(self, look: Look, machine: Machine, leaving: Leaving) -> bool:
+        node, holder = self._node_of(machine), holder_of(machine)
+        wish = Wish(
+            node,
+            holder,
+            OPERATIONS[leaving],
+            ChangeClass.REBOOT,
+            drain_timeout=machine.spec.deletion.drain_timeout,
+        )
+        prepared = await self._disruptions.prepare(wish)
+        if prepared.permit and prepared.state in (State.DRAINING, State.READY):
+            return True
+        if prepared.state is State.FAILED:
+            await self._disruptions.end(node, holder)
+        look.refused[machine.metadata.name] = prepared.message or prepared.reason
+        if prepared.look_again is not None:
+            look.soonest = min(prepared.look_again, look.soonest or prepared.look_again)
+        return False
+
+    def _node_of(self, machine: Machine) -> str | None:
+        return None if machine.spec.node == "None" else machine.node_name
+
+    # -- saying -------------------------------------------------------------------------------
+
+    async def _say(self, machine_set: MachineSet, look: Look) -> None:
+        """As it was seen, before what was done now: the next look tells of that."""
+        want = wanted(machine_set)
+        conditions = {
+            Type.SCALED: said.scaled(want, look.seen, look.crew, look.room),
+            Type.HEALTHY: said.healthy(want, look.seen, look.crew, look.refused),
+        }
+        made = self._made(machine_set)
+        new = said.status(machine_set, look.crew, conditions, made, look.seen.now)
+        if change := said.changes(machine_set, new):
+            await self._acts.write(machine_set, change)
+
+    async def _tell(
+        self, machine_set: MachineSet, name: str, reason: str, what: str, message: str
+    ) -> None:
+        regarding = {
+            "kind": machine_set.kind,
+            "api_version": machine_set.api_version,
+            "name": machine_set.metadata.name,
+            "uid": machine_set.metadata.uid,
+        }
+        await self._ground.recorder.emit(regarding, "Normal", reason, message)
+        who = f"MachineSet {machine_set.metadata.name}"
+        self._ground.audit.write(
+            Line(self._clock.now(), BY, who, what, "Done", why=message, node=name)
+        )
+
+    def _again(self, look: Look, plan: Plan) -> Result:
+        if plan.unmark or plan.mark or plan.preserve:
+            return Result(SOON)
+        waits = [LOOK_AGAIN.total_seconds()] if look.crew.leaving or look.seen.blocked else []
+        if look.again is not None:
+            waits.append((look.again - look.seen.now).total_seconds())
+        if look.soonest is not None:
+            waits.append(look.soonest)
+        if look.seen.frozen or look.refused:
+            waits.append(self._ground.meltdown.look_again)
+        return Result(max(SOON, timedelta(seconds=min(waits)))) if waits else DONE
+
+    # -- waking -------------------------------------------------------------------------------
+
+    def wake(self, holder: Holder) -> None:
+        """Kube Defender says that this Machine's turn has come."""
+        machine = self._machines.get(holder.name) if holder.kind == "Machine" else None
+        self._wake(machine)
+
+    def _wake(self, *machines: Machine | None) -> None:
+        for name in {n for m in machines if m is not None for n in self._belonging.sets_of(m)}:
+            self.controller.queue.add_after(name, SETTLE)
+
+    def _machine_changed(self, key: str, old: Machine | None, new: Machine | None) -> None:
+        self._wake(old, new)
+
+    def _node_changed(self, key: str, old: Node | None, new: Node | None) -> None:
+        """Their heartbeats, images and volumes say nothing here."""
+        if old is None or new is None or _conditions(old) != _conditions(new):
+            self._wake(*self._machines.by(OF_NODE, key))
+
+    def _job_changed(self, key: str, old: Job | None, new: Job | None) -> None:
+        nodes: Iterable[str] = {job.spec.node_name for job in (old, new) if job is not None}
+        for node in nodes:
+            self._wake(*self._machines.by(OF_NODE, node))
+
+    def _wake_class(self, name: str) -> None:
+        for machine_set in self._sets.cache.values():
+            if machine_set.spec.template.spec.class_ref == name:
+                self.controller.queue.add_after(machine_set.metadata.name, SETTLE)
+
+
+def holder_of(machine: Machine) -> Holder:
+    return Holder(kind="Machine", name=machine.metadata.name, uid=machine.metadata.uid)
+
+
+def _why(look: Look, name: str) -> str:
+    return next((m.unhealthy for m in look.seen.members if m.name == name), "")
+
+
+def _conditions(node: Node) -> list[tuple[str, str, datetime | None]]:
+    return [(c.type, c.status, c.last_transition_time) for c in node.status.conditions]

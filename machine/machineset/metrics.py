@@ -1,0 +1,22 @@
+"""How many machines sets have made and given up."""
+
+from prometheus_client import CollectorRegistry, Counter
+
+from machine.machineset.members import Leaving
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.made = Counter(
+            "kubenode_machineset_machines_made",
+            "Machines that MachineSets have made.",
+            registry=registry,
+        )
+        self.removed = Counter(
+            "kubenode_machineset_machines_removed",
+            "Machines that MachineSets have given up, by why.",
+            ["reason"],
+            registry=registry,
+        )
+        for reason in Leaving:
+            self.removed.labels(reason)

@@ -1,0 +1,218 @@
+"""From Machines, Nodes and jobs to what a set decides on. Pure: objects in, facts out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubenode.api.meta import Condition
+from kubenode.api.v1alpha1 import Machine, MachineClass, MachineSet
+from kubenode.api.v1alpha1.machineclass import MACHINE_CLASS_READY
+from kubenode.api.v1alpha1.machineset import MachineSetHealth, UnhealthyCondition, UpdatePolicy
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType, MachinePhase
+from kubenode.runtime.kube.objects import Node
+from machine.machineset.members import Leaving, Member, Wanted
+from machine.names import DELETE_FIRST, HANDS_OFF, LEAVING, PRESERVED
+
+MINUTE = timedelta(seconds=60)
+GONE = "InstanceGone"
+QUOTA = "QuotaExceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known beside the Machine itself.
+
+    node      its Node, None where there is none
+    repair    the open job that holds the node, "" for none
+    repaired  when the last one was closed
+    """
+
+    node: Node | None = None
+    repair: str = ""
+    repaired: datetime | None = None
+
+
+def wanted(machine_set: MachineSet) -> Wanted:
+    spec = machine_set.spec
+    return Wanted(
+        replicas=spec.replicas,
+        max_surge=spec.max_surge,
+        order=spec.scale_in.order,
+        replace_outdated=spec.update_policy is UpdatePolicy.REPLACE,
+        max_unhealthy=spec.health.max_unhealthy,
+        max_replacing=spec.health.max_replacing,
+        preserve_max=spec.health.preserve.max,
+        preserve_for=spec.health.preserve.for_,
+    )
+
+
+def member(
+    machine: Machine, around: Around, class_hash: str, health: MachineSetHealth, now: datetime
+) -> tuple[Member, datetime | None]:
+    """The second is when it becomes another one though nothing changes, None for not."""
+    status, annotations = machine.status, machine.metadata.annotations
+    why, at = unhealthy(machine, around.node, health.unhealthy_conditions, now)
+    burnt_in = None if around.repaired is None else around.repaired + machine.spec.min_ready
+    provisioned = status.provisioning.class_hash if status.provisioning is not None else ""
+    operation = machine.spec.operation
+    repair = around.repair or (operation.id if operation is not None else "")
+    found = Member(
+        name=machine.metadata.name,
+        created=machine.metadata.creation_timestamp or now,
+        zone=machine.spec.failure_domain,
+        deleting=machine.metadata.deletion_timestamp is not None,
+        failed=status.phase is MachinePhase.FAILED,
+        gone=_reason(machine, MachineConditionType.INSTANCE_READY) == GONE,
+        initialized=status.initialized_at is not None,
+        ready=_ready(machine),
+        available=_true(machine, MachineConditionType.AVAILABLE)
+        and not repair
+        and (burnt_in is None or burnt_in <= now),
+        outdated=bool(provisioned and class_hash and provisioned != class_hash),
+        unhealthy=why,
+        repair=repair,
+        delete_first=_marked(machine, DELETE_FIRST),
+        hands_off=_marked(machine, HANDS_OFF),
+        preserved=_instant(annotations[PRESERVED]) if PRESERVED in annotations else None,
+        leaving=_leaving(annotations.get(LEAVING, "")),
+    )
+    turns = [t for t in (at, burnt_in, found.preserved) if t is not None and t > now]
+    return found, min(turns, default=None)
+
+
+# -- unhealthy ------------------------------------------------------------------------------------
+
+
+def unhealthy(
+    machine: Machine, node: Node | None, wanted: Sequence[UnhealthyCondition], now: datetime
+) -> tuple[str, datetime | None]:
+    """Why the machine is to be replaced, "" for not; and when it will be if nothing changes.
+
+    A silent agent alone is none: its Node, which carries the work, may be well.
+    """
+    if machine.status.phase is MachinePhase.FAILED:
+        return f"Failed: {_why_failed(machine)}", None
+    if machine.spec.node == "None" or machine.status.node_ref is None:
+        return "", None
+    soonest: datetime | None = None
+    for each in wanted:
+        since = _since(machine, node, each)
+        if since is None:
+            continue
+        due = since + each.for_
+        if due <= now:
+            seconds = each.for_.total_seconds()
+            return f"its Node's condition {each.type} is {each.status} for {seconds:g} s", None
+        soonest = due if soonest is None else min(soonest, due)
+    return "", soonest
+
+
+def _since(machine: Machine, node: Node | None, wanted: UnhealthyCondition) -> datetime | None:
+    """Since when the condition is as `wanted`; None: it is not, or nobody says since when."""
+    if node is None:
+        return _node_gone(machine, wanted)
+    for condition in node.status.conditions:
+        if condition.type == wanted.type and condition.status == wanted.status:
+            return condition.last_transition_time
+    return None
+
+
+def _node_gone(machine: Machine, wanted: UnhealthyCondition) -> datetime | None:
+    """A Node that was there and is no more is Ready Unknown: since the Machine shows it."""
+    shown = machine.status.condition(MachineConditionType.NODE_READY)
+    if (wanted.type, wanted.status) != ("Ready", "Unknown") or shown is None:
+        return None
+    return None if shown.status == "True" else shown.last_transition_time
+
+
+def _why_failed(machine: Machine) -> str:
+    types = (MachineConditionType.INSTANCE_READY, MachineConditionType.HEALTHY)
+    found = [machine.status.condition(type_) for type_ in types]
+    return next((c.message for c in found if c is not None and c.status == "False"), "")
+
+
+# -- the class ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Whether the class lets another machine be made.
+
+    blocked  why not, "" if it does
+    reason   of condition Scaled
+    left     how many now
+    again    when there is more room, None if that is not a matter of time
+    """
+
+    blocked: str = ""
+    reason: str = ""
+    left: int = 0
+    again: datetime | None = None
+
+
+def room(ref: str, class_: MachineClass | None, made: Sequence[Machine], now: datetime) -> Room:
+    """made: all Machines of this class, of any set."""
+    if class_ is None:
+        return Room(f"there is no MachineClass {ref}", "PreflightFailed")
+    if class_.metadata.deletion_timestamp is not None:
+        return Room(f"MachineClass {ref} is being deleted", "PreflightFailed")
+    ready = _condition(class_.status.conditions, MACHINE_CLASS_READY)
+    if ready is None or ready.observed_generation != class_.metadata.generation:
+        return Room(f"MachineClass {ref} has not been looked at yet", "PreflightFailed")
+    if ready.status != "True":
+        return Room(f"MachineClass {ref} is not Ready: {ready.message}", "PreflightFailed")
+    waiting = [m for m in made if _reason(m, MachineConditionType.INSTANCE_READY) == QUOTA]
+    if waiting:
+        first = min(m.metadata.name for m in waiting)
+        return Room(f"Machine {first} waits for room at the provider", QUOTA)
+    limits = class_.spec.limits
+    if len(made) >= limits.max_instances:
+        most = f"limits.maxInstances of MachineClass {ref} is {limits.max_instances}"
+        return Room(f"{most}, and as many Machines are there", QUOTA)
+    lately = sorted(
+        at for m in made if (at := m.metadata.creation_timestamp) is not None and now - at < MINUTE
+    )
+    left = min(limits.max_instances - len(made), limits.creates_per_minute - len(lately))
+    return Room(left=max(0, left), again=lately[0] + MINUTE if lately else None)
+
+
+def _condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
+    return next((c for c in conditions if c.type == type_), None)
+
+
+# -- reading a Machine ----------------------------------------------------------------------------
+
+
+def _true(machine: Machine, type_: MachineConditionType) -> bool:
+    found = machine.status.condition(type_)
+    return found is not None and found.status == "True"
+
+
+def _reason(machine: Machine, type_: MachineConditionType) -> str:
+    found = machine.status.condition(type_)
+    return found.reason if found is not None and found.status != "True" else ""
+
+
+def _ready(machine: Machine) -> bool:
+    lives = machine.spec.node == "None"
+    kind = MachineConditionType.AGENT_READY if lives else MachineConditionType.NODE_READY
+    return _true(machine, kind)
+
+
+def _marked(machine: Machine, key: str) -> bool:
+    meta = machine.metadata
+    values = (meta.annotations.get(key), meta.labels.get(key))
+    return any(value is not None and value != "false" for value in values)
+
+
+def _leaving(text: str) -> Leaving | None:
+    return Leaving(text) if text in tuple(Leaving) else None
+
+
+def _instant(text: str) -> datetime | None:
+    """What a person wrote may be no instant: then the machine is not kept, and counts."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

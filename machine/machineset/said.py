@@ -1,0 +1,119 @@
+"""What a set says of itself: its counts and conditions. Pure.
+
+Sentences hold no time, or each look would be a write.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.v1alpha1 import MachineSet
+from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetStatus
+from machine.bootstrap.agentready import Said
+from machine.machineset.members import Crew, Leaving, Seen, Wanted
+from machine.machineset.observe import Room
+
+NAMED = 3
+"""Machines that a message names."""
+
+
+def status(
+    machine_set: MachineSet,
+    crew: Crew,
+    said: Mapping[MachineSetConditionType, Said],
+    made: int,
+    now: datetime,
+) -> MachineSetStatus:
+    """The status as it shall be; `made` is the highest number in a name that is known."""
+    generation, before = machine_set.metadata.generation, machine_set.status
+    live = [*crew.staying, *crew.leaving]
+    replacing = sum(m.leaving is Leaving.REPLACE for m in crew.leaving)
+    return MachineSetStatus(
+        observed_generation=generation,
+        replicas=len(live),
+        ready=sum(m.ready for m in live),
+        available=sum(m.available for m in live),
+        up_to_date=sum(not m.outdated for m in live),
+        replacing=replacing + sum(m.leaving is Leaving.REPLACE for m in crew.deleting),
+        preserved=len(crew.preserved),
+        made=max(made, before.made),
+        selector=selector_text(machine_set),
+        conditions=[
+            _condition(before.conditions, type_, one, generation, now)
+            for type_, one in said.items()
+        ],
+    )
+
+
+def changes(machine_set: MachineSet, new: MachineSetStatus) -> dict[str, Any]:
+    """The fields that are to be written, {} for none."""
+    before, after = machine_set.status.to_dict(), new.to_dict()
+    return {key: value for key, value in after.items() if before.get(key) != value}
+
+
+def scaled(wanted: Wanted, seen: Seen, crew: Crew, room: Room) -> Said:
+    have, want = len(crew.staying), wanted.replicas
+    if have < want and room.blocked:
+        return _no(room.reason, f"{have} of {want} machines: {room.blocked}")
+    if have < want:
+        return _no("Scaling", f"{have} of {want} machines")
+    kept = sum(m.hands_off for m in crew.staying)
+    if have > want and kept > want:
+        return _no("HandsOff", f"{have} of {want} machines: hands are to be kept off {kept}")
+    if have > want or any(m.leaving is Leaving.SCALE_IN for m in crew.leaving):
+        return _no("Scaling", f"{have} of {want} machines stay")
+    if crew.deleting:
+        return _no("Scaling", f"{_names(m.name for m in crew.deleting)} on the way out")
+    return Said(ConditionStatus.TRUE, "Scaled", f"{want} machines")
+
+
+def healthy(wanted: Wanted, seen: Seen, crew: Crew, refused: Mapping[str, str]) -> Said:
+    """refused: Machines that may not be given up yet, and why, by name."""
+    if not crew.sick and not crew.leaving:
+        return Said(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
+    if too_many := crew.too_many_sick(wanted):
+        return _no("TooManyUnhealthy", too_many)
+    if seen.frozen:
+        return _no("Frozen", seen.frozen)
+    for name, why in sorted(refused.items()):
+        return _no("PermitDenied", f"{name}: {why}")
+    if crew.sick:
+        return _no("Unhealthy", f"{_names(m.name for m in crew.sick)} unhealthy or under repair")
+    return Said(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
+
+
+def selector_text(machine_set: MachineSet) -> str:
+    """As `kubectl get -l` takes it."""
+    selector = machine_set.spec.selector
+    parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
+    for each in selector.match_expressions:
+        values = f" ({','.join(each.values)})" if each.values else ""
+        words = {"In": f"{each.key} in{values}", "NotIn": f"{each.key} notin{values}"}
+        words |= {"Exists": each.key, "DoesNotExist": f"!{each.key}"}
+        parts.append(words[each.operator])
+    return ",".join(parts)
+
+
+def _names(names: Any) -> str:
+    found = sorted(names)
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ", ".join(found[:NAMED]) + more
+
+
+def _no(reason: str, message: str) -> Said:
+    return Said(ConditionStatus.FALSE, reason, message)
+
+
+def _condition(
+    before: list[Condition], type_: str, said: Said, generation: int, now: datetime
+) -> Condition:
+    known = next((c for c in before if c.type == type_ and c.status == said.status), None)
+    return Condition(
+        type=type_,
+        status=said.status,
+        reason=said.reason,
+        message=said.message,
+        observed_generation=generation,
+        last_transition_time=now if known is None else known.last_transition_time,
+    )
