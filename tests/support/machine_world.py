@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
 from support.machine_requests import REQUESTS
 
+from defender.client import Permits
 from kubenode.api.crd import FOLDER
 from kubenode.api.v1alpha1 import Machine, default_policy
 from kubenode.runtime.clock import Clock, SystemClock
@@ -27,6 +28,7 @@ from kubenode.runtime.process import serve
 from machine.bootstrap.tokens import Kept, Tokens
 from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, agent_user
 from machine.operator import MachineOperator, MachineSettings
+from machine.provisioning import Provisioning
 
 T = TypeVar("T")
 
@@ -191,12 +193,14 @@ async def machine_world(
     settings: MachineSettings | None = None,
     clock: Clock | None = None,
     kind: type[Kube] = Kube,
+    permits: Permits | None = None,
+    provisioning: Provisioning | None = None,
 ) -> AsyncIterator[MachineWorld]:
     """Administrator and operator, until the end of the block."""
     admin = Kube(connect(str(cp.kubeconfig)))
     world = MachineWorld(cp, admin, folder)
     try:
-        async with running(cp, settings, clock, kind):
+        async with running(cp, settings, clock, kind, permits, provisioning):
             yield world
     finally:
         await world.clean()
@@ -209,11 +213,19 @@ async def running(
     settings: MachineSettings | None = None,
     clock: Clock | None = None,
     kind: type[Kube] = Kube,
+    permits: Permits | None = None,
+    provisioning: Provisioning | None = None,
 ) -> AsyncIterator[MachineOperator]:
     """The operator under its service account's rights; what it raises fails the block."""
     kube = kind(connect(str(cp.kubeconfig_for(OPERATOR, OPERATOR_GROUPS))))
     operator = MachineOperator(
-        kube, AlwaysLeader(), clock or SystemClock(), CollectorRegistry(), settings
+        kube,
+        AlwaysLeader(),
+        clock or SystemClock(),
+        CollectorRegistry(),
+        settings,
+        permits=permits,
+        provisioning=provisioning,
     )
     try:
         async with asyncio.TaskGroup() as tasks:
