@@ -3,7 +3,8 @@
 A permit whose time is over is never freed by the time alone: its holder may be slow, and its node
 still be down. The holder is looked at, live. If it is gone or over, or the node is gone, the slot
 is free; else the permit is Overdue, still counts, and a person is told by the metrics. A holder or
-node that the informers no longer show is looked at without waiting for the time.
+node that the informers no longer show is looked at without waiting for the time; holders of kinds
+that no informer follows are looked at now and then.
 """
 
 import logging
@@ -21,7 +22,13 @@ from defender.store import NotWritten, PermitStore
 from defender.turns import Turns
 from defender.webhook.acts import USER
 from defender.webhook.lifetimes import over
-from kubenode.api.v1alpha1 import Permit, RemedyOperationJob
+from kubenode.api.v1alpha1 import (
+    Machine,
+    MachineComponentSet,
+    MachineSet,
+    Permit,
+    RemedyOperationJob,
+)
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -36,12 +43,18 @@ log = logging.getLogger(__name__)
 ROUND_SECONDS = 5.0
 LOOK_AGAIN = timedelta(seconds=30)
 """Between two looks at one holder that still lives."""
+LOOK_UNSEEN = timedelta(minutes=2)
+"""Between two looks at a holder of a kind that no informer shows us."""
 DELETED_AT_ONCE = 100
 JOB = RemedyOperationJob.resource.kind
-PLURALS = {JOB: RemedyOperationJob.resource.plural}
-"""Holders that we may read. A kind is added with the right to: to be told that there is no such
-object says nothing where its definition is not installed, or where another group has the kind.
+PLURALS = {
+    kind.resource.kind: kind.resource.plural
+    for kind in (RemedyOperationJob, Machine, MachineSet, MachineComponentSet)
+}
+"""Holders that we may read. A kind is added with the right to. A holder names no group: whoever
+asks for a kind of another group under the same name, as Cluster API's Machine, calls it otherwise.
 """
+SERVED = f"/apis/{paths.GROUP}/{paths.VERSION}"
 
 
 class _Status(msgspec.Struct):
@@ -55,7 +68,18 @@ class Holder(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
+class _Resource(msgspec.Struct):
+    kind: str = ""
+
+
+class _Resources(msgspec.Struct):
+    """What the API server serves of our group."""
+
+    resources: list[_Resource] = []
+
+
 _holder = msgspec.json.Decoder(Holder).decode
+_resources = msgspec.json.Decoder(_Resources).decode
 
 
 def turn_of(held: Held) -> str:
@@ -113,7 +137,10 @@ class Keeper:
             return True
         if self._nodes.fresh() and self._nodes.get(held.node) is None:
             return True
-        if held.holder.kind != JOB or not self._jobs.fresh():
+        if held.holder.kind != JOB:
+            seen_at = held.looked_at or held.renewed_at or held.granted_at
+            return held.holder.kind in PLURALS and now >= seen_at + LOOK_UNSEEN
+        if not self._jobs.fresh():
             return False
         job = self._jobs.get(held.holder.name)
         return job is None or job.metadata.uid != held.holder.uid or not job.open
@@ -166,11 +193,29 @@ class Keeper:
         plural = PLURALS.get(held.holder.kind)
         if plural is None:
             return ""  # a kind we cannot look at is taken to live
+        path = paths.custom(plural, held.holder.name)
         try:
-            holder = await self._kube.get(paths.custom(plural, held.holder.name), _holder)
+            holder = await self._kube.get(path, _holder)
         except NotFound:
-            return "holder"
+            return "holder" if await self._is_gone(held.holder.kind, path) else ""
         return "holder" if _over(holder, held) else ""
+
+    async def _is_gone(self, kind: str, path: str) -> bool:
+        """Whether the object is gone, and not its definition: that no such path is served says
+        nothing of what was, or is to be, behind it. Read again, as the definition may have come in
+        between.
+        """
+        try:
+            served = await self._kube.get(SERVED, _resources)
+        except NotFound:
+            return False
+        if all(resource.kind != kind for resource in served.resources):
+            return False
+        try:
+            await self._kube.get(path, _holder)
+        except NotFound:
+            return True
+        return False
 
     async def _is_younger(self, node: Holder, held: Held) -> bool:
         """Whether the node is another one than the permit is for. Both instants are told by the API

@@ -41,6 +41,7 @@ PERMITS = paths.custom("permits")
 POLICIES = paths.custom("defenderpolicies")
 JOBS = paths.custom("remedyoperationjobs")
 NODES = paths.nodes()
+SERVED = f"/apis/{paths.GROUP}/{paths.VERSION}"
 
 
 class Fate(Enum):
@@ -66,6 +67,8 @@ class MemoryApi(Kube):
         self.listeners: dict[str, list[Listener]] = {}
         self.readable = {PERMITS, POLICIES, JOBS, NODES}
         """Collections that there are."""
+        self.kinds = {"RemedyOperationJob", "Machine", "MachineSet", "MachineComponentSet"}
+        """Of our group, whose definitions are installed."""
         self._late: list[Callable[[], object]] = []
 
     async def call(
@@ -111,6 +114,8 @@ class MemoryApi(Kube):
                 continue  # nobody waits for its answer
 
     def _get(self, path: str) -> Object:
+        if path == SERVED:
+            return {"resources": [{"kind": kind} for kind in sorted(self.kinds)]}
         if path in self.readable:
             return {"items": list(self.objects.get(path, {}).values())}
         collection, name = path.rsplit("/", 1)

@@ -13,6 +13,7 @@ from kubenode.api.v1alpha1 import Disruption, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 from kubenode.api.v1alpha1.permit import Operation, PermitState
 from kubenode.runtime.fence import LeaseLost
+from kubenode.runtime.kube import paths
 
 TWO = Limit(scope=LimitScope.CLUSTER, max_concurrent=2)
 
@@ -282,10 +283,60 @@ async def test_f12_who_cannot_be_looked_at_is_taken_to_live() -> None:
     assert len(world.api.open_permits()) == 1
 
 
-@pytest.mark.parametrize("kind", ["Machine", "MachineSet", "NodeRemedier"])
-async def test_f12_a_holder_of_a_kind_that_we_may_not_read_is_taken_to_live(kind: str) -> None:
-    """Not found says nothing of it: its definition may be missing, or be another group's."""
+async def test_f12_a_holder_of_a_kind_that_we_may_not_read_is_taken_to_live() -> None:
     world = World(10, a_policy(Limit(scope=LimitScope.CLUSTER, max_concurrent=1)))
+    defender = await world.start()
+    await defender.ask(an_ask("n0", kind="Machine.cluster.x-k8s.io"))
+    world.step(hours=8)
+    await defender.keeper.round()
+    (found,) = world.api.open_permits()
+    assert found.status.state is PermitState.OVERDUE
+    assert not (await defender.ask(an_ask("n1"))).allowed
+
+
+MACHINE_KINDS = {
+    "Machine": "machines",
+    "MachineSet": "machinesets",
+    "MachineComponentSet": "machinecomponentsets",
+}
+
+
+@pytest.mark.parametrize("kind", MACHINE_KINDS)
+async def test_f33_the_slot_of_a_machine_or_set_that_is_gone_is_freed(kind: str) -> None:
+    world = World(10, a_policy(Limit(scope=LimitScope.CLUSTER, max_concurrent=1)))
+    defender = await world.start()
+    ask = an_ask("n0", kind=kind)
+    holder = {"metadata": {"name": ask.holder.name, "uid": ask.holder.uid}}
+    world.api.put(paths.custom(MACHINE_KINDS[kind]), holder)
+    await defender.ask(ask)
+    world.step(hours=1)
+    await defender.keeper.round()
+    assert world.api.open_permits()[0].status.state is PermitState.OVERDUE
+    world.api.remove(paths.custom(MACHINE_KINDS[kind]), ask.holder.name)
+    world.step(minutes=2)
+    await defender.keeper.round()
+    assert world.api.open_permits() == []
+    assert (await defender.ask(an_ask("n1"))).allowed
+
+
+@pytest.mark.parametrize("kind", MACHINE_KINDS)
+async def test_f33_another_set_of_the_same_name_is_not_the_holder(kind: str) -> None:
+    world = World(10, a_policy(Limit(scope=LimitScope.CLUSTER, max_concurrent=1)))
+    defender = await world.start()
+    ask = an_ask("n0", kind=kind)
+    await defender.ask(ask)
+    again = {"metadata": {"name": ask.holder.name, "uid": "made-anew"}}
+    world.api.put(paths.custom(MACHINE_KINDS[kind]), again)
+    world.step(minutes=2)
+    await defender.keeper.round()
+    assert world.api.open_permits() == []
+
+
+@pytest.mark.parametrize("kind", MACHINE_KINDS)
+async def test_f12_an_absent_definition_frees_nothing(kind: str) -> None:
+    """Not found says nothing of the holder where nobody serves its kind."""
+    world = World(10, a_policy(Limit(scope=LimitScope.CLUSTER, max_concurrent=1)))
+    world.api.kinds -= set(MACHINE_KINDS)
     defender = await world.start()
     await defender.ask(an_ask("n0", kind=kind))
     world.step(hours=8)
