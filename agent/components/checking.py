@@ -1,0 +1,131 @@
+"""Whether a component is well: its units stay up, and its own checks pass.
+
+A check counts as passed after `successes` good answers in a row, and as failed after `failures`
+bad ones. A component without checks is judged by its units alone, of which each must be active
+through three looks under one invocation: a service that crashes and is started again is not well.
+"""
+
+from typing import Protocol
+
+from agent.components.model import Health, Kept
+from agent.components.ports import ComponentPorts
+from agent.components.units import running
+from agent.host import HostError
+from kubenode.runtime.components.wire import HealthCheck, UnitState
+
+STEADY_SECONDS = 30.0
+"""At least this long between two looks at what is well."""
+UNIT_SECONDS, UNIT_LOOKS = 2.0, 3
+OUTPUT = 200
+
+
+class Reach(Protocol):
+    """The network, as checks see it from this host."""
+
+    async def http(self, url: str, limit: float) -> str:
+        """ "" for an answer of 2xx within `limit` seconds, else what came instead."""
+        ...
+
+    async def tcp(self, address: str, limit: float) -> str:
+        """ "" if HOST:PORT takes a connection within `limit` seconds, else what came instead."""
+        ...
+
+
+class Streak:
+    """Of one check: good or bad answers in a row, and when it is asked next."""
+
+    def __init__(self, check: HealthCheck) -> None:
+        self.check = check
+        self.health = Health.UNKNOWN
+        self.due = float("-inf")
+        self.said = ""
+        self.invocation = ""
+        self._good = self._bad = 0
+
+    def answered(self, said: str, now: float) -> None:
+        """said  "" for a good answer, else what is wrong"""
+        self.said = said
+        self._good, self._bad = (0, self._bad + 1) if said else (self._good + 1, 0)
+        if self._good >= self.check.successes:
+            self.health = Health.GOOD
+        elif self._bad >= self.check.failures:
+            self.health = Health.BAD
+        interval = self.check.interval_seconds
+        steady = self.health is Health.GOOD and not said
+        self.due = now + (max(interval, STEADY_SECONDS) if steady else interval)
+
+
+class Checker:
+    """The checks of one component, as it was applied."""
+
+    def __init__(self, kept: Kept, ports: ComponentPorts, reach: Reach) -> None:
+        self.kept = kept
+        self._ports, self._reach = ports, reach
+        units = kept.form.units if kept.form is not None else ()
+        active = (unit.name for unit in units if unit.state is UnitState.ACTIVE)
+        own = kept.spec.health if kept.form is not None and kept.desired_state == "Running" else []
+        checks = [*map(_of_unit, active), *(c for c in own if c.type != "nodeCondition")]
+        self._streaks = [Streak(check) for check in checks]
+
+    @property
+    def due(self) -> float:
+        """When to look next, in seconds of the monotonic clock; inf for never."""
+        return min((streak.due for streak in self._streaks), default=float("inf"))
+
+    @property
+    def health(self) -> Health:
+        """GOOD also of what has nothing to check."""
+        all_ = {streak.health for streak in self._streaks}
+        if Health.BAD in all_:
+            return Health.BAD
+        return Health.UNKNOWN if Health.UNKNOWN in all_ else Health.GOOD
+
+    @property
+    def said(self) -> str:
+        """What is wrong, in a sentence; "" for nothing."""
+        wrong = [f"check {s.check.name}: {s.said}" for s in self._streaks if s.said]
+        return "; ".join(wrong)
+
+    async def look(self, now: float) -> None:
+        """Ask the checks that are due."""
+        for streak in self._streaks:
+            if streak.due <= now:
+                streak.answered(await self._ask(streak), now)
+
+    async def _ask(self, streak: Streak) -> str:
+        check = streak.check
+        try:
+            if check.unit is not None:
+                return await self._unit(check.unit, streak)
+            if check.exec is not None:
+                ran = await self._ports.runner.run(check.exec, check.timeout_seconds)
+                said = f"{check.exec[0]} ended with {ran.code}: {ran.output.strip()[-OUTPUT:]}"
+                return said if ran.code else ""
+            if check.http is not None:
+                return await self._reach.http(check.http, check.timeout_seconds)
+            if check.tcp is not None:
+                return await self._reach.tcp(check.tcp, check.timeout_seconds)
+        except TimeoutError:
+            return f"no end within {check.timeout}"
+        except HostError as error:
+            return str(error)
+        return f"type {check.type} is not known to this agent: update it"
+
+    async def _unit(self, name: str, streak: Streak) -> str:
+        found = await self._ports.units.found(name)
+        again = streak.invocation and found.invocation != streak.invocation
+        streak.invocation = found.invocation
+        if not running(found) or found.active == "activating":
+            return f"{name} is {found.active}"
+        return f"{name} was started again" if again and streak.health is Health.UNKNOWN else ""
+
+
+def _of_unit(name: str) -> HealthCheck:
+    return HealthCheck(
+        f"unit {name}",
+        "unit",
+        unit=name,
+        interval=f"{UNIT_SECONDS:g}s",
+        successes=UNIT_LOOKS,
+        failures=UNIT_LOOKS,
+    )

@@ -1,0 +1,133 @@
+"""What a difference between host and component comes to: a class of change, or an act. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from agent.components.drift.compare import Drifted, DriftKind, Found, drifted
+from agent.components.drift.fight import Fights
+from agent.components.model import Kept, Off, Record
+from agent.components.units import running
+from kubenode.runtime.components.change import Form, change_class, same
+from kubenode.runtime.components.wire import ChangeClass, Drift, MachinePermit, UnitState
+
+AT_ONCE = frozenset({ChangeClass.NONE, ChangeClass.RELOAD})
+MOST_DRIFT = 10
+LONGEST = 512
+"""Characters of a sentence in the status."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """same  there is nothing to do; how  class of what is"""
+
+    same: bool
+    how: ChangeClass
+
+
+def to_target(name: str, applied: Kept | None, target: Kept, found: Found) -> Difference:
+    """From what is on the host, known or not, to `target`.
+
+    What we applied tells what differs, what is found also what somebody changed, or had there
+    before us.
+    """
+    before, after = applied.form if applied is not None else None, target.form
+    if after is None:
+        there = before is not None or found.installed.version != ""
+        spec = applied.spec if applied is not None else target.spec
+        return Difference(not there, spec.disruption.uninstall if there else ChangeClass.NONE)
+    unlike = drifted(name, after, found)
+    if before is None and not found.installed.version:
+        return Difference(not unlike, after.disruption.install if unlike else ChangeClass.NONE)
+    classes = [ChangeClass.NONE, *(one.disturbs for one in unlike)]
+    if before is not None:
+        classes.append(change_class(before, after))
+    how = max(classes, key=lambda class_: class_.weight)
+    return Difference(not unlike and (before is None or same(before, after)), how)
+
+
+class Lapse(msgspec.Struct, frozen=True):
+    """What to do about drift at rest; `paths` are those that the act puts right."""
+
+    off: Off = Off.NONE
+    how: ChangeClass = ChangeClass.NONE
+    differs: str = ""
+    paths: tuple[tuple[DriftKind, str], ...] = ()
+
+
+def lapse(listed: Sequence[Drifted], fights: Fights, now: datetime) -> Lapse:
+    """The most serious first: what must not be touched any more stops everything else."""
+    fought = [one for one in listed if fights.fighting(one.kind, one.path, now)]
+    for off, worn in ((Off.FIGHT, False), (Off.WORN, True)):
+        ended = [one for one in fought if (one.kind is DriftKind.RUN_STATE) is worn]
+        if ended:
+            return Lapse(off, differs=told(ended))
+    at_once = [one for one in listed if one.disturbs in AT_ONCE]
+    if at_once:
+        stopped = all(one.kind is DriftKind.RUN_STATE for one in at_once)
+        paths = tuple((one.kind, one.path) for one in at_once)
+        off = Off.START if stopped else Off.CORRECT
+        return Lapse(off, _most(at_once), told(at_once), paths)
+    if listed:
+        return Lapse(Off.NEEDS, _most(listed), told(listed))
+    return Lapse()
+
+
+def _most(listed: Sequence[Drifted]) -> ChangeClass:
+    return max((one.disturbs for one in listed), key=lambda class_: class_.weight)
+
+
+def told(listed: Sequence[Drifted]) -> str:
+    """For people: which place, and how it differs; never what is in it."""
+    sentences = [f"{one.path}: {one.why}" for one in listed[:MOST_DRIFT]]
+    return "; ".join(sentences)[:LONGEST]
+
+
+def on_the_wire(
+    listed: Sequence[Drifted],
+    fights: Fights,
+    since: Mapping[tuple[str, str], datetime],
+    now: datetime,
+) -> list[Drift]:
+    return [
+        Drift(
+            one.kind.value,
+            one.path,
+            max(1, fights.count(one.kind, one.path, now)),
+            since.get((one.kind.value, one.path)),
+        )
+        for one in listed[:MOST_DRIFT]
+    ]
+
+
+def permitted(name: str, how: ChangeClass, permit: MachinePermit | None, now: datetime) -> bool:
+    """Whether a change of class `how` may begin now. A word that is not known permits nothing."""
+    if how in AT_ONCE:
+        return True
+    if permit is None or name not in permit.components or now >= permit.start_before:
+        return False
+    weights = {class_.value: class_.weight for class_ in ChangeClass}
+    return weights.get(permit.max_disruption, 0) >= how.weight
+
+
+def run_state(record: Record, found: Found | None) -> str:
+    """As `status.components[].runState`. What has no unit runs where it is installed."""
+    if found is None:
+        return "Unknown"
+    if not found.installed.version and not found.units:
+        return "Absent"
+    if not found.installed.version and not any(unit.loaded for unit in found.units.values()):
+        return "Absent"
+    units = _active_units(record.applied.form) if record.applied is not None else ()
+    seen = [found.units[name] for name in units if name in found.units]
+    if any(unit.active == "failed" for unit in seen):
+        return "Failed"
+    if not all(running(unit) for unit in seen):
+        return "Stopped"
+    at_rest = record.applied is not None and record.applied.desired_state == "Installed"
+    return "Stopped" if at_rest else "Running"
+
+
+def _active_units(form: Form | None) -> tuple[str, ...]:
+    units = form.units if form is not None else ()
+    return tuple(unit.name for unit in units if unit.state is UnitState.ACTIVE)

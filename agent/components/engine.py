@@ -1,0 +1,401 @@
+"""Keeps this host's components as its Machine says: one component at a time, by pure steps.
+
+A round reads what the Machine names, then takes every component as far as it goes now, what others
+stand on first. The record is on disk before each act. The host is touched under the one mutex that
+repairs use too; who holds it is not waited for, or checks would stand still meanwhile.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from agent.components.checking import Reach
+from agent.components.drift.watcher import DriftWatcher
+from agent.components.keeping import Records
+from agent.components.looking import Looks
+from agent.components.model import Done, Kept, Move, Record, State
+from agent.components.moves import Moves
+from agent.components.ports import ComponentPorts
+from agent.components.reading import Library, Problem
+from agent.components.seeing import NOTHING_YET, Eyes, Wanted
+from agent.components.status import discreet, status_of
+from agent.components.step import MOVING, Act, repairing, step, taken_up
+from agent.host import Host, HostError, HostUnreachable
+from agent.patience import AT_ONCE, Waits
+from agent.probes import CannotAnswer
+from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.components.wire import Assigned, ComponentStatus, Machine
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.rate import Spread
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 15.0
+"""Before the next try of what failed: a download, a read, a move whose end is unknown."""
+PROBLEM_SECONDS = 60.0
+BUSY_SECONDS = 1.0
+CORRECT_SECONDS = 10.0
+REBOOT_SECONDS = 120.0
+"""Before a host that did not go down is asked once more."""
+LONGEST_SECONDS = 600.0
+DISK_SECONDS = 20.0
+MOST_STEPS = 64
+"""Of one component in one round: more than the longest way has."""
+MOST_UNKNOWN = 8
+
+
+class Engine:
+    """A Part.
+
+    machine  the newest state of the own Machine, and whether it was read at all
+    hands    held by whoever acts on the host
+    busy     why the agent must not act by itself now, "" if it may
+    tell     the statuses of all components
+    patience  with the disk of `records`
+    """
+
+    name = "components"
+
+    def __init__(
+        self,
+        ports: ComponentPorts,
+        reach: Reach,
+        records: Records,
+        library: Library,
+        host: Host,
+        clock: Clock,
+        hands: asyncio.Lock,
+        busy: Callable[[], str],
+        tell: Callable[[list[ComponentStatus]], None],
+        *,
+        patience: Waits = AT_ONCE,
+        spread: Spread = random.random,
+    ) -> None:
+        self._records_on_disk, self._library, self._host = records, library, host
+        self._clock, self._hands, self._busy, self._tell = clock, hands, busy, tell
+        self._patience, self._spread = patience, spread
+        self._moves, self._looks = Moves(ports), Looks(ports, reach, clock)
+        self._eyes = Eyes(self._looks)
+        self._watcher = DriftWatcher(ports.watch, self._news, clock, spread=spread)
+        self._machine: Machine | None = None
+        self._gone = False
+        self._wanted = NOTHING_YET
+        self._records: dict[str, Record] = {}
+        self._read: dict[str, tuple[Assigned, Kept | Problem]] = {}
+        self._done: dict[str, Done] = {}
+        self._unknown: dict[str, int] = {}
+        self._not_before: dict[tuple[str, Act | str], float] = {}
+        self._downloading = ""
+        self._wake = asyncio.Event()
+
+    # -- from outside -----------------------------------------------------------------------------
+
+    def seen(self, machine: Machine | None) -> None:
+        """The newest state of the own Machine; None: it was deleted. Never blocks."""
+        self._machine, self._gone = machine, machine is None
+        self._wake.set()
+
+    def record(self, name: str) -> Record | None:
+        return self._records.get(name)
+
+    async def repair(self, name: str, limit: float) -> str:
+        """Bring a component back to what is applied, under the hands and the permit of who asks.
+
+        "" once it is well; else what is wrong after `limit` seconds at most.
+        """
+        record = self._records.get(name)
+        begun = repairing(record) if record is not None else None
+        if record is None or begun is None:
+            return f"component {name} is {record.state if record else 'not known'} on this host"
+        end = self._clock.monotonic() + limit
+        await self._save(begun)
+        while True:
+            await self._advance(name, held=True)
+            record = self._records[name]
+            if record.state not in MOVING and record.state is not State.VERIFYING:
+                break
+            if self._clock.monotonic() >= end:
+                return f"component {name} is still {record.state}: {self._looks.health(name)[1]}"
+            await self._clock.sleep(BUSY_SECONDS)
+        if record.state is State.HEALTHY:
+            return ""
+        return f"component {name} is {record.state}: {discreet(record.message, record)}"
+
+    # -- the loop ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Raises CannotAnswer, OSError when what an earlier process left cannot be read."""
+        await self.recover()
+        async with asyncio.TaskGroup() as self._tasks:
+            self._tasks.create_task(self._watcher.run())
+            while True:
+                self._wake.clear()
+                seconds = await self.round()
+                await wait(self._clock, self._wake, seconds)
+
+    async def recover(self) -> None:
+        """At start: what an earlier process was in the middle of is taken up."""
+        loaded = await self._patience.wait_for(
+            self._records_on_disk.load, DISK_SECONDS, "records of components"
+        )
+        self._records = loaded
+        for record in list(loaded.values()):
+            if (again := taken_up(record)) != record:
+                log.warning("a component was interrupted", extra=_words(again))
+                await self._save(again)
+        self._looks.follow(self._records.values())
+
+    async def round(self) -> float:
+        """Take every component as far as it goes; the seconds until something is due."""
+        try:
+            await self._read_machine()
+            names = dict.fromkeys((*self._wanted.order, *self._records))
+            moved = [await self._advance(name) for name in names]
+            if not any(moved):
+                await self._reboot()
+        except (OSError, CannotAnswer) as error:
+            log.error("components wait for the disk", extra={"error": str(error)})
+            return RETRY_SECONDS
+        self._tell_all()
+        return 0.0 if any(moved) else self._pause()
+
+    def _pause(self) -> float:
+        now = self._clock.monotonic()
+        self._not_before = {key: at for key, at in self._not_before.items() if at > now}
+        due = min([self._looks.due(), *self._not_before.values()], default=now + LONGEST_SECONDS)
+        return min(max(due - now, 0.05), LONGEST_SECONDS)
+
+    async def _advance(self, name: str, *, held: bool = False) -> bool:
+        """Whether the component's state changed. held: the caller has the hands."""
+        before = self._records.get(name)
+        for _ in range(MOST_STEPS):
+            if not await self._one(name, held=held):
+                break
+        return self._records.get(name) != before
+
+    async def _one(self, name: str, *, held: bool) -> bool:
+        """One change, or one act; whether there may be another at once."""
+        record = self._records.get(name) or Record(name=name)
+        done = self._done.pop(name, None)
+        boot_id, now = self._host.boot_id(), self._clock.now()
+        seen = await self._eyes.see(record, self._records, self._wanted, done, boot_id, now)
+        if (self._records.get(name) or Record(name=name)) != record:
+            return True  # somebody repaired it meanwhile: look again
+        after, act = step(record, seen)
+        if after != record:
+            await self._save(after)
+            return True
+        match act:
+            case Act.NONE | Act.REBOOT:
+                return False
+            case Act.FORGET:
+                return await self._forget(name)
+            case Act.STAGE:
+                return self._stage(record, seen.target)
+            case Act.MOVE | Act.START | Act.CORRECT:
+                return await self._act(record, act, held=held)
+
+    async def _save(self, record: Record) -> None:
+        """Raises OSError, CannotAnswer: then nothing was begun."""
+        save = self._records_on_disk.save
+        await self._patience.wait_for(lambda: save(record), DISK_SECONDS, "records of components")
+        old = self._records.get(record.name)
+        self._records[record.name] = record
+        if old is None or old.state is not record.state:
+            log.info("component", extra=_words(record))
+            if record.state is State.VERIFYING:
+                self._looks.unchecked(record.name)
+                self._looks.stale(record.name)
+        if old is None or old.applied is not record.applied:
+            self._looks.follow(self._records.values())
+
+    async def _forget(self, name: str) -> bool:
+        if name in self._records:
+            drop = self._records_on_disk.drop
+            await self._patience.wait_for(lambda: drop(name), DISK_SECONDS, "records of components")
+            del self._records[name]
+        self._eyes.forget(name)
+        self._looks.follow(self._records.values())
+        return False
+
+    # -- acts -------------------------------------------------------------------------------------
+
+    def _stage(self, record: Record, target: Kept | None) -> bool:
+        """Downloads go on beside everything else, one at a time."""
+        if self._downloading or target is None or self._early(record.name, Act.STAGE):
+            return False
+        self._downloading = record.name
+        self._tasks.create_task(self._download(record, target))
+        return False
+
+    async def _download(self, record: Record, target: Kept) -> None:
+        try:
+            done = await self._moves.stage(record, target)
+        except HostError as error:
+            done = Done(str(error))
+        finally:
+            self._downloading = ""
+        if done.text:
+            self._delay(record.name, Act.STAGE, RETRY_SECONDS)
+        self._done[record.name] = done
+        self._wake.set()
+
+    async def _act(self, record: Record, act: Act, *, held: bool) -> bool:
+        if self._early(record.name, act):
+            return False
+        if held:
+            return await self._touch(record, act)
+        if self._hands.locked() or (act is not Act.MOVE and self._busy()):
+            self._delay(record.name, "hands", BUSY_SECONDS)
+            return False
+        async with self._hands:
+            go_on = await self._touch(record, act)
+            while go_on and self._moving(record.name):
+                go_on = await self._one(record.name, held=True)
+        return go_on
+
+    def _moving(self, name: str) -> bool:
+        """A change is not left in its middle for a repair to come between."""
+        record = self._records.get(name)
+        return record is not None and record.state in MOVING and record.at is not Move.REBOOT
+
+    async def _touch(self, record: Record, act: Act) -> bool:
+        name = record.name
+        try:
+            if act is Act.MOVE:
+                self._done[name] = await self._moves.do(record)
+            else:
+                await self._put_right(record)
+            self._unknown.pop(name, None)
+        except HostUnreachable as error:
+            self._unknown[name] = self._unknown.get(name, 0) + 1
+            if self._unknown[name] < MOST_UNKNOWN:
+                self._delay(name, act, RETRY_SECONDS)
+                return False
+            self._done[name] = Done(str(error))
+        self._looks.stale(name)
+        return act is Act.MOVE
+
+    async def _put_right(self, record: Record) -> None:
+        """It counts before it is tried: what is never right is not tried for ever."""
+        fights, now = record.fights, self._clock.now()
+        fallen = self._eyes.lapses.get(record.name)
+        for kind, path in fallen.paths if fallen is not None else ():
+            fights = fights.corrected_now(kind, path, now)
+        await self._save(replace(record, fights=fights))
+        self._delay(record.name, Act.START, CORRECT_SECONDS)
+        self._delay(record.name, Act.CORRECT, CORRECT_SECONDS)
+        done = await self._moves.correct(record)
+        extra = {"component": record.name, "differed": fallen.differs if fallen else ""}
+        if done.text:
+            log.warning("not put right", extra={**extra, "error": discreet(done.text, record)})
+        else:
+            log.info("put right", extra=extra)
+
+    async def _reboot(self) -> None:
+        """Once no other change can share the reboot: all that wait for it have come so far."""
+        waiting = [r.name for r in self._records.values() if r.at is Move.REBOOT and r.boot_id]
+        moving = [name for name in self._records if self._moving(name)]
+        if not waiting or moving or self._hands.locked() or self._early("", Act.REBOOT):
+            return
+        if self._host.boot_id() != self._records[waiting[0]].boot_id:
+            return
+        self._delay("", Act.REBOOT, REBOOT_SECONDS)
+        log.warning("rebooting for components", extra={"components": ", ".join(waiting)})
+        self._tell_all()
+        async with self._hands:
+            try:
+                await self._host.reboot()
+            except HostError as error:
+                log.error("the host does not reboot", extra={"error": str(error)})
+
+    def _delay(self, name: str, act: Act | str, seconds: float) -> None:
+        self._not_before[name, act] = self._clock.monotonic() + seconds
+
+    def _early(self, name: str, act: Act | str) -> bool:
+        return self._clock.monotonic() < self._not_before.get((name, act), float("-inf"))
+
+    # -- the Machine ------------------------------------------------------------------------------
+
+    async def _read_machine(self) -> None:
+        machine = self._machine
+        if machine is None:
+            # One that was deleted wants nothing any more, and its host is left as it is.
+            self._wanted = Wanted(None, {}, {}, None, observe=self._gone)
+            return
+        assigned = {one.name: one for one in machine.spec.components}
+        self._read = {name: read for name, read in self._read.items() if name in assigned}
+        for one in assigned.values():
+            await self._read_one(one, machine)
+        kept = {name: read for name, (_, read) in self._read.items() if isinstance(read, Kept)}
+        problems = {
+            name: (read.reason, read.message)
+            for name, (_, read) in self._read.items()
+            if isinstance(read, Problem)
+        }
+        observe = machine.spec.mode != "Manage"
+        self._wanted = Wanted(assigned, kept, problems, machine.spec.permit, observe=observe)
+        for name in assigned:
+            if name not in self._records:
+                self._records[name] = Record(name=name)
+
+    async def _read_one(self, wanted: Assigned, machine: Machine) -> None:
+        """What is read stands for its revision; a problem is looked at again now and then."""
+        name, known = wanted.name, self._read.get(wanted.name)
+        same = known is not None and _asks_the_same(known[0], wanted)
+        if same and known is not None and isinstance(known[1], Kept):
+            return
+        if same and self._early(name, "read"):
+            return
+        if not same:
+            self._read.pop(name, None)
+            self._library.forget(wanted.component)
+        record = self._records.get(name) or Record(name=name)
+        try:
+            self._read[name] = (wanted, await self._library.kept(wanted, machine, record))
+        except Problem as problem:
+            self._read[name] = (wanted, problem)
+            self._delay(name, "read", PROBLEM_SECONDS * (0.75 + 0.5 * self._spread()))
+        except KubeError as error:
+            log.warning("a component is not read", extra={"component": name, "error": str(error)})
+            self._delay(name, "read", max(RETRY_SECONDS, error.retry_after or 0.0))
+
+    async def _news(self, changed: set[str]) -> None:
+        self._looks.news(changed, self._records.values())
+        self._wake.set()
+
+    # -- what is told -----------------------------------------------------------------------------
+
+    def _tell_all(self) -> None:
+        if self._wanted.assigned is None:
+            return
+        self._tell(
+            [self._status(r) for n, r in self._records.items() if n in self._wanted.assigned]
+        )
+
+    def _status(self, record: Record) -> ComponentStatus:
+        name = record.name
+        found = self._looks.known(name)
+        drift = self._eyes.drift.get(name, []) if record.state not in MOVING else []
+        now = self._clock.now().replace(microsecond=0)
+        since = {key: at.replace(microsecond=0) for key, at in self._looks.since(name).items()}
+        return status_of(record, found, drift, since, now)
+
+
+def _asks_the_same(old: Assigned, new: Assigned) -> bool:
+    """Batch and set say nothing of the host."""
+    return replace(old, batch=0, set="") == replace(new, batch=0, set="")
+
+
+def _words(record: Record) -> dict[str, object]:
+    return {
+        "component": record.name,
+        "revision": record.revision,
+        "attempt": record.attempt,
+        "state": record.state.value,
+        "reason": record.reason,
+        "why": discreet(record.message, record),
+    }

@@ -1,0 +1,91 @@
+"""Records on disk: one small file per component, replaced as a whole and safe from a power cut.
+
+They hold what files of components hold, secrets among it, so the folder is root's alone. Each
+carries the checksum of what it says; one that is garbled is not believed, and the component is
+then judged by what is found on the host.
+"""
+
+import logging
+import zlib
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from agent.components.model import Record
+from agent.disk import Disk, RealDisk, replace
+
+log = logging.getLogger(__name__)
+
+SUFFIX = ".json"
+
+
+class Records(Protocol):
+    """All raise OSError."""
+
+    def load(self) -> dict[str, Record]: ...
+
+    def save(self, record: Record) -> None:
+        """Safe from a power cut on return."""
+        ...
+
+    def drop(self, name: str) -> None: ...
+
+
+class MemoryRecords:
+    """For simulated agents, which lose nothing that a real host would keep."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+
+    def load(self) -> dict[str, Record]:
+        return dict(self.records)
+
+    def save(self, record: Record) -> None:
+        self.records[record.name] = record
+
+    def drop(self, name: str) -> None:
+        self.records.pop(name, None)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Record).decode
+
+
+class FileRecords:
+    """In `folder`, which is made if it is missing. Raises OSError when it cannot be used."""
+
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+        self._folder, self._disk = folder, disk or RealDisk()
+        self._disk.make_folder(folder)
+
+    def load(self) -> dict[str, Record]:
+        found = {}
+        for name in self._disk.names(self._folder):
+            if name.startswith("."):
+                self._disk.remove(self._folder / name)  # never came to its place
+            elif name.endswith(SUFFIX) and (record := self._read(self._folder / name)):
+                found[record.name] = record
+        return found
+
+    def save(self, record: Record) -> None:
+        text: bytes = _encode(record)
+        replace(self._disk, self._path(record.name), b"%08x " % zlib.crc32(text) + text)
+
+    def drop(self, name: str) -> None:
+        self._disk.remove(self._path(name))
+        self._disk.flush(self._folder)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}{SUFFIX}"
+
+    def _read(self, path: Path) -> Record | None:
+        sum_, _, text = self._disk.read(path).partition(b" ")
+        try:
+            if sum_ == b"%08x" % zlib.crc32(text):
+                return _decode(text)
+            why = "its checksum is wrong"
+        except msgspec.MsgspecError as error:
+            why = str(error)
+        log.error("a component's record is not believed", extra={"file": str(path), "error": why})
+        return None

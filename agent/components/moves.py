@@ -1,0 +1,234 @@
+"""Does one move of a change on the host. Each may be done again, and finds what is done already.
+
+A move knows where the component comes from and where it goes, which is the same for applying,
+undoing and removing: `new` is what shall be there, `olds` what may be there of earlier forms.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from agent.components.files.owned import put, take_away
+from agent.components.model import Done, Kept, Move, Record, State
+from agent.components.ports import ComponentPorts, Source
+from agent.components.sources import source_of
+from agent.components.units import START_SECONDS, let_go, running, settle
+from agent.host import Contraindicated, HostError, HostUnreachable
+from kubenode.runtime.components.render import RenderedFile, RenderedUnit
+from kubenode.runtime.components.wire import ChangeClass, ComponentSource, Hook, UnitState
+
+MILD = frozenset({ChangeClass.NONE, ChangeClass.RELOAD})
+"""Classes that are put right at once."""
+OUTPUT = 300
+"""Characters of a program's output in the status: the last ones."""
+
+
+class Way(msgspec.Struct, frozen=True):
+    """new   what shall be on the host; None: nothing
+    olds  what may be there of earlier forms, the nearest first
+    """
+
+    new: Kept | None
+    olds: tuple[Kept, ...]
+
+
+def way_of(record: Record) -> Way:
+    match record.state:
+        case State.UNDOING:
+            return Way(record.applied, _there(record.target, record.stray))
+        case State.REMOVING:
+            return Way(None, _there(record.applied, record.stray, record.target))
+        case _:
+            return Way(record.target, _there(record.applied, record.stray))
+
+
+def _there(*kept: Kept | None) -> tuple[Kept, ...]:
+    return tuple(one for one in kept if one is not None)
+
+
+class Moves:
+    """On one host. Errors of the host are in the answer; HostUnreachable is raised, as what came
+    of the move is unknown then and it is to be done again.
+    """
+
+    def __init__(self, ports: ComponentPorts) -> None:
+        self._ports = ports
+        self._moves: Mapping[Move, Callable[[Record, Way], Awaitable[Done]]] = {
+            Move.PREPARE: lambda r, w: self._hook(r, w, "prepare"),
+            Move.SOFTWARE: self._software,
+            Move.APPLY: lambda r, w: self._hook(r, w, "apply"),
+            Move.FILES: self._files,
+            Move.UNITS: self._units,
+            Move.CONFIG: lambda r, w: self._hook(r, w, "config"),
+            Move.RUN: self._run,
+            Move.POST: lambda r, w: self._hook(r, w, "post"),
+            Move.LEAVE: lambda r, w: self._hook(r, w, "remove"),
+            Move.STOP: self._stop,
+            Move.TAKE_FILES: self._take_files,
+            Move.TAKE_SOFTWARE: self._take_software,
+        }
+
+    async def stage(self, record: Record, target: Kept) -> Done:
+        async def download() -> Done:
+            await self._source(record, target).stage()
+            return Done()
+
+        return await _told(download())
+
+    async def do(self, record: Record) -> Done:
+        """The move that `record.at` names."""
+        assert record.at is not None
+        return await _told(self._moves[record.at](record, way_of(record)))
+
+    async def correct(self, record: Record) -> Done:
+        """Put right what disturbs nobody: files with their reloads, units, the hold."""
+
+        async def put_right() -> Done:
+            applied = record.applied
+            assert applied is not None and applied.form is not None
+            source = self._source(record, applied)
+            found = await source.found()
+            if not found.exact and applied.spec.disruption.patch in MILD:
+                await source.install()
+            elif found.exact and not found.held:
+                await source.hold()
+            mild = [file for file in applied.form.files if file.on_change in MILD]
+            written = [file for file in mild if await put(self._ports.files, file, file)]
+            reload = any(file.on_change is ChangeClass.RELOAD for file in written)
+            for unit in applied.form.units:
+                bare = replace(unit, drop_ins=())
+                await settle(self._ports.units, self._ports.files, bare)
+                if reload and unit.state is UnitState.ACTIVE:
+                    await self._ports.units.reload(unit.name, START_SECONDS)
+            return Done()
+
+        return await _told(put_right())
+
+    # -- putting in place -------------------------------------------------------------------------
+
+    async def _software(self, record: Record, way: Way) -> Done:
+        assert way.new is not None
+        source = self._source(record, way.new)
+        if not (await source.found()).exact:
+            await source.stage()
+        await source.install()
+        for old in way.olds:
+            if _place(old.spec.source) != _place(way.new.spec.source):
+                await self._source(record, old).remove(old.spec.uninstall.keep_data, purge=False)
+        return Done()
+
+    async def _files(self, record: Record, way: Way) -> Done:
+        assert way.new is not None and way.new.form is not None
+        wanted = {file.path for file in way.new.form.files}
+        for file in way.new.form.files:
+            await put(self._ports.files, file, _before(file, way.olds))
+        for old in way.olds:
+            for gone in (file for file in old.rendered.files if file.path not in wanted):
+                await take_away(self._ports.files, gone, old.spec.uninstall.keep_data)
+        return Done(started=await self._running(way.new.form.units))
+
+    async def _running(self, units: tuple[RenderedUnit, ...]) -> dict[str, str]:
+        found = {unit.name: await self._ports.units.found(unit.name) for unit in units}
+        return {name: one.invocation for name, one in found.items() if running(one)}
+
+    async def _units(self, record: Record, way: Way) -> Done:
+        assert way.new is not None and way.new.form is not None
+        units, files = self._ports.units, self._ports.files
+        wanted = {unit.name: unit for unit in way.new.form.units}
+        for old in way.olds:
+            for gone in (unit for unit in old.rendered.units if unit.name not in wanted):
+                await let_go(units, files, gone)
+        before = {u.name: u for old in reversed(way.olds) for u in old.rendered.units}
+        for unit in wanted.values():
+            await settle(units, files, unit, before.get(unit.name))
+        return Done()
+
+    async def _run(self, record: Record, way: Way) -> Done:
+        """What ran before the change, and still does, is restarted or reloaded."""
+        assert way.new is not None and way.new.form is not None
+        if record.how in (ChangeClass.NONE, ChangeClass.REBOOT):
+            return Done()
+        for unit in way.new.form.units:
+            if unit.state is not UnitState.ACTIVE or unit.name not in record.started:
+                continue
+            if record.how is ChangeClass.RELOAD:
+                await self._ports.units.reload(unit.name, START_SECONDS)
+                continue
+            found = await self._ports.units.found(unit.name)
+            if found.invocation == record.started[unit.name]:
+                await self._ports.units.restart(unit.name, START_SECONDS)
+        return Done()
+
+    # -- taking away ------------------------------------------------------------------------------
+
+    async def _stop(self, record: Record, way: Way) -> Done:
+        for old in way.olds:
+            for unit in reversed(old.rendered.units):
+                await let_go(self._ports.units, self._ports.files, unit)
+        return Done()
+
+    async def _take_files(self, record: Record, way: Way) -> Done:
+        for old in way.olds:
+            if old.spec.uninstall.purge_files:
+                for file in old.rendered.files:
+                    await take_away(self._ports.files, file, old.spec.uninstall.keep_data)
+        return Done()
+
+    async def _take_software(self, record: Record, way: Way) -> Done:
+        for old in way.olds:
+            wanted = old.spec.uninstall
+            await self._source(record, old).remove(wanted.keep_data, purge=wanted.purge_files)
+        return Done()
+
+    # -- programs ---------------------------------------------------------------------------------
+
+    async def _hook(self, record: Record, way: Way, name: str) -> Done:
+        """`check` passes: left out. Then `run`, and `check` once more."""
+        kept = way.new or (way.olds[0] if way.olds else None)
+        hook: Hook | None = getattr(kept.spec.hooks, name) if kept is not None else None
+        if hook is None or (hook.check and not await self._fails(hook.check, hook, "")):
+            return Done()
+        step = f"{record.name} {record.revision} {record.attempt} {record.state} {name}"
+        if why := await self._fails(hook.run, hook, step):
+            return Done(f"hook {name}: {why}")
+        if hook.check and (why := await self._fails(hook.check, hook, "")):
+            return Done(f"hook {name} ran, and its check fails: {why}")
+        return Done()
+
+    async def _fails(self, argv: list[str], hook: Hook, name: str) -> str:
+        try:
+            ran = await self._ports.runner.run(argv, hook.timeout_seconds, name)
+        except TimeoutError:
+            return f"{argv[0]} took longer than {hook.timeout}"
+        if ran.code == 0:
+            return ""
+        return f"{argv[0]} ended with {ran.code}: {ran.output.strip()[-OUTPUT:]}"
+
+    def _source(self, record: Record, kept: Kept) -> Source:
+        """Raises Contraindicated."""
+        name = f"{record.name} {record.revision} {record.attempt} {record.state}"
+        return source_of(kept.spec.version, kept.spec.source, self._ports, name)
+
+
+async def _told(move: Awaitable[Done]) -> Done:
+    try:
+        return await move
+    except HostUnreachable:
+        raise
+    except Contraindicated as error:
+        return Done(str(error), final=True)
+    except HostError as error:
+        return Done(str(error))
+
+
+def _before(file: RenderedFile, olds: tuple[Kept, ...]) -> RenderedFile | None:
+    """As it was written last: its keys are ours as well."""
+    earlier = (one for old in olds for one in old.rendered.files if one.path == file.path)
+    return next(earlier, None)
+
+
+def _place(source: ComponentSource) -> tuple[str, str]:
+    """Where a source has its files: what is elsewhere is not replaced by installing."""
+    tree = source.tarball or source.oci
+    return source.type, tree.dest if tree is not None else ""

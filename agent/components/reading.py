@@ -1,0 +1,166 @@
+"""What a Machine's component comes to on this host, read from the API server where it must be.
+
+A MachineComponent is immutable and read once. The texts of ConfigMaps and Secrets are read anew
+for each revision: an edit is a new revision, which a set rolls out. What does not render to the
+hash that the Machine names is not applied, unless the host still has a copy of it from before.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agent.components.model import Kept, Record
+from kubenode.runtime.components.hashes import config_hash
+from kubenode.runtime.components.order import unfit
+from kubenode.runtime.components.render import (
+    Rendered,
+    TemplateError,
+    Text,
+    TextRef,
+    machine_values,
+    references,
+    rendered,
+)
+from kubenode.runtime.components.wire import (
+    Assigned,
+    Component,
+    ComponentSpec,
+    DesiredState,
+    Machine,
+    MachineHost,
+)
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound, Undecodable
+from kubenode.runtime.kube.objects import structs
+from kubenode.runtime.kube.paths import custom, resource
+
+PLURAL = "machinecomponents"
+NAMESPACE = "kubenode-components"
+MOST_CACHED = 64
+
+_decode_component = structs(Component)
+
+
+class Problem(Exception):
+    """Why a component cannot be on this host as the Machine wants it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.message = reason, message
+
+
+class _Texts(msgspec.Struct):
+    """A ConfigMap or Secret."""
+
+    metadata: dict[str, Any] = {}
+    data: dict[str, str] = {}
+
+
+_decode_texts = structs(_Texts)
+
+
+class Library:
+    """host  as `status.host` has it"""
+
+    def __init__(self, kube: Kube, host: MachineHost) -> None:
+        self._kube, self._host = kube, host
+        self._specs: dict[str, ComponentSpec] = {}
+
+    async def kept(self, wanted: Assigned, machine: Machine, record: Record) -> Kept:
+        """Raises Problem, KubeError."""
+        spec = await self._spec(wanted)
+        if wanted.desired_state == DesiredState.ABSENT:
+            return Kept(wanted.component, wanted.config_hash, spec, Rendered(), "Absent")
+        if why := _unfit(spec, self._host):
+            raise Problem("RequirementsNotMet", why)
+        try:
+            texts = await self._texts(references(spec))
+            machine = replace(machine, status=replace(machine.status, host=self._host))
+            made = rendered(spec, wanted.values, machine_values(machine), texts)
+        except TemplateError as error:
+            if copy := _copy(wanted, record):
+                return copy
+            raise Problem("BadTemplate", str(error)) from error
+        if config_hash(made) != wanted.config_hash:
+            if copy := _copy(wanted, record):
+                return copy
+            raise Problem(
+                "ConfigChanged",
+                f"its files come to {config_hash(made)} here and not to {wanted.config_hash}: a"
+                " ConfigMap, Secret or label has changed since; the set gives a new revision",
+            )
+        return Kept(wanted.component, wanted.config_hash, spec, made, wanted.desired_state)
+
+    def forget(self, component: str) -> None:
+        """Read it anew next time: a Machine that names another revision may mean another object."""
+        self._specs.pop(component, None)
+
+    async def _spec(self, wanted: Assigned) -> ComponentSpec:
+        if (known := self._specs.get(wanted.component)) is not None:
+            return known
+        try:
+            found = await self._kube.get(custom(PLURAL, wanted.component), _decode_component)
+        except NotFound as error:
+            raise Problem("MissingComponent", f"no MachineComponent {wanted.component}") from error
+        except Undecodable as error:
+            text = f"MachineComponent {wanted.component} is beyond this agent: update it ({error})"
+            raise Problem("NotUnderstood", text) from error
+        if found.spec.component != wanted.name:
+            text = f"MachineComponent {wanted.component} is of {found.spec.component}"
+            raise Problem("WrongComponent", text)
+        if len(self._specs) >= MOST_CACHED:
+            self._specs.clear()
+        self._specs[wanted.component] = found.spec
+        return found.spec
+
+    async def _texts(self, refs: Iterable[TextRef]) -> dict[TextRef, Text]:
+        """Those that there are. Each ConfigMap and Secret is read once, whatever its keys."""
+        texts: dict[TextRef, Text] = {}
+        objects: dict[tuple[str, str], _Texts | None] = {}
+        for ref in refs:
+            if (ref.kind, ref.name) not in objects:
+                objects[ref.kind, ref.name] = await self._object(ref)
+            found = objects[ref.kind, ref.name]
+            if found is not None and ref.key in found.data:
+                texts[ref] = _text(ref, found)
+        return texts
+
+    async def _object(self, ref: TextRef) -> _Texts | None:
+        plural = "secrets" if ref.kind == "Secret" else "configmaps"
+        path = resource("/api/v1", plural, namespace=NAMESPACE, name=ref.name)
+        try:
+            return await self._kube.get(path, _decode_texts)
+        except NotFound:
+            return None
+
+
+def _text(ref: TextRef, found: _Texts) -> Text:
+    """Raises Problem."""
+    content = found.data[ref.key]
+    if ref.kind != "Secret":
+        return Text(content)
+    try:
+        return Text(base64.b64decode(content).decode(), str(found.metadata.get("uid", "")))
+    except (binascii.Error, UnicodeDecodeError):
+        raise Problem("BadTemplate", f"{ref} is no UTF-8 text") from None
+
+
+def _copy(wanted: Assigned, record: Record) -> Kept | None:
+    """Of the same configuration, as this host had it before."""
+    for kept in (record.applied, record.previous, record.target, record.stray):
+        if kept is None or kept.component != wanted.component:
+            continue
+        if kept.config_hash == wanted.config_hash:
+            return replace(kept, desired_state=wanted.desired_state)
+    return None
+
+
+def _unfit(spec: ComponentSpec, host: MachineHost) -> str:
+    try:
+        return unfit(spec, host)
+    except ValueError as error:
+        raise Problem("NotUnderstood", str(error)) from error

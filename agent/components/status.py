@@ -1,0 +1,70 @@
+"""What is told of one component: the record and the last look, in the API's words. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from agent.components.differing import on_the_wire, run_state
+from agent.components.drift.compare import Drifted, Found
+from agent.components.model import Kept, Record, State
+from agent.components.step import MOVING
+from kubenode.runtime.components.wire import ComponentStatus, Previous
+
+LONGEST = 1024
+HIDDEN = "(hidden)"
+SHORTEST_SECRET = 4
+"""Characters; what is shorter is in any text."""
+
+
+def status_of(
+    record: Record,
+    found: Found | None,
+    drift: Sequence[Drifted],
+    since: Mapping[tuple[str, str], datetime],
+    now: datetime,
+) -> ComponentStatus:
+    """found, drift  of what is applied"""
+    applied, previous = record.applied, record.previous
+    whole = record.state not in MOVING and record.state is not State.FAILED
+    return ComponentStatus(
+        name=record.name,
+        revision=record.revision,
+        attempt=record.attempt,
+        version=_version(record, found),
+        config_hash=applied.config_hash if applied is not None and whole else "",
+        run_state="Absent" if record.state is State.ABSENT else run_state(record, found),
+        state=record.state.value,
+        previous=Previous(previous.component, previous.config_hash) if previous else None,
+        staged_at=record.staged_at.replace(microsecond=0) if record.staged_at else None,
+        needs=record.needs.value if record.needs is not None else None,
+        drift=on_the_wire(drift, record.fights, since, now),
+        reason=record.reason,
+        message=discreet(record.message, record)[:LONGEST],
+    )
+
+
+def _version(record: Record, found: Found | None) -> str:
+    if found is not None:
+        return found.installed.version
+    if record.state in MOVING or record.state is State.ABSENT or record.applied is None:
+        return ""
+    return record.applied.spec.version
+
+
+def discreet(text: str, record: Record) -> str:
+    """Without any line of a secret file: programs print what they please."""
+    for kept in (record.target, record.applied, record.stray, record.previous):
+        for secret in _secrets(kept):
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _secrets(kept: Kept | None) -> list[str]:
+    files = kept.rendered.files if kept is not None else ()
+    lines = {
+        word
+        for f in files
+        if f.salt
+        for line in f.content.splitlines()
+        for word in (line.strip(), *line.split())
+    }
+    return sorted((one for one in lines if len(one) >= SHORTEST_SECRET), key=len, reverse=True)

@@ -1,0 +1,108 @@
+"""`status.components` of the own Machine: written only when it says something else than before.
+
+Several changes in a moment are one write. The list is written whole, under the resourceVersion it
+was compared with: the one other writer there can be is another agent of this name.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.components.wire import ComponentStatus, Machine
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
+from kubenode.runtime.kube.objects import structs
+from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.rate import Backoff, Spread
+
+log = logging.getLogger(__name__)
+
+PLURAL = "machines"
+GATHER_SECONDS = 0.5
+RETRY_LOW, RETRY_HIGH = 0.5, 60.0
+
+decode_machine = structs(Machine)
+
+
+class Teller:
+    """A Part.
+
+    machine  the newest that is known, None for none
+    """
+
+    name = "components-status"
+
+    def __init__(
+        self,
+        kube: Kube,
+        agent: str,
+        machine: Callable[[], Machine | None],
+        clock: Clock,
+        *,
+        gather: float = GATHER_SECONDS,
+        spread: Spread = random.random,
+    ) -> None:
+        self._kube, self._path, self._machine = kube, custom(PLURAL, agent, "status"), machine
+        self._clock, self._gather = clock, gather
+        self._wanted: list[ComponentStatus] | None = None
+        self._written: Machine | None = None
+        self._news = asyncio.Event()
+        self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
+
+    def tell(self, components: Sequence[ComponentStatus]) -> None:
+        """What it shall say from now on. Never blocks."""
+        if components != self._wanted:
+            self._wanted = list(components)
+            self._news.set()
+
+    def look_again(self) -> None:
+        """The Machine changed: perhaps somebody wrote what is ours, or it was made anew."""
+        self._news.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._news.wait()
+            await self._clock.sleep(self._gather)
+            self._news.clear()
+            if not await self.write():
+                self._news.set()
+                await self._clock.sleep(self._backoff.next())
+
+    async def write(self) -> bool:
+        """Whether nothing is left to write."""
+        machine = self._newest()
+        if machine is None or self._wanted is None or machine.status.components == self._wanted:
+            return True
+        wanted = self._wanted
+        body = {
+            "metadata": {"resourceVersion": machine.metadata.resource_version},
+            "status": {"components": msgspec.to_builtins(wanted)},
+        }
+        try:
+            self._written = await self._kube.patch(self._path, body, decode=decode_machine)
+        except NotFound:
+            return True  # told again when there is one
+        except Conflict:
+            self._written = None
+            return False
+        except KubeError as error:
+            log.warning("components are not told", extra={"error": str(error)})
+            return False
+        self._backoff.reset()
+        return True
+
+    def _newest(self) -> Machine | None:
+        """Of what is watched and what our own last write answered."""
+        seen, written = self._machine(), self._written
+        if seen is None or written is None or seen.metadata.uid != written.metadata.uid:
+            return seen
+        return max(seen, written, key=lambda machine: _number(machine.metadata.resource_version))
+
+
+def _number(version: str) -> int:
+    """resourceVersions are decimal and comparable (Kubernetes 1.35)."""
+    return int(version) if version.isdecimal() else 0

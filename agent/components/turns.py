@@ -1,0 +1,81 @@
+"""Whose turn it is: one component of a host at a time, what others stand on first. Pure."""
+
+from collections.abc import Collection, Mapping
+
+from agent.components.model import Kept, Move, Record, State
+from agent.components.step import MOVING
+from kubenode.runtime.components.order import DependencyCycle, depends_on, ordered
+from kubenode.runtime.components.versions import satisfies
+from kubenode.runtime.components.wire import Assigned, ChangeClass, DesiredState
+
+
+def in_order(wanted: Mapping[str, Kept]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The names, what others stand on first; and by name in which cycle it is stuck."""
+    depends = {name: depends_on(kept.spec) for name, kept in wanted.items()}
+    stuck: dict[str, str] = {}
+    while True:
+        try:
+            return (*ordered(depends), *stuck), stuck
+        except DependencyCycle as cycle:
+            stuck |= dict.fromkeys(cycle.names, str(cycle))
+            depends = {name: needs for name, needs in depends.items() if name not in stuck}
+
+
+def missing(wanted: Kept, assigned: Collection[str]) -> str:
+    """Which dependency no set puts on this machine, in a sentence; "" for none."""
+    lost = [need for need in depends_on(wanted.spec) if need not in assigned]
+    return f"depends on {', '.join(lost)}, which this machine is not assigned" if lost else ""
+
+
+def waits(
+    name: str,
+    how: ChangeClass,
+    wanted: Mapping[str, Kept],
+    assigned: Mapping[str, Assigned],
+    records: Mapping[str, Record],
+) -> str:
+    """Why it is not the turn of `name`, in a sentence; "" when it is. Raises ValueError.
+
+    Changes that reboot the host share one reboot: who has come so far lets others of that class
+    catch up.
+    """
+    sharing = how is ChangeClass.REBOOT
+    for other, record in records.items():
+        if other != name and _in_the_middle(record) and not (sharing and _about_to_boot(record)):
+            return f"waits for {other}, which is {record.state}"
+    if wanted[name].desired_state == DesiredState.ABSENT:
+        return _needed(name, wanted, records)
+    for need in wanted[name].spec.depends_on:
+        record = records.get(need.component, Record(name=need.component))
+        if sharing and _about_to_boot(record):
+            continue
+        if not _ready(record, assigned.get(need.component)):
+            return f"waits for {need.component}, which is {record.state}"
+        version = record.applied.spec.version if record.applied is not None else ""
+        if not satisfies(version, need.version):
+            return f"needs {need.component} {need.version}, this machine has {version}"
+    return ""
+
+
+def _in_the_middle(record: Record) -> bool:
+    """Looking whether a change is well counts, where there was a change."""
+    changed = record.state is State.VERIFYING and record.target is not record.applied
+    return record.state in MOVING or changed
+
+
+def _about_to_boot(record: Record) -> bool:
+    return record.state is State.APPLYING and record.at is Move.REBOOT
+
+
+def _ready(record: Record, assigned: Assigned | None) -> bool:
+    if record.state is not State.HEALTHY or assigned is None:
+        return False
+    return (record.revision, record.attempt) == (assigned.revision, assigned.attempt)
+
+
+def _needed(name: str, wanted: Mapping[str, Kept], records: Mapping[str, Record]) -> str:
+    for other, record in records.items():
+        there = record.applied or record.target
+        if other != name and there is not None and name in depends_on(there.spec):
+            return f"{other} still needs it"
+    return ""
