@@ -12,7 +12,7 @@ and not in the repr of what is rendered.
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +29,8 @@ from kubenode.runtime.components.wire import (
 
 _PLACE = re.compile(r"(\$\$\{)|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"(values|machine)\.(.+)")
+MACHINE_NAMES = ("name", "node", "zone", "address", "os", "arch")
+LABELS = "labels."
 
 
 class TemplateError(Exception):
@@ -125,7 +127,7 @@ def machine_values(machine: Machine) -> dict[str, str]:
         "os": host.os if host else "",
         "arch": host.arch if host else "",
     }
-    labels = {f"labels.{key}": value for key, value in machine.metadata.labels.items()}
+    labels = {f"{LABELS}{key}": value for key, value in machine.metadata.labels.items()}
     return {name: value for name, value in known.items() if value} | labels
 
 
@@ -181,20 +183,64 @@ def _reference(file: ComponentFile) -> TextRef | None:
     return None
 
 
+class Asked(NamedTuple):
+    """A placeholder: `where` it stands, and what for (`values` or `machine`, and the name)."""
+
+    where: str
+    scope: str
+    name: str
+
+
+def asked(spec: ComponentSpec) -> list[Asked]:
+    """All placeholders of a component's own texts, those of ConfigMaps and Secrets apart.
+
+    Raises TemplateError for one that no value can ever fill.
+    """
+    texts = [
+        *((f"file {file.path}", file.content.inline or "") for file in spec.files),
+        *(
+            (f"unit {unit.name}, drop-in {drop_in.name}", drop_in.content)
+            for unit in spec.units
+            for drop_in in unit.drop_ins
+        ),
+    ]
+    return [one for where, text in texts for one in _asked(text, where)]
+
+
+def _asked(template: str, where: str) -> Iterator[Asked]:
+    for found in _PLACE.finditer(template):
+        if not found.group(1):
+            yield _placeholder(found, where)
+
+
+def _placeholder(found: re.Match[str], where: str) -> Asked:
+    _, inside, closed = found.groups()
+    if not closed:
+        raise TemplateError(f"{where}: a ${{ is not closed; write $${{ for one that stays")
+    name = _NAME.fullmatch(inside)
+    if name is None or (name.group(1) == "machine" and not _of_a_machine(name.group(2))):
+        raise TemplateError(
+            f"{where}: {found.group()} is no placeholder: write ${{values.NAME}}, one of"
+            f" ${{machine.{'|'.join(MACHINE_NAMES)}|labels.KEY}}, or $${{ for a ${{ that stays"
+        )
+    return Asked(where, name.group(1), name.group(2))
+
+
+def _of_a_machine(name: str) -> bool:
+    return name in MACHINE_NAMES or (name.startswith(LABELS) and name != LABELS)
+
+
 def fill_in(template: str, scopes: Mapping[str, Mapping[str, str]], where: str) -> str:
     """Raises TemplateError, naming `where` and the placeholder."""
 
     def value(found: re.Match[str]) -> str:
-        escaped, inside, closed = found.groups()
-        if escaped:
+        if found.group(1):
             return "${"
-        if not closed:
-            raise TemplateError(f"{where}: a ${{ is not closed; write $${{ for one that stays")
-        name = _NAME.fullmatch(inside)
-        if name is None or name.group(2) not in scopes[name.group(1)]:
+        place = _placeholder(found, where)
+        if place.name not in scopes[place.scope]:
             raise TemplateError(
                 f"{where}: {found.group()} has no value; write $${{ for a ${{ that stays"
             )
-        return scopes[name.group(1)][name.group(2)]
+        return scopes[place.scope][place.name]
 
     return _PLACE.sub(value, template)

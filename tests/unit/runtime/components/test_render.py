@@ -12,6 +12,7 @@ from kubenode.runtime.components.render import (
     TemplateError,
     Text,
     TextRef,
+    asked,
     fill_in,
     machine_values,
     references,
@@ -60,6 +61,25 @@ def test_an_unknown_placeholder_is_named(place: str) -> None:
     with pytest.raises(TemplateError) as raised:
         filled(f"x {place} y")
     assert place in str(raised.value) and "file /etc/x" in str(raised.value)
+
+
+def test_what_a_component_asks_for() -> None:
+    unit = {"name": "a.service", "dropIns": [{"name": "x.conf", "content": "E=${machine.zone}"}]}
+    text = {"inline": "${values.a} $${values.no} ${machine.labels.k/y}"}
+    assert asked(spec(text, units=[unit])) == [
+        ("file /etc/x.toml", "values", "a"),
+        ("file /etc/x.toml", "machine", "labels.k/y"),
+        ("unit a.service, drop-in x.conf", "machine", "zone"),
+    ]
+    assert asked(spec({"secretKey": {"name": "s", "key": "k"}})) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["${machine.uid}", "${machine.labels.}", "${HOME}", "x ${values.a"]
+)
+def test_what_no_value_can_fill_is_an_error(text: str) -> None:
+    with pytest.raises(TemplateError, match=r"file /etc/x\.toml"):
+        asked(spec({"inline": text}))
 
 
 def test_an_open_placeholder_is_an_error() -> None:
