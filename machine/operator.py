@@ -21,6 +21,7 @@ from machine.certificates.controller import OF_NODE, Approver, nodes_of_open
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
 from machine.disruption.disruptions import NodeDisruptions
+from machine.disruption.sweeping import Sweeper
 from machine.ground import Ground, MachineSettings
 from machine.insight.metrics import InsightCollector
 from machine.inspection.inspector import ClusterInspector
@@ -57,6 +58,7 @@ class MachineOperator:
         ground = self.grounds
         self.machines, self.lifesigns = ground.machines, ground.lifesigns
         self.disruptions = NodeDisruptions(ground, permits)
+        self.sweeper = Sweeper(ground, self.disruptions)
         prometheus = Prometheus(ground.settings.prometheus)
         self.inspector = ClusterInspector(kube, fence, clock, ground.nodes, prometheus)
         self.requests: Informer[SigningRequest] = Informer(
@@ -139,6 +141,7 @@ class MachineOperator:
             self.classes.controller,
             self.orphans,
             self.disruptions.wakes,
+            self.sweeper.controller,
         ]
 
     def ready(self) -> bool:

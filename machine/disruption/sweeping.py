@@ -1,0 +1,89 @@
+"""Takes off cordons whose holder is gone: a set that was deleted in the middle of a batch leaves no
+node behind that nobody makes schedulable again (failures.md F34).
+
+A holder that lives looks after its own marks.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Machine, MachineComponentSet, MachineSet
+from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.kube.paths import custom
+from machine.disruption.cordon import holder_in
+from machine.disruption.nodes import cordoned
+from machine.disruption.port import Disruptions
+from machine.disruption.step import SOON
+from machine.ground import Ground
+
+BY_HOLDER = "holder"
+KINDS = {kind.resource.kind: kind for kind in (Machine, MachineSet, MachineComponentSet)}
+
+
+class _Object(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+_object = structs(_Object)
+
+
+def holders(node: Node) -> list[Holder]:
+    found = (holder_in(mark) for mark in cordoned(node).marks)
+    return [holder for holder in found if holder is not None]
+
+
+class Sweeper:
+    def __init__(self, ground: Ground, disruptions: Disruptions) -> None:
+        self._kube: Kube = ground.kube
+        self._nodes, self._disruptions = ground.nodes, disruptions
+        self._known: Mapping[str, Informer[Any]] = {
+            Machine.resource.kind: ground.machines,
+            MachineSet.resource.kind: ground.machine_sets,
+            MachineComponentSet.resource.kind: ground.component_sets,
+        }
+        self._nodes.add_index(BY_HOLDER, lambda node: [h.uid for h in holders(node)])
+        self.controller = ground.controller("cordons", self.reconcile)
+        self.controller.watch(self._nodes, _marked)
+        for informer in self._known.values():
+            self.controller.watch(informer, self._left_behind)
+
+    async def reconcile(self, name: str) -> Result:
+        node = self._nodes.get(name)
+        if node is None:
+            return DONE
+        waits = False
+        for holder in holders(node):
+            if not await self._lives(holder):
+                waits |= not await self._disruptions.end(name, holder)
+        return Result(SOON) if waits else DONE
+
+    async def _lives(self, holder: Holder) -> bool:
+        """A kind that we do not know is taken to live."""
+        informer = self._known.get(holder.kind)
+        if informer is None:
+            return True
+        found = informer.get(holder.name)
+        if found is not None and found.metadata.uid == holder.uid:
+            return True
+        path = custom(KINDS[holder.kind].resource.plural, holder.name)
+        try:
+            live = await self._kube.get(path, _object)
+        except NotFound:
+            return False
+        return live.metadata.uid == holder.uid
+
+    def _left_behind(self, key: str, old: Any, new: Any) -> Iterable[str]:
+        if old is None or (new is not None and new.metadata.uid == old.metadata.uid):
+            return ()
+        return [node.metadata.name for node in self._nodes.by(BY_HOLDER, old.metadata.uid)]
+
+
+def _marked(key: str, old: Node | None, new: Node | None) -> Iterable[str]:
+    return (key,) if new is not None and cordoned(new).marks else ()
