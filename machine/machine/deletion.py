@@ -178,7 +178,9 @@ def _terminate(seen: Seen, stage: Stage) -> Held:
         case Asked.NOT:
             return Held(stage, _message(seen), again=asked.again or SOON)
         case Asked.ABSENT if not named and (left := _unanswered(seen)) > NOW:
-            return Held(stage, "an instance may still come of the last request", again=left)
+            return Held(
+                stage, "an instance may still come of what was asked", again=min(left, SOON)
+            )
         case Asked.ABSENT:
             return Held(Stage.RELEASING, "its provider has no such instance any more", again=NOW)
 

@@ -204,7 +204,10 @@ class InstanceAccess:
         return None if pace.allow() else timedelta(seconds=60 / per_minute)
 
     async def _user_data(self, machine: Machine, spec: MachineClassSpec) -> str | None:
-        """What the host does at its first boot; None while its bootstrap token is being made."""
+        """What the host does at its first boot; None while its bootstrap token is being made.
+
+        Raises InstanceError with UNAUTHENTICATED: what a person puts right, no machine is lost by.
+        """
         bootstrap = machine.status.bootstrap
         kept = await self._tokens.read(bootstrap.token_id) if bootstrap else None
         if kept is None:
@@ -214,8 +217,7 @@ class InstanceAccess:
         try:
             return user_data(joining, kept.text, site.download, own)
         except ValueError as error:
-            told = f"Secret {spec.user_data_ref}: {error}"
-            raise InstanceError("kubenode", Code.INVALID_ARGUMENT, told) from error
+            raise InstanceError("user data", Code.UNAUTHENTICATED, str(error)) from error
 
     async def _own(self, ref: str) -> str:
         if not ref:
@@ -225,7 +227,7 @@ class InstanceAccess:
             secret = await self._kube.get(path, _decode)
         except NotFound as error:
             told = f"Secret {OWN_NAMESPACE}/{ref}, which its class names, is not there: make it"
-            raise InstanceError("kubenode", Code.PERMISSION_DENIED, told) from error
+            raise InstanceError("user data", Code.UNAUTHENTICATED, told) from error
         return secret.data.get(USER_DATA, b"").decode(errors="replace")
 
 

@@ -156,6 +156,8 @@ class _Taints:
                 self.conflicts.append(f"taint {_told(kind)} is {have.value!r}, not {value!r}")
             return
         if once and have is None and (ours is not None or initialized):
+            if ours is not None and not initialized:
+                self._kept[kind] = ours  # or it would be put there once more
             return
         self._kept[kind] = value
         if have is not None and have.value == value:

@@ -8,6 +8,7 @@ follows it sees no jump.
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from kubenode.api.v1alpha1.machinestatus import MachinePhase
 
@@ -136,6 +137,7 @@ def next_phase(before: Phase | None, facts: Facts) -> Phase:
     return _way(before, there) or there
 
 
+@cache
 def _way(start: Phase, end: Phase) -> Phase | None:
     """The first edge of a shortest way, None for no way."""
     seen, ways = {start}, deque((edge, edge) for edge in Phase if edge in EDGES[start])

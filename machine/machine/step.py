@@ -71,7 +71,7 @@ def step(seen: Seen) -> Step:
         last_operation=last,
     )
     act = Act.NONE if facts.failed or not seen.manages else _act(seen, planned, operate)
-    return Step(status, act, _again(seen, found))
+    return Step(status, act, None if facts.failed else _again(seen, found))
 
 
 def _deleting(seen: Seen) -> Step:
