@@ -217,7 +217,8 @@ def _entry(document: Document, number: int, data: Any, wrong: list[str]) -> Conf
 
 def _twice(entries: list[Configured]) -> list[str]:
     """Names that more than one entry has: a MachineClass could mean either."""
-    wrong, known = [], dict[str, str]()
+    wrong: list[str] = []
+    known: dict[str, str] = {}
     for entry in entries:
         name = entry.settings.name if isinstance(entry.settings, Maker) else ""
         if name and name in known:
