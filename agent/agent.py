@@ -12,6 +12,10 @@ from typing import TypeVar
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.actions.allowed import Repairs, Script
 from agent.actions.checks import Check
+from agent.components.building import Components
+from agent.components.keeping import Records
+from agent.components.ports import ComponentPorts
+from agent.components.reaching import RealReach
 from agent.core import AgentCore
 from agent.detectors import Detector
 from agent.detectors.metadata.settings import Metadata
@@ -62,12 +66,12 @@ class Worker:
 
     name = "worker"
 
-    def __init__(self, core: AgentCore, clock: Clock) -> None:
+    def __init__(self, core: AgentCore, clock: Clock, hands: asyncio.Lock | None = None) -> None:
         self._core = core
         self._jobs: dict[str, Job] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
         self.recovered = asyncio.Event()
-        self.hands = asyncio.Lock()
+        self.hands = hands or asyncio.Lock()
 
     def seen(self, name: str, job: Job | None) -> None:
         """The newest state of a job, None when it is gone. Never blocks."""
@@ -128,6 +132,7 @@ class Agent:
     host_root  where the host's files are, for what is only read
     collector  of diagnostics
     metadata  the cloud's metadata service, which ApproveEvent speaks to
+    software  the host as its components need it, and where they are kept; None: none is managed
     """
 
     name = "agent"
@@ -155,7 +160,24 @@ class Agent:
         ports: Ports | None = None,
         allowed: Repairs | None = None,
         scripts: Mapping[str, Script] | None = None,
+        software: tuple[ComponentPorts, Records] | None = None,
     ) -> None:
+        hands, about = asyncio.Lock(), machine_host(host.boot_id(), version(), host_root)
+        self.components: Components | None = None
+        if software is not None:
+            self.components = Components(
+                kube,
+                agent,
+                software[0],
+                RealReach(),
+                software[1],
+                host,
+                about,
+                clock,
+                hands,
+                lambda: self.worker.busy(),
+                patience=Patience(most=1),
+            )
         bench = Bench(
             host,
             clock,
@@ -166,11 +188,12 @@ class Agent:
             allowed or Repairs(),
             scripts or {},
             metadata=metadata or Metadata(),
+            components=self.components.engine if self.components is not None else None,
         )
         core = AgentCore(
             KubeJobs(kube), bench, journal, node=node, agent=agent, patience=Patience(most=1)
         )
-        self.worker = Worker(core, clock)
+        self.worker = Worker(core, clock, hands)
         self.heartbeat = Heartbeat(kube, host, agent, clock, renewed=renewed)
 
         def mine(plural: str, decode: Callable[[bytes], Asked]) -> Informer[Asked]:
@@ -194,15 +217,16 @@ class Agent:
             self.worker,
             self.questions,
             self.prober,
-            MachineHost(kube, agent, machine_host(host.boot_id(), version(), host_root), clock),
+            MachineHost(kube, agent, about, clock),
         ]
+        if self.components is not None:
+            self.parts += [self.components.watch(watch_seconds), *self.components.parts]
         self.publisher: Publisher | None = None
         if outbox is not None:
             self.publisher = Publisher(kube, node, agent, host.boot_id(), detectors, outbox, clock)
             self.parts += [self.publisher, Watching(detectors, self.publisher, clock)]
         if self.publisher is not None and limit is not None and limit.units:
-            hands, busy = self.worker.hands, self.worker.busy
-            patience = Patience(most=1)
+            busy, patience = self.worker.busy, Patience(most=1)
             self.parts.append(
                 LocalHealer(limit, host, hands, busy, self.publisher, clock, patience)
             )

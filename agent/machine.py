@@ -29,15 +29,20 @@ _ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def host(boot_id: str, agent: str, root: str = "/") -> Mapping[str, str]:
     """`status.host`. root: where the host's files are, `/host` in a DaemonSet."""
-    machine = platform.machine()
     found = {
         "bootID": boot_id,
         "os": _os(Path(root) / OS_RELEASE.lstrip("/")),
         "kernel": platform.release(),
-        "arch": _ARCH.get(machine, machine),
+        "arch": arch(),
         "agent": agent,
     }
     return {name: value[:LONGEST] for name, value in found.items() if value}
+
+
+def arch() -> str:
+    """As Go and Kubernetes name it."""
+    machine = platform.machine()
+    return _ARCH.get(machine, machine)
 
 
 def _os(path: Path) -> str:

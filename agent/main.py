@@ -9,18 +9,21 @@ from pathlib import Path
 
 from agent import logs, settings
 from agent.agent import Agent
+from agent.components.keeping import FileRecords
 from agent.detectors.building import detectors as watch
 from agent.detectors.metadata.building import detectors as watch_metadata
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.collecting import Collector
 from agent.diagnostics.upload import OperatorStore
 from agent.host.real.build import real_ports
+from agent.host.real.components.build import real_components
 from agent.host.systemd import SystemdHost
 from agent.identity.joining import Joined
 from agent.identity.keeper import IdentityKeeper, Wanted
 from agent.identity.store import Store, StoreError
 from agent.journal import FileJournal, JournalError
 from agent.local.limit import Limit
+from agent.machine import arch
 from agent.notify import Alive, Notifier
 from agent.outbox import Outbox
 from agent.probes.diagnostics import Diagnostics
@@ -40,6 +43,7 @@ log = logging.getLogger(__name__)
 
 FAILED, USAGE = 1, 2
 JOURNAL, DIAGNOSTICS, OUTBOX = "requests", "diagnostics", "outbox"
+COMPONENTS = "components/records"
 HELP = f"""\
 usage: kubenode run agent [CONFIG]
 
@@ -96,6 +100,7 @@ async def run(loaded: Settings) -> None:
     upgrade = Upgrade(state, version())
     try:
         journal = FileJournal(state / JOURNAL)
+        records = FileRecords(state / COMPONENTS)
         limit = Limit(state, loaded.local.units)
         identity = Store(state / IDENTITY) if loaded.managed else None
         kept = str(identity.current) if identity is not None else ""
@@ -112,7 +117,7 @@ async def run(loaded: Settings) -> None:
             "agent starts",
             extra={"node": loaded.node, "agent": loaded.agent_name, "server": loaded.server},
         )
-        agent = _agent(loaded, kube, host, operator, journal, limit, upgrade)
+        agent = _agent(loaded, kube, host, operator, journal, records, limit, upgrade)
         alive = Alive(Notifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
         if agent.publisher and (report := upgrade.rejected(clock.now(), SELF)):
             agent.publisher.report(report)
@@ -133,6 +138,7 @@ def _agent(
     host: SystemdHost,
     operator: PlainTransport | None,
     journal: FileJournal,
+    records: FileRecords,
     limit: Limit,
     upgrade: Upgrade,
 ) -> Agent:
@@ -162,6 +168,10 @@ def _agent(
         limit=limit,
         renewed=upgrade.proven,
         host_root=loaded.host_root,
+        software=(
+            real_components(host, loaded.state_dir, loaded.host_root, arch()),
+            records,
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from agent.actions.approval import ApproveEvent
 from agent.actions.certificate import RenewCertificate
 from agent.actions.checks import Check, RunCheck
 from agent.actions.clock import SyncTime
-from agent.actions.components import RepairComponent
+from agent.actions.components import ComponentRepairs, RepairComponent
 from agent.actions.diagnostics import CollectDiagnostics
 from agent.actions.disk import CleanDisk
 from agent.actions.filesystems import RemountFilesystem
@@ -51,6 +51,7 @@ class Bench:
     allowed  what the agent's configuration lets repairs touch
     scripts  by name those that RunScript may run
     metadata  the cloud's metadata service, if its settings name one
+    components  of this host; None: none is managed here
     """
 
     host: Host
@@ -62,6 +63,7 @@ class Bench:
     allowed: Repairs = field(default_factory=Repairs)
     scripts: Mapping[str, Script] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
+    components: ComponentRepairs | None = None
 
 
 class Action(Protocol):

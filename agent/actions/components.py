@@ -1,32 +1,51 @@
-"""RepairComponent: refused, until components of a Machine are known to the agent."""
+"""RepairComponent: brings one component of this host back to what was applied, and to health.
+
+It is the engine of components that does it, in its own journaled steps: files, packages and units
+as they shall be, what runs is restarted, and its checks pass. An interrupted repair is taken up
+again by the engine itself; only its end cannot be told any more.
+"""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from agent.actions.repair import Repair
-from agent.outcome import Outcome, refused
+from agent.actions.repair import Repair, params_of
+from agent.host import Contraindicated
+from agent.outcome import Outcome, done, failed
 from agent.request import Request
 
 if TYPE_CHECKING:
     from agent.actions import Bench
 
 
+class ComponentRepairs(Protocol):
+    """Components of this host, for who has its hands."""
+
+    def repairable(self, name: str) -> bool: ...
+
+    async def repair(self, name: str, limit: float) -> str:
+        """ "" once it is well; else what is wrong after `limit` seconds at most."""
+        ...
+
+
 class RepairComponent(Repair):
     name = "RepairComponent"
 
-    def unfit(self, request: Request) -> str:
-        return super().unfit(request) or WHY
-
     async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
-        return {}
+        name = params_of(request)["component"]
+        if bench.components is None or not bench.components.repairable(name):
+            raise Contraindicated(WHY.format(name))
+        return {"component": name}
 
     async def act(
         self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> Outcome:
-        return refused(WHY)
+        if bench.components is None:
+            return failed(WHY.format(before["component"]))
+        wrong = await bench.components.repair(before["component"], limit)
+        return failed(wrong) if wrong else done(f"component {before['component']} is Healthy")
 
 
 WHY = (
-    "RepairComponent: no component of this host is managed by KubeNode, so there is no version to"
-    " bring it back to; restart its unit with RestartUnit, or its pod"
+    "RepairComponent: KubeNode has applied no component {} to this host, or is about to change it,"
+    " so there is no version to bring it back to; restart its unit with RestartUnit, or its pod"
 )

@@ -101,6 +101,10 @@ class Engine:
     def record(self, name: str) -> Record | None:
         return self._records.get(name)
 
+    def repairable(self, name: str) -> bool:
+        record = self._records.get(name)
+        return record is not None and repairing(record) is not None
+
     async def repair(self, name: str, limit: float) -> str:
         """Bring a component back to what is applied, under the hands and the permit of who asks.
 
