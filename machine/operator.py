@@ -20,6 +20,8 @@ from machine.bootstrap.tokens import Tokens
 from machine.certificates.controller import OF_NODE, Approver, nodes_of_open
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
+from machine.component.controller import MachineComponents
+from machine.componentset.parts import ComponentSets
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.sweeping import Sweeper
 from machine.ground import Ground, MachineSettings
@@ -61,6 +63,8 @@ class MachineOperator:
         self.sweeper = Sweeper(ground, self.disruptions)
         prometheus = Prometheus(ground.settings.prometheus)
         self.inspector = ClusterInspector(kube, fence, clock, ground.nodes, prometheus)
+        self.components = MachineComponents(ground)
+        self.component_sets = ComponentSets(ground, self.disruptions, self.inspector)
         self.requests: Informer[SigningRequest] = Informer(
             kube, requests(), decode_request, clock=clock
         )
@@ -139,6 +143,8 @@ class MachineOperator:
             self.life,
             self.machine_sets.controller,
             self.classes.controller,
+            self.components.controller,
+            *self.component_sets.parts,
             self.orphans,
             self.disruptions.wakes,
             self.sweeper.controller,

@@ -1,0 +1,1 @@
+"""Rollouts of components: a MachineComponentSet moves its machines in batches."""

@@ -9,8 +9,9 @@ from machine.componentset import words
 from machine.componentset.budget import kept_of, part_of, size_of
 from machine.componentset.member import Member, Standing
 from machine.componentset.order import forward
-from machine.componentset.rollout import Batch, Inspected, Judged, Move, Reason, Rollout, Said
+from machine.componentset.rollout import Batch, Move, Reason, Rollout, Said
 from machine.componentset.turn import Turn
+from machine.inspection.port import Answer, Judged
 
 Advanced = tuple[Rollout, P, bool, Said | None]
 """What is remembered, the phase, whether an inspection is due, and what to say beside the phase."""
@@ -224,7 +225,7 @@ def _inspect(turn: Turn, batch: Batch) -> tuple[Advanced | None, Batch, bool]:
     return _answered(turn, batch, answer)
 
 
-def _answered(turn: Turn, batch: Batch, answer: Inspected) -> tuple[Advanced | None, Batch, bool]:
+def _answered(turn: Turn, batch: Batch, answer: Answer) -> tuple[Advanced | None, Batch, bool]:
     rollout, policy = turn.rollout, turn.strategy.failure_policy
     match answer.judged:
         case Judged.PENDING:

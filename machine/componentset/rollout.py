@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
 from machine.componentset.member import Member
+from machine.inspection.port import Answer
 
 P = RolloutPhase
 
@@ -85,21 +86,6 @@ class Rollout:
     stop: Said | None = None
 
 
-class Judged(StrEnum):
-    """What an inspection says. PENDING: it has not ended."""
-
-    PASSED = "Passed"
-    FAILED = "Failed"
-    INCONCLUSIVE = "Inconclusive"
-    PENDING = "Pending"
-
-
-@dataclass(frozen=True, slots=True)
-class Inspected:
-    judged: Judged
-    message: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Seen:
     """now         a clock that nobody sets: deadlines are compared with it
@@ -120,7 +106,7 @@ class Seen:
     frozen: bool = False
     meltdown: str = ""
     window: bool = True
-    inspected: Inspected | None = None
+    inspected: Answer | None = None
     conflicts: Sequence[str] = ()
     waits: Sequence[tuple[str, str]] = ()
 

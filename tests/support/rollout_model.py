@@ -12,8 +12,9 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from machine.componentset.member import Member, Standing
-from machine.componentset.rollout import Inspected, Move, Plan, Rollout, Said, Seen
+from machine.componentset.rollout import Move, Plan, Rollout, Said, Seen
 from machine.componentset.step import step
+from machine.inspection.port import Answer
 
 TICK = timedelta(seconds=30)
 
@@ -139,7 +140,7 @@ class World:
     meltdown: str = ""
     window: Callable[[datetime], bool] = lambda now: True
     problem: Said | None = None
-    inspect: Callable[[], Inspected] | None = None
+    inspect: Callable[[], Answer] | None = None
     plan: Plan = field(default_factory=Plan)
     phases: list[str] = field(default_factory=list)
     inspections: int = 0
@@ -154,7 +155,7 @@ class World:
             host.member(self.strategy.machine_timeout, self.now) for host in self.hosts.values()
         ]
 
-    def seen(self, inspected: Inspected | None = None) -> Seen:
+    def seen(self, inspected: Answer | None = None) -> Seen:
         return Seen(
             members=self.members(),
             target=self.target,

@@ -6,7 +6,8 @@ import pytest
 from support.rollout_model import TICK, Host, World, fleet, quick
 
 from machine.componentset.member import Standing
-from machine.componentset.rollout import Inspected, Judged, Reason, Said
+from machine.componentset.rollout import Reason, Said
+from machine.inspection.port import Answer, Judged
 
 
 def test_rollout_goes_in_growing_batches_to_its_end() -> None:
@@ -366,7 +367,7 @@ CHECKS = {
 def test_inspection_comes_before_and_after_the_bake() -> None:
     strategy = quick(batches=[3], max_unavailable=3, inspection=CHECKS)
     world = World.of(*fleet(3), strategy=strategy)
-    world.inspect = lambda: Inspected(Judged.PASSED)
+    world.inspect = lambda: Answer(Judged.PASSED)
     world.to_phase("Completed")
     assert world.inspections == 2
 
@@ -374,7 +375,7 @@ def test_inspection_comes_before_and_after_the_bake() -> None:
 def test_failed_inspection_stops_the_set() -> None:
     strategy = quick(batches=[1], inspection=CHECKS)
     world = World.of(*fleet(3), strategy=strategy)
-    world.inspect = lambda: Inspected(Judged.FAILED, "starts: 0.4")
+    world.inspect = lambda: Answer(Judged.FAILED, "starts: 0.4")
     world.run(50)
     assert len(world.assigned("B")) == 1
     assert world.plan.paused == Said(Reason.INSPECTION_FAILED, "batch 1: starts: 0.4")
@@ -383,7 +384,7 @@ def test_failed_inspection_stops_the_set() -> None:
 def test_inspection_that_says_nothing_stops_at_its_limit() -> None:
     strategy = quick(batches=[1], inspection={**CHECKS, "inconclusiveLimit": 2})
     world = World.of(*fleet(3), strategy=strategy)
-    world.inspect = lambda: Inspected(Judged.INCONCLUSIVE, "no series")
+    world.inspect = lambda: Answer(Judged.INCONCLUSIVE, "no series")
     world.run(50)
     assert world.inspections == 2
     assert world.plan.paused is not None and world.plan.paused.reason == Reason.INCONCLUSIVE
@@ -393,7 +394,7 @@ def test_inspection_under_way_is_asked_again() -> None:
     strategy = quick(batches=[3], max_unavailable=3, inspection=CHECKS)
     world = World.of(*fleet(3), strategy=strategy)
     answers = [Judged.PENDING, Judged.PENDING, Judged.PASSED, Judged.PASSED]
-    world.inspect = lambda: Inspected(answers.pop(0))
+    world.inspect = lambda: Answer(answers.pop(0))
     world.to_phase("Completed")
     assert answers == []
 

@@ -1,0 +1,1 @@
+"""What is said of MachineComponents, and how they are kept while they are in use."""

@@ -1,0 +1,101 @@
+"""Counts MachineComponents, checks them, and keeps them while they are in use: glue."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kubenode.api.meta import Condition
+from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponent import COMPONENT_VALID
+from kubenode.runtime.components.wire import spec_of
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.kube.paths import custom
+from machine.component.step import finalizers, valid
+from machine.ground import Ground
+
+OF_COMPONENT = "component"
+"""Index of Machines, and of sets, by the MachineComponents that they name."""
+SETTLE = 2.0
+"""Seconds in which machines of a component are gathered to one count."""
+MOST_SETS = 64
+PLURAL = MachineComponent.resource.plural
+
+
+class MachineComponents:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        ground.machines.add_index(OF_COMPONENT, components_of_machine)
+        ground.component_sets.add_index(OF_COMPONENT, components_of_set)
+        self.controller = ground.controller("machinecomponents", self.reconcile)
+        self.controller.watch(ground.components)
+        self.controller.watch(ground.machines, self._machine_changed)
+        self.controller.watch(ground.component_sets, self._set_changed)
+
+    async def reconcile(self, name: str) -> Result:
+        component = self._ground.components.get(name)
+        if component is None:
+            return DONE
+        machines = len(self._ground.machines.by(OF_COMPONENT, name))
+        sets = sorted(s.metadata.name for s in self._ground.component_sets.by(OF_COMPONENT, name))
+        meta = component.metadata
+        kept = finalizers(
+            meta.finalizers,
+            deleting=meta.deletion_timestamp is not None,
+            used=bool(machines or sets),
+        )
+        versions = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        if kept != meta.finalizers:
+            self._ground.fence.check()
+            body = {"metadata": {**versions, "finalizers": kept}}
+            await self._ground.kube.patch(custom(PLURAL, name), body)
+            return DONE  # what was written wakes us for the rest
+        new, before = self._status(component, machines, sets), component.status.to_dict()
+        if change := {key: value for key, value in new.items() if before.get(key) != value}:
+            self._ground.fence.check()
+            path = custom(PLURAL, name, "status")
+            await self._ground.kube.patch(path, {"metadata": versions, "status": change})
+        return DONE
+
+    def _status(self, component: MachineComponent, machines: int, sets: list[str]) -> Any:
+        said = valid(spec_of(component.spec.model_dump(mode="json", by_alias=True)))
+        known = next((c for c in component.status.conditions if c.type == COMPONENT_VALID), None)
+        same = known is not None and known.status == said.status
+        since = known.last_transition_time if same and known is not None else None
+        condition = Condition(
+            type=COMPONENT_VALID,
+            status=said.status,
+            reason=said.reason,
+            message=said.message,
+            observed_generation=component.metadata.generation,
+            last_transition_time=since or self._ground.clock.now(),
+        )
+        return {
+            "observedGeneration": component.metadata.generation,
+            "machines": machines,
+            "sets": sets[:MOST_SETS],
+            "conditions": [condition.to_dict()],
+        }
+
+    def _machine_changed(self, key: str, old: Machine | None, new: Machine | None) -> tuple[()]:
+        before, after = (set(components_of_machine(m)) if m else set() for m in (old, new))
+        self._later(before ^ after)
+        return ()
+
+    def _set_changed(
+        self, key: str, old: MachineComponentSet | None, new: MachineComponentSet | None
+    ) -> tuple[()]:
+        before, after = (set(components_of_set(s)) if s else set() for s in (old, new))
+        self._later(before ^ after)
+        return ()
+
+    def _later(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.controller.queue.add_after(name, SETTLE)
+
+
+def components_of_machine(machine: Machine) -> Iterable[str]:
+    return {entry.component for entry in machine.spec.components}
+
+
+def components_of_set(set_: MachineComponentSet) -> Iterable[str]:
+    """What it asks for, and what its revisions would go back to."""
+    return {set_.spec.component, *(revision.component for revision in set_.status.revisions)}

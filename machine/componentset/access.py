@@ -1,0 +1,146 @@
+"""Machines, sets and what components refer to, at the API server."""
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Machine, MachineComponentSet
+from kubenode.api.v1alpha1.machinework import AssignedComponent, MachinePermit
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.components.render import Text, TextRef
+from kubenode.runtime.components.versions import compare
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.paths import custom, resource
+
+NAMESPACE = "kubenode-components"
+FRESH_SECONDS = 60.0
+MACHINES, SETS = Machine.resource.plural, MachineComponentSet.resource.plural
+
+
+class SetAccess:
+    """Writes carry the resourceVersion that was read: Conflict when somebody wrote since."""
+
+    def __init__(self, kube: Kube, fence: Fence) -> None:
+        self._kube, self._fence = kube, fence
+
+    async def assign(self, machine: Machine, components: Sequence[AssignedComponent]) -> Machine:
+        return await self._machine(machine, {"components": [c.to_dict() for c in components]})
+
+    async def permit(self, machine: Machine, permit: MachinePermit | None) -> Machine:
+        """None takes it out."""
+        return await self._machine(machine, {"permit": permit.to_dict() if permit else None})
+
+    async def _machine(self, machine: Machine, spec: Mapping[str, Any]) -> Machine:
+        path = custom(MACHINES, machine.metadata.name)
+        self._fence.check()
+        return await self._kube.patch(
+            path, {"metadata": _read(machine), "spec": spec}, decode=Machine.from_server
+        )
+
+    async def status(
+        self, set_: MachineComponentSet, status: Mapping[str, Any]
+    ) -> MachineComponentSet:
+        path = custom(SETS, set_.metadata.name, "status")
+        self._fence.check()
+        return await self._kube.patch(
+            path,
+            {"metadata": _read(set_), "status": status},
+            decode=MachineComponentSet.from_server,
+        )
+
+    async def finalizers(
+        self, set_: MachineComponentSet, finalizers: Sequence[str]
+    ) -> MachineComponentSet:
+        path = custom(SETS, set_.metadata.name)
+        self._fence.check()
+        return await self._kube.patch(
+            path,
+            {"metadata": {**_read(set_), "finalizers": list(finalizers)}},
+            decode=MachineComponentSet.from_server,
+        )
+
+
+def _read(resource_: Machine | MachineComponentSet) -> dict[str, str]:
+    meta = resource_.metadata
+    return {"uid": meta.uid, "resourceVersion": meta.resource_version}
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+
+
+class _Texts(msgspec.Struct):
+    """A ConfigMap or Secret."""
+
+    metadata: _Meta
+    data: dict[str, str] | None = None
+
+
+_decode = msgspec.json.Decoder(_Texts).decode
+
+
+class Texts:
+    """What components refer to, read at most once in FRESH_SECONDS each."""
+
+    def __init__(self, kube: Kube, clock: Clock) -> None:
+        self._kube, self._clock = kube, clock
+        self._known: dict[tuple[str, str], tuple[float, _Texts | None]] = {}
+
+    async def of(self, references: Iterable[TextRef]) -> dict[TextRef, Text]:
+        """Without those that are not there."""
+        found = {}
+        for ref in references:
+            texts = await self._read(ref.kind, ref.name)
+            content = (texts.data or {}).get(ref.key) if texts is not None else None
+            if texts is None or content is None:
+                continue
+            secret = ref.kind == "Secret"
+            plain = b64decode(content).decode(errors="surrogateescape") if secret else content
+            found[ref] = Text(plain, texts.metadata.uid if secret else "")
+        return found
+
+    async def _read(self, kind: str, name: str) -> _Texts | None:
+        now = self._clock.monotonic()
+        known = self._known.get((kind, name))
+        if known is not None and now - known[0] < FRESH_SECONDS:
+            return known[1]
+        plural = "secrets" if kind == "Secret" else "configmaps"
+        path = resource("/api/v1", plural, namespace=NAMESPACE, name=name)
+        try:
+            found = await self._kube.get(path, _decode)
+        except NotFound:
+            found = None
+        self._forget_old(now)
+        self._known[kind, name] = (now, found)
+        return found
+
+    def _forget_old(self, now: float) -> None:
+        """What nobody asks for any more is a secret that nobody needs to keep."""
+        for key, (at, _) in list(self._known.items()):
+            if now - at >= FRESH_SECONDS:
+                del self._known[key]
+
+
+class ServerVersion:
+    """What the API servers say they are: of several the oldest that answered lately (F39)."""
+
+    def __init__(self, kube: Kube, clock: Clock) -> None:
+        self._kube, self._clock = kube, clock
+        self._answers: list[tuple[float, str]] = []
+
+    async def oldest(self) -> str:
+        """Like `v1.36.3`, "" for unknown."""
+        now = self._clock.monotonic()
+        if not self._answers or now - self._answers[-1][0] >= FRESH_SECONDS:
+            answer = await self._kube.get("/version")
+            self._answers.append((now, str(answer.get("gitVersion", ""))))
+            self._answers = [a for a in self._answers if now - a[0] <= 10 * FRESH_SECONDS]
+        oldest = ""
+        for _, version in self._answers:
+            if not oldest or compare(version, oldest) < 0:
+                oldest = version
+        return oldest

@@ -1,0 +1,129 @@
+"""What a set asks for: the revision of its spec and the current one, made ready to be assigned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kubenode.api.v1alpha1 import MachineComponent, MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponentset import SetRevision
+from kubenode.api.v1alpha1.machinework import DesiredState
+from kubenode.runtime.components import wire
+from kubenode.runtime.components.render import Text, TextRef, references
+from kubenode.runtime.components.versions import compare, satisfies
+from kubenode.runtime.kube.informer import Informer
+from machine.componentset.access import NAMESPACE, ServerVersion, Texts
+from machine.componentset.revisions import Made, kept_name, named
+from machine.componentset.rollout import Reason, Said
+
+KUBELET = "kubelet"
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """target, current  None: cannot be told, or there is none
+    problem  why nothing new may go out
+    texts    whether something is referred to that may be edited
+    """
+
+    target: Made | None = None
+    current: Made | None = None
+    problem: Said | None = None
+    texts: bool = False
+
+    @property
+    def family(self) -> str:
+        made = self.target or self.current
+        return made.spec.component if made is not None else ""
+
+
+@dataclass(slots=True)
+class Aimer:
+    components: Informer[MachineComponent]
+    texts: Texts
+    server: ServerVersion
+    _specs: dict[str, tuple[str, wire.ComponentSpec]] = field(default_factory=dict)
+    _first: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Set and revision to how it was called by this version when it was first seen."""
+
+    async def aim(self, set_: MachineComponentSet) -> Aim:
+        spec, status = set_.spec, set_.status
+        current = await self._current(set_)
+        wanted = self.spec_of(spec.component)
+        if wanted is None:
+            missing = f"MachineComponent {spec.component} is not there"
+            return Aim(None, current, Said(Reason.MISSING_COMPONENT, missing))
+        texts, lacks = await self._read(wanted)
+        refers = bool(references(wanted))
+        if lacks:
+            said = Said(Reason.MISSING_COMPONENT, f"{lacks} is not in namespace {NAMESPACE}")
+            return Aim(None, current, said, refers)
+        computed = named(wanted, spec.values, spec.desired_state, texts)
+        name = kept_name(computed, set_, lambda known: self._edited(set_, known, computed))
+        target = Made(name, spec.component, wanted, spec.values, spec.desired_state, texts)
+        if current is not None and current.name == name:
+            current = target
+        news = name != status.current_revision
+        problem = await self._refused(wanted) if news else None
+        return Aim(target, current, problem, refers)
+
+    def family_of(self, set_: MachineComponentSet) -> str:
+        found = self.spec_of(set_.spec.component)
+        return found.component if found is not None else ""
+
+    def spec_of(self, name: str) -> wire.ComponentSpec | None:
+        component = self.components.get(name)
+        if component is None:
+            self._specs.pop(name, None)
+            return None
+        known = self._specs.get(name)
+        if known is None or known[0] != component.metadata.uid:
+            plain = component.spec.model_dump(mode="json", by_alias=True)
+            known = self._specs[name] = (component.metadata.uid, wire.spec_of(plain))
+        return known[1]
+
+    async def _current(self, set_: MachineComponentSet) -> Made | None:
+        status = set_.status
+        made = next((r for r in status.revisions if r.name == status.current_revision), None)
+        return await self._made(made) if made is not None else None
+
+    async def _made(self, revision: SetRevision) -> Made | None:
+        spec = self.spec_of(revision.component)
+        if spec is None:
+            return None
+        texts, lacks = await self._read(spec)
+        desired = DesiredState(revision.desired_state)
+        exact = not lacks and named(spec, revision.values, desired, texts) == revision.name
+        return Made(revision.name, revision.component, spec, revision.values, desired, texts, exact)
+
+    async def _read(self, spec: wire.ComponentSpec) -> tuple[Mapping[TextRef, Text], str]:
+        """What it refers to, and what of it is not there."""
+        wanted = references(spec)
+        found = await self.texts.of(wanted)
+        return found, next((str(ref) for ref in wanted if ref not in found), "")
+
+    def _edited(self, set_: MachineComponentSet, known: str, computed: str) -> bool:
+        first = self._first.setdefault((set_.metadata.uid, known), computed)
+        if len(self._first) > 4096:
+            self._first.clear()
+        return first != computed
+
+    async def _refused(self, spec: wire.ComponentSpec) -> Said | None:
+        """A kubelet newer than an API server, or a version that the component does not go with."""
+        skewed = spec.component == KUBELET
+        if not skewed and not spec.requires.api_server:
+            return None
+        server = await self.server.oldest()
+        if skewed and (not server or newer_minor(spec.version, server)):
+            what = f"kubelet {spec.version} is newer than the API server {server or '(unknown)'}"
+            return Said(Reason.VERSION_SKEW, what)
+        if spec.requires.api_server and not (
+            server and satisfies(server, spec.requires.api_server)
+        ):
+            what = f"it requires an API server {spec.requires.api_server}, this one is {server}"
+            return Said(Reason.VERSION_SKEW, f"{spec.component} {spec.version}: {what}")
+        return None
+
+
+def newer_minor(version: str, server: str) -> bool:
+    """Whether it is of a later minor version than the server: of the same one it may be newer."""
+    minors = [".".join(v.lstrip("v").split("-")[0].split(".")[:2]) for v in (version, server)]
+    return compare(minors[0], minors[1]) > 0

@@ -1,0 +1,72 @@
+"""What sets want of machines now, for the one who writes to a machine on behalf of all of them.
+
+Held in memory alone: each look of a set puts up all that it wants anew. Twelve sets that serve a
+new machine cost one write, not twelve that refuse one another.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kubenode.api.v1alpha1.machinework import AssignedComponent
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one set wants of one machine.
+
+    entry   to be written in place of what the set has there; None: nothing is to be written
+    drop    what the set has there is to go
+    leave   a permit may be given, or kept
+    """
+
+    entry: AssignedComponent | None = None
+    drop: str = ""
+    leave: bool = False
+
+
+NOTHING = Wish()
+
+
+@dataclass(slots=True)
+class Board:
+    """wake     called with the name of each machine of which something else is wanted
+    waits    machine to set, and to why it has to wait, as the one who writes found out
+    writing  machines whose last write the cache may not show yet
+    """
+
+    wake: Callable[[str], None] = lambda machine: None
+    waits: dict[str, tuple[str, str]] = field(default_factory=dict)
+    writing: dict[str, int] = field(default_factory=dict)
+    _wishes: dict[str, Mapping[str, Wish]] = field(default_factory=dict)
+
+    def put(self, set_: str, wishes: Mapping[str, Wish]) -> None:
+        """All that `set_` wants, by machine."""
+        before = self._wishes.get(set_, {})
+        self._wishes[set_] = wishes
+        for machine in before.keys() | wishes.keys():
+            if before.get(machine) != wishes.get(machine):
+                self.wake(machine)
+
+    def forget(self, set_: str) -> None:
+        self.put(set_, {})
+        del self._wishes[set_]
+
+    def known(self, set_: str) -> bool:
+        """Whether the set has looked since this process began."""
+        return set_ in self._wishes
+
+    def of(self, machine: str) -> dict[str, Wish]:
+        """By set."""
+        found = {}
+        for set_, wishes in self._wishes.items():
+            if (wish := wishes.get(machine)) is not None:
+                found[set_] = wish
+        return found
+
+    def machines(self, set_: str) -> list[str]:
+        """Of which the set wants something."""
+        return list(self._wishes.get(set_, ()))
+
+    def waiting(self, set_: str) -> list[tuple[str, str]]:
+        """Its machines that wait for a permit, and why."""
+        return [(m, why) for m, (of, why) in self.waits.items() if of == set_]

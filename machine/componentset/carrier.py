@@ -1,0 +1,184 @@
+"""Carries out at one machine what sets want of it: their entries, and leave for its agent.
+
+The only one that writes `spec.components` and `spec.permit` of a Machine that stays. One write
+takes what all sets want; the permit comes once the node is ready for it, goes before the node is
+given back, and what a kill left behind is found at the node itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import Machine, MachineComponentSet
+from kubenode.api.v1alpha1.machinework import AssignedComponent, MachinePermit
+from kubenode.api.v1alpha1.permit import Holder, Operation
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.kube.informer import Informer
+from machine.componentset.access import SetAccess
+from machine.componentset.board import Board, Wish
+from machine.componentset.facts import START_WITHIN
+from machine.componentset.leave import Act, Leave, leave_for
+from machine.disruption.port import Disruptions, State
+from machine.disruption.port import Wish as Disruption
+
+AGAIN = timedelta(seconds=30)
+SOON = timedelta(seconds=1)
+KIND = MachineComponentSet.resource.kind
+
+
+class Held(Protocol):
+    def sets(self, node: str) -> list[Holder]:
+        """Component sets for which the node is held or cordoned, gone ones too."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """changed  told the sets of a machine that was written to, once the cache shows it"""
+
+    machines: Informer[Machine]
+    sets: Informer[MachineComponentSet]
+    access: SetAccess
+    disruptions: Disruptions
+    held: Held
+    board: Board
+    clock: Clock
+    patience: timedelta = timedelta(minutes=30)
+    _blocked: dict[str, float] = field(default_factory=dict)
+
+    async def reconcile(self, name: str) -> Result:
+        machine = self.machines.get(name)
+        if machine is None:
+            self.board.waits.pop(name, None)
+            return DONE
+        if machine.metadata.deletion_timestamp is not None:
+            return await self._give_back(machine)
+        wishes = self.board.of(name)
+        components = merged(machine, wishes)
+        if components != list(machine.spec.components):
+            await self._assign(machine, components)
+            return Result(SOON)
+        return await self._leave(machine, wishes)
+
+    async def _assign(self, machine: Machine, components: list[AssignedComponent]) -> None:
+        name = machine.metadata.name
+        self.board.writing[name] = self.board.writing.get(name, 0) + 1
+        try:
+            written = await self.access.assign(machine, components)
+            await self.machines.wait_for(name, written.metadata.resource_version)
+        finally:
+            self._written(name)
+
+    def _written(self, name: str) -> None:
+        left = self.board.writing.pop(name) - 1
+        if left:
+            self.board.writing[name] = left
+
+    async def _leave(self, machine: Machine, wishes: Mapping[str, Wish]) -> Result:
+        may = {set_ for set_, wish in wishes.items() if wish.leave}
+        held = self._held(machine)
+        names = [holder.name for holder in held]
+        leave = leave_for(machine, may, names, self.clock.now(), self.patience)
+        match leave.act:
+            case Act.END:
+                if not held:
+                    self.board.waits.pop(machine.metadata.name, None)
+                    return DONE
+                # Before every set has looked nobody knows what is under way.
+                if not all(self.board.known(e.set) for e in machine.spec.components if e.set):
+                    return Result(AGAIN)
+                return await self._give_back(machine)
+            case Act.CLEAR:
+                written = await self.access.permit(machine, None)
+                await self._shown(written)
+                return Result(SOON)
+            case Act.PREPARE | Act.KEEP:
+                return await self._prepare(machine, leave)
+
+    async def _prepare(self, machine: Machine, leave: Leave) -> Result:
+        holder, name = self._holder(machine, leave.lead), machine.metadata.name
+        if holder is None:
+            if machine.spec.permit is not None and leave.act is Act.PREPARE:
+                await self._shown(await self.access.permit(machine, None))
+            return DONE
+        if self.clock.monotonic() < self._blocked.get(name, 0.0):
+            return Result(AGAIN)
+        begun = machine.spec.permit is not None and leave.act is Act.KEEP
+        wish = Disruption(node_of(machine), holder, Operation.ROLLOUT, leave.class_, begun=begun)
+        prepared = await self.disruptions.prepare(wish)
+        if prepared.state is State.READY:
+            self.board.waits.pop(name, None)
+            if leave.act is Act.PREPARE:
+                await self._permit(machine, leave, prepared.permit)
+            return Result(_after(prepared.look_again))
+        self.board.waits[name] = (leave.lead, f"{prepared.reason}: {prepared.message}")
+        if prepared.state is State.FAILED and machine.spec.permit is None:
+            await self.disruptions.end(wish.node, holder)
+            self._blocked[name] = self.clock.monotonic() + 10 * AGAIN.total_seconds()
+        return Result(_after(prepared.look_again))
+
+    async def _permit(self, machine: Machine, leave: Leave, permit: str) -> None:
+        self._blocked.pop(machine.metadata.name, None)
+        given = MachinePermit(
+            name=permit,
+            components=list(leave.components),
+            max_disruption=leave.class_,
+            start_before=self.clock.now() + START_WITHIN,
+        )
+        await self._shown(await self.access.permit(machine, given))
+
+    async def _shown(self, written: Machine) -> None:
+        meta = written.metadata
+        await self.machines.wait_for(meta.name, meta.resource_version)
+
+    async def _give_back(self, machine: Machine) -> Result:
+        self.board.waits.pop(machine.metadata.name, None)
+        done = True
+        for holder in self._held(machine):
+            done &= await self.disruptions.end(node_of(machine), holder)
+        return DONE if done else Result(SOON)
+
+    def _held(self, machine: Machine) -> list[Holder]:
+        node = node_of(machine)
+        return self.held.sets(node) if node is not None else []
+
+    def _holder(self, machine: Machine, name: str) -> Holder | None:
+        set_ = self.sets.get(name) if name else None
+        if set_ is not None:
+            return Holder(kind=KIND, name=name, uid=set_.metadata.uid)
+        return next(iter(self._held(machine)), None)
+
+
+def node_of(machine: Machine) -> str | None:
+    """Name of its Node; None: it has none, or not yet."""
+    if machine.spec.node == "None" or machine.status.node_ref is None:
+        return None
+    return machine.status.node_ref.name
+
+
+def merged(machine: Machine, wishes: Mapping[str, Wish]) -> list[AssignedComponent]:
+    """What is assigned with what the sets want: each changes what is its own or nobody's."""
+    found = {c.name: c for c in machine.spec.components}
+    for set_, wish in wishes.items():
+        if wish.drop and wish.drop in found and found[wish.drop].set == set_:
+            del found[wish.drop]
+        entry = wish.entry
+        if entry is None:
+            continue
+        there = found.get(entry.name)
+        if there is None or there.set in (set_, ""):
+            found[entry.name] = entry if not _same(there, entry) else found[entry.name]
+    return list(found.values())
+
+
+def _same(there: AssignedComponent | None, wanted: AssignedComponent) -> bool:
+    """But for when it was planned."""
+    if there is None:
+        return False
+    return there.model_copy(update={"assigned_at": wanted.assigned_at}) == wanted
+
+
+def _after(seconds: float | None) -> timedelta:
+    return timedelta(seconds=max(1.0, min(seconds, 60.0))) if seconds is not None else AGAIN

@@ -1,0 +1,256 @@
+"""Reconciles MachineComponentSets: look at the machines, step, remember, then tell the carrier."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import Machine, MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus
+from kubenode.api.v1alpha1.machinework import DesiredState
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.components.render import TemplateError
+from kubenode.runtime.controller.result import DONE, Result
+from machine.componentset import events, leaving
+from machine.componentset.access import FRESH_SECONDS, SetAccess
+from machine.componentset.aiming import Aim, Aimer
+from machine.componentset.board import Board, Wish
+from machine.componentset.budget import part_of
+from machine.componentset.facts import View
+from machine.componentset.looking import Look, Looker, rivals_of
+from machine.componentset.member import Member
+from machine.componentset.revisions import history
+from machine.componentset.rollout import Plan, Reason, Rollout, Said, Seen
+from machine.componentset.status import remembered, status_after
+from machine.componentset.step import step
+from machine.ground import Ground
+from machine.inspection.port import Inspected, Inspector
+from rules.leaves.window import inside
+
+FINALIZER = "kubenode.io/componentset"
+AT_WORK = timedelta(seconds=30)
+UNSURE = timedelta(seconds=5)
+
+
+class Steady:
+    """Wall time as this process began, and what has passed since: nobody sets this clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wall, self._began = clock.now(), clock.monotonic()
+
+    def now(self) -> datetime:
+        passed = timedelta(seconds=self._clock.monotonic() - self._began)
+        found = self._wall + passed
+        return found.replace(microsecond=found.microsecond // 1000 * 1000)
+
+
+@dataclass(slots=True)
+class SetController:
+    ground: Ground
+    access: SetAccess
+    aimer: Aimer
+    inspector: Inspector
+    board: Board
+    steady: Steady
+    _lookers: dict[str, tuple[object, Looker]] = field(default_factory=dict)
+
+    async def reconcile(self, name: str) -> Result:
+        set_ = self.ground.component_sets.get(name)
+        if set_ is None:
+            self._lookers.pop(name, None)
+            if self.board.known(name):
+                self.board.forget(name)
+            return DONE
+        deleting = set_.metadata.deletion_timestamp is not None
+        if FINALIZER not in set_.metadata.finalizers:
+            if deleting:
+                return DONE
+            await self._finalizers(set_, [*set_.metadata.finalizers, FINALIZER])
+            return Result(timedelta(0))
+        aim = await self.aimer.aim(set_)
+        look = self._look(set_, aim)
+        if deleting:
+            return await self._deleted(set_, look)
+        if look.unsure:
+            return Result(UNSURE)
+        return await self._step(set_, aim, look)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def _look(self, set_: MachineComponentSet, aim: Aim) -> Look:
+        name, made = set_.metadata.name, [m for m in (aim.target, aim.current) if m is not None]
+        sets = [(s, self.aimer.family_of(s)) for s in self.ground.component_sets.cache.values()]
+        rivals = rivals_of(set_, aim.family, sets)
+        sign = (
+            set_.metadata.uid,
+            set_.metadata.generation,
+            tuple((m.name, m.exact) for m in made),
+            tuple((r.metadata.uid, r.metadata.generation) for r in rivals),
+            set_.metadata.deletion_timestamp,
+            len(self.ground.component_sets.cache),
+        )
+        known = self._lookers.get(name)
+        if known is None or known[0] != sign:
+            view = view_of(set_, aim)
+            looker = Looker(self.ground, self.board, set_, view, aim.target, aim.current, rivals)
+            known = self._lookers[name] = (sign, looker)
+        return known[1].look()
+
+    def _seen(
+        self, set_: MachineComponentSet, aim: Aim, look: Look
+    ) -> tuple[Seen, datetime | None]:
+        """And when the window opens or closes."""
+        spec, window = set_.spec, set_.spec.update_strategy.window
+        open_, until = (True, None) if window is None else inside(window, self.ground.clock.now())
+        problem = aim.problem
+        if problem is None and look.hole:
+            problem = Said(Reason.MISSING_COMPONENT, look.hole)
+        seen = Seen(
+            members=look.members,
+            target=aim.target.name if aim.target is not None else "",
+            now=self.steady.now(),
+            returnable=aim.current is not None,
+            problem=problem,
+            paused=spec.paused,
+            frozen=spec.frozen,
+            meltdown=self.ground.meltdown.frozen(),
+            window=open_,
+            conflicts=look.conflicts,
+            waits=self.board.waiting(set_.metadata.name),
+        )
+        return seen, until
+
+    # -- deciding and doing -------------------------------------------------------------------
+
+    async def _step(self, set_: MachineComponentSet, aim: Aim, look: Look) -> Result:
+        before, strategy = remembered(set_.status), set_.spec.update_strategy
+        seen, turns = self._seen(set_, aim, look)
+        after, plan = step(before, strategy, seen)
+        if plan.inspect:
+            what = self._inspected(set_, after, look)
+            answer = await self.inspector.inspect(strategy.inspection.checks, what)
+            after, plan = step(before, strategy, replace(seen, inspected=answer))
+        wishes = self._wishes(set_, aim, look, plan, may_remove=_may_remove(seen))
+        status = self._status(set_, aim, look, after, plan)
+        if status != set_.status:
+            await self._write(set_, status)
+            await events.tell(self.ground.recorder, set_, before, after, plan)
+        self.board.put(set_.metadata.name, wishes)
+        return self._again(plan, aim, seen, turns)
+
+    def _wishes(
+        self, set_: MachineComponentSet, aim: Aim, look: Look, plan: Plan, *, may_remove: bool
+    ) -> dict[str, Wish]:
+        name = set_.metadata.name
+        limit = max(1, part_of(set_.spec.update_strategy.max_unavailable, len(look.members)))
+        found = leaving.wishes_for(
+            look.leavers,
+            set_.spec.on_unselect,
+            may_start=may_remove,
+            limit=limit,
+        )
+        for machine in plan.allowed:
+            found[machine] = Wish(leave=True)
+        made = {m.name: m for m in (aim.target, aim.current) if m is not None}
+        for move in plan.moves:
+            machine_ = self.ground.machines.get(move.machine)
+            revision = made.get(move.revision)
+            if machine_ is None or revision is None:
+                continue
+            try:
+                entry = revision.assigned(move, machine_, name, self.steady.now())
+            except TemplateError:
+                continue
+            leave = found.get(move.machine, Wish()).leave
+            found[move.machine] = Wish(entry=entry, leave=leave)
+        return found
+
+    def _status(
+        self, set_: MachineComponentSet, aim: Aim, look: Look, after: Rollout, plan: Plan
+    ) -> MachineComponentSetStatus:
+        now = self.steady.now()
+        in_use = {m.revision for m in look.members} | {after.current, after.update, after.rejected}
+        revisions = history(set_.status.revisions, aim.target, in_use, now)
+        return status_after(set_, after, plan, look.members, revisions, now)
+
+    def _inspected(self, set_: MachineComponentSet, after: Rollout, look: Look) -> Inspected:
+        batch, name = after.batch, set_.metadata.name
+        begun = batch.succeeded_at.timestamp() if batch.succeeded_at is not None else 0
+        part = "after" if batch.bake_until is not None else "before"
+        run = f"{after.update}-{batch.index}-{part}-{begun:.0f}-{batch.inconclusive}"
+        mine = [m for m in look.members if m.revision == after.update and m.batch == batch.index]
+        nodes = [node for m in mine if (node := self._node_of(m))]
+        return Inspected(name, set_.metadata.uid, run, nodes)
+
+    def _node_of(self, member: Member) -> str:
+        machine: Machine | None = self.ground.machines.get(member.name)
+        if machine is None or machine.status.node_ref is None:
+            return ""
+        return machine.status.node_ref.name
+
+    async def _deleted(self, set_: MachineComponentSet, look: Look) -> Result:
+        name = set_.metadata.name
+        if not look.leavers:
+            self.board.put(name, {})
+            left = [f for f in set_.metadata.finalizers if f != FINALIZER]
+            await self._finalizers(set_, left)
+            return DONE
+        frozen = self.ground.meltdown.frozen()
+        limit = part_of(set_.spec.update_strategy.max_unavailable, len(look.leavers))
+        wishes = leaving.wishes_for(
+            look.leavers,
+            set_.spec.on_unselect,
+            may_start=not frozen and not set_.spec.frozen,
+            limit=max(1, limit),
+        )
+        self.board.put(name, wishes)
+        return Result(AT_WORK)
+
+    async def _write(self, set_: MachineComponentSet, status: MachineComponentSetStatus) -> None:
+        body = status.model_dump(mode="json", by_alias=True)
+        written = await self.access.status(set_, body)
+        meta = written.metadata
+        await self.ground.component_sets.wait_for(meta.name, meta.resource_version)
+
+    async def _finalizers(self, set_: MachineComponentSet, finalizers: list[str]) -> None:
+        written = await self.access.finalizers(set_, finalizers)
+        if finalizers:
+            meta = written.metadata
+            await self.ground.component_sets.wait_for(meta.name, meta.resource_version)
+
+    def _again(self, plan: Plan, aim: Aim, seen: Seen, turns: datetime | None) -> Result:
+        """Nothing is left to a wake that may be lost; what turns with time is looked at then."""
+        waits = []
+        if plan.look_again is not None:
+            waits.append(plan.look_again - seen.now)
+        if turns is not None:
+            waits.append(turns - self.ground.clock.now())
+        if plan.moves or plan.allowed or seen.waits:
+            waits.append(AT_WORK)
+        if seen.meltdown:
+            waits.append(timedelta(seconds=self.ground.meltdown.look_again))
+        if aim.texts or aim.problem is not None:
+            waits.append(timedelta(seconds=FRESH_SECONDS))
+        return Result(max(timedelta(seconds=1), min(waits))) if waits else DONE
+
+
+def _may_remove(seen: Seen) -> bool:
+    return not seen.frozen and not seen.meltdown and seen.window and not seen.paused
+
+
+def view_of(set_: MachineComponentSet, aim: Aim) -> View:
+    spec = set_.spec
+    checks = {
+        made.component: wanted
+        for made in (aim.target, aim.current)
+        if made is not None
+        and (wanted := [c.node_condition for c in made.spec.health if c.node_condition is not None])
+    }
+    reboot = max((m.spec.reboot_seconds for m in (aim.target, aim.current) if m), default=600.0)
+    return View(
+        set=set_.metadata.name,
+        family=aim.family,
+        strategy=spec.update_strategy,
+        desired=DesiredState(spec.desired_state),
+        checks=checks,
+        reboot=timedelta(seconds=reboot),
+    )

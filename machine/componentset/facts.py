@@ -1,0 +1,212 @@
+"""What a Machine, its Node and its agent say, as a component set needs it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machine import MachineMode, MachineOrigin
+from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
+from kubenode.api.v1alpha1.machinestatus import (
+    ComponentState,
+    ComponentStatus,
+    MachineConditionType,
+)
+from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, DesiredState
+from kubenode.runtime.components.wire import ConditionWanted
+from kubenode.runtime.kube.objects import Node
+from machine.componentset.member import Member, Standing
+from machine.machine.success import BAD, applied, reported, status_of
+
+START_WITHIN = timedelta(minutes=10)
+"""From the writing of a permit: an agent that has not begun by then does not begin."""
+ZONE = "zone"
+"""As topology key: the Machine's failureDomain."""
+_ENDED = frozenset(
+    {
+        ComponentState.FAILED,
+        ComponentState.ROLLED_BACK,
+        ComponentState.UNHEALTHY,
+        ComponentState.DRIFT_FIGHT,
+    }
+)
+AT_WORK = frozenset(
+    {
+        ComponentState.APPLYING,
+        ComponentState.VERIFYING,
+        ComponentState.UNDOING,
+        ComponentState.REMOVING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is seen beside the Machine. answers: its agent's Lease is fresh."""
+
+    node: Node | None = None
+    answers: bool = False
+    held: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How one set looks at its machines.
+
+    desired  of the set
+    checks   conditions of the Node that belong to the component's health, by MachineComponent
+    reboot   what a reboot may take beyond the strategy's machineTimeout
+    """
+
+    set: str
+    family: str
+    strategy: UpdateStrategy
+    desired: DesiredState = DesiredState.RUNNING
+    checks: Mapping[str, Sequence[ConditionWanted]] = field(default_factory=dict)
+    reboot: timedelta = timedelta(minutes=10)
+
+
+def member_of(machine: Machine, around: Around, view: View, *, stale: bool = False) -> Member:
+    meta, spec, strategy = machine.metadata, machine.spec, view.strategy
+    entry, status = entry_of(machine, view.set, view.family), status_of(machine, view.family)
+    standing = standing_of(machine, around, view, entry, status)
+    node = around.node
+    takes_pods = node is not None and node.is_ready and not node.spec.unschedulable
+    return Member(
+        name=meta.name,
+        uid=meta.uid,
+        zone=spec.failure_domain,
+        domains=tuple(_domain(machine, each.topology_key) for each in strategy.spread),
+        canary=strategy.canary is not None and strategy.canary.matches(meta.labels),
+        fresh=status is None or not status.version,
+        newcomer=newcomer(machine),
+        answers=around.answers,
+        available=around.answers and (spec.node == "None" or takes_pods),
+        held=around.held,
+        revision=entry.revision if entry else "",
+        attempt=entry.attempt if entry else 0,
+        batch=entry.batch if entry else 0,
+        stale=stale,
+        standing=standing,
+        drift=status is not None and status.state is ComponentState.DRIFTED,
+        broken=status is not None and status.state in BAD,
+        since=_since(machine, entry, standing, view.family),
+        patience=_patience(machine, view),
+        version=status.version if status else "",
+        why=_why(status),
+    )
+
+
+def joined(machine: Machine) -> bool:
+    """Whether a set may have to do with it: it is managed, stays, and its agent has spoken."""
+    return (
+        machine.metadata.deletion_timestamp is None
+        and machine.spec.mode is MachineMode.MANAGE
+        and machine.status.host is not None
+    )
+
+
+def newcomer(machine: Machine) -> bool:
+    """Whether nothing runs there yet that could be disturbed."""
+    provisioned = machine.spec.origin is MachineOrigin.PROVISION
+    return provisioned and machine.status.initialized_at is None
+
+
+def entry_of(machine: Machine, set_: str, family: str) -> AssignedComponent | None:
+    """What this set assigned to it, None for nothing."""
+    return next((c for c in machine.spec.components if c.name == family and c.set == set_), None)
+
+
+def covered(machine: Machine, family: str) -> bool:
+    """Whether a permit names the component."""
+    return machine.spec.permit is not None and family in machine.spec.permit.components
+
+
+def needs_permit(status: ComponentStatus) -> bool:
+    return status.needs is not None and status.needs.weight >= ChangeClass.RESTART.weight
+
+
+def standing_of(
+    machine: Machine,
+    around: Around,
+    view: View,
+    entry: AssignedComponent | None,
+    status: ComponentStatus | None,
+) -> Standing:
+    if entry is None:
+        return Standing.NONE
+    if entry.desired_state is DesiredState.STAGED and view.desired is not DesiredState.STAGED:
+        return Standing.AHEAD
+    leave = covered(machine, view.family)
+    if status is None or not reported(entry, status):
+        return Standing.ACTING if leave else Standing.PENDING
+    if applied(entry, status):
+        return Standing.SUCCEEDED if _well(machine, around, view, entry) else Standing.UNWELL
+    if status.state in _ENDED:
+        return Standing.FAILED
+    if status.state in AT_WORK:
+        return Standing.ACTING
+    if needs_permit(status):
+        waits = Standing.WAITING if around.answers else Standing.PENDING
+        return Standing.ACTING if leave else waits
+    return Standing.DRIFTED if status.state is ComponentState.DRIFTED else Standing.PENDING
+
+
+def _well(machine: Machine, around: Around, view: View, entry: AssignedComponent) -> bool:
+    if not around.answers:
+        return False
+    if machine.spec.node == "None" or machine.status.node_ref is None:
+        return True
+    node = around.node
+    if node is None or not node.is_ready:
+        return False
+    has = {condition.type: condition.status for condition in node.status.conditions}
+    wanted = view.checks.get(entry.component, ())
+    return all(has.get(check.type) == check.status for check in wanted)
+
+
+def _domain(machine: Machine, key: str) -> str:
+    return machine.spec.failure_domain if key == ZONE else machine.metadata.labels.get(key, "")
+
+
+def permitted_at(machine: Machine) -> datetime | None:
+    """When its permit was written."""
+    permit = machine.spec.permit
+    return permit.start_before - START_WITHIN if permit is not None else None
+
+
+def _since(
+    machine: Machine, entry: AssignedComponent | None, standing: Standing, family: str
+) -> datetime | None:
+    if entry is None or entry.assigned_at is None:
+        return None
+    began = entry.assigned_at
+    if covered(machine, family) and (permitted := permitted_at(machine)) is not None:
+        began = max(began, permitted)
+    match standing:
+        case Standing.PENDING | Standing.ACTING:
+            return began
+        case Standing.UNWELL:
+            return max([began, *_turned(machine)])
+        case _:
+            return None
+
+
+def _turned(machine: Machine) -> list[datetime]:
+    """Since when agent and Node are as they are."""
+    types = (MachineConditionType.AGENT_READY, MachineConditionType.NODE_READY)
+    found = (machine.status.condition(type_) for type_ in types)
+    return [condition.last_transition_time for condition in found if condition is not None]
+
+
+def _patience(machine: Machine, view: View) -> timedelta:
+    permit, time = machine.spec.permit, view.strategy.machine_timeout
+    reboots = permit is not None and permit.max_disruption is ChangeClass.REBOOT
+    return time + view.reboot if reboots else time
+
+
+def _why(status: ComponentStatus | None) -> str:
+    if status is None:
+        return ""
+    text = ": ".join(part for part in (str(status.state), status.reason, status.message) if part)
+    return text[:200]

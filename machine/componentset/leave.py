@@ -1,0 +1,111 @@
+"""Whether a machine is to get leave for changes, keep it, or give it back. Pure.
+
+All components of one machine that wait share one permit, one drain and one reboot. It is held for
+one set, that of the first of them; the others go along.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machinestatus import ComponentStatus
+from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass
+from machine.componentset.facts import AT_WORK, needs_permit
+from machine.machine.success import BAD, UNDONE, applied, reported, status_of
+
+_OVER = BAD | UNDONE
+
+
+class Act(StrEnum):
+    """PREPARE  ask for it, or for more, and write it once the node is ready
+    KEEP     the act is under way: keep the permit alive
+    CLEAR    take it out of the Machine: nobody may begin any more
+    END      give back what is held
+    """
+
+    PREPARE = "Prepare"
+    KEEP = "Keep"
+    CLEAR = "Clear"
+    END = "End"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """lead  the set that it is held for, "" where no set is left"""
+
+    act: Act
+    lead: str = ""
+    components: tuple[str, ...] = ()
+    class_: ChangeClass = ChangeClass.NONE
+
+
+def leave_for(
+    machine: Machine, may: Collection[str], held: Sequence[str], now: datetime, patience: timedelta
+) -> Leave:
+    """may       sets that let this machine be disrupted now
+    held      sets for which its node is held already
+    patience  how long an agent may take, from the permit on
+    """
+    entries = [(e, status_of(machine, e.name)) for e in machine.spec.components]
+    waiting = [(e, s) for e, s in entries if s is not None and _waits(e, s) and e.set in may]
+    permit = machine.spec.permit
+    if permit is None:
+        if not waiting:
+            return Leave(Act.END)
+        lead = _lead([e.set for e, _ in waiting], held)
+        names, class_ = _asked(waiting)
+        return Leave(Act.PREPARE, lead, names, class_)
+    of = {e.name: (e, s) for e, s in entries}
+    lead = next((of[name][0].set for name in permit.components if name in of), "")
+    begun = any(_under_way(*of[n], permit.start_before, now) for n in permit.components if n in of)
+    if now >= permit.start_before + patience or not (begun or waiting):
+        return Leave(Act.CLEAR, lead)
+    expired = now >= permit.start_before
+    names, class_ = tuple(permit.components), permit.max_disruption
+    more = [(e, s) for e, s in waiting if expired or not _covers(names, class_, e, s)]
+    if not more:
+        return Leave(Act.KEEP, lead, names, class_)
+    others, wider = _asked(more)
+    together = tuple(dict.fromkeys([*names, *others]))
+    return Leave(Act.PREPARE, lead, together, max(class_, wider, key=lambda c: c.weight))
+
+
+def _covers(
+    names: Sequence[str], class_: ChangeClass, entry: AssignedComponent, status: ComponentStatus
+) -> bool:
+    needs = status.needs or ChangeClass.NONE
+    return entry.name in names and class_.weight >= needs.weight
+
+
+def _asked(
+    waiting: Sequence[tuple[AssignedComponent, ComponentStatus]],
+) -> tuple[tuple[str, ...], ChangeClass]:
+    classes = [s.needs for _, s in waiting if s.needs is not None]
+    return tuple(sorted(e.name for e, _ in waiting)), max(classes, key=lambda c: c.weight)
+
+
+def _lead(sets: Sequence[str], held: Sequence[str]) -> str:
+    """The one for which the node is held already goes on."""
+    return min(sets, key=lambda name: (name not in held, name))
+
+
+def _waits(entry: AssignedComponent, status: ComponentStatus) -> bool:
+    return (
+        reported(entry, status)
+        and needs_permit(status)
+        and status.state not in _OVER
+        and not applied(entry, status)
+    )
+
+
+def _under_way(
+    entry: AssignedComponent, status: ComponentStatus | None, start_before: datetime, now: datetime
+) -> bool:
+    """Whether its agent may be acting under the permit."""
+    if status is None or not reported(entry, status):
+        return now < start_before or (status is not None and status.state in AT_WORK)
+    if applied(entry, status) or status.state in _OVER:
+        return False
+    return status.state in AT_WORK or (now < start_before and needs_permit(status))

@@ -1,0 +1,60 @@
+"""What becomes of a component on machines that its set has no more to do with. Pure."""
+
+from collections.abc import Sequence
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machinecomponentset import OnUnselect
+from kubenode.api.v1alpha1.machinestatus import ComponentState
+from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
+from machine.componentset.board import Wish
+from machine.componentset.facts import covered
+from machine.machine.success import applied, reported, status_of
+
+
+def wishes_for(
+    leavers: Sequence[tuple[Machine, AssignedComponent]],
+    policy: OnUnselect,
+    *,
+    may_start: bool,
+    limit: int,
+) -> dict[str, Wish]:
+    """By machine. limit: how many may be out of service for it at once."""
+    found = {}
+    away = sum(e.desired_state is DesiredState.ABSENT and not _gone(m, e) for m, e in leavers)
+    for machine, entry in sorted(leavers, key=lambda leaver: leaver[0].metadata.name):
+        name = machine.metadata.name
+        if entry.desired_state is DesiredState.ABSENT and policy is OnUnselect.UNINSTALL:
+            found[name] = _removing(machine, entry, may_start)
+        elif covered(machine, entry.name):
+            # Its agent may be acting: the node is given back first.
+            continue
+        elif policy is OnUnselect.ORPHAN:
+            found[name] = Wish(entry=entry.model_copy(update={"set": ""}))
+        elif may_start and away < limit:
+            away += 1
+            update = {"desired_state": DesiredState.ABSENT, "attempt": entry.attempt + 1}
+            found[name] = Wish(entry=entry.model_copy(update={**update, "batch": 0}))
+    return found
+
+
+def _removing(machine: Machine, entry: AssignedComponent, may_start: bool) -> Wish:
+    if _gone(machine, entry):
+        return Wish() if covered(machine, entry.name) else Wish(drop=entry.name)
+    return Wish(leave=may_start)
+
+
+def _gone(machine: Machine, entry: AssignedComponent) -> bool:
+    return applied(entry, status_of(machine, entry.name))
+
+
+def stuck(leavers: Sequence[tuple[Machine, AssignedComponent]]) -> list[str]:
+    """Machines on which the removal failed."""
+    found = []
+    for machine, entry in leavers:
+        status = status_of(machine, entry.name)
+        if status is not None and reported(entry, status) and status.state in _FAILED:
+            found.append(machine.metadata.name)
+    return sorted(found)
+
+
+_FAILED = (ComponentState.FAILED, ComponentState.ROLLED_BACK)

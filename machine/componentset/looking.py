@@ -1,0 +1,175 @@
+"""The machines of a set as they are now: one pass over the caches, kept where nothing changed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kubenode.api.v1alpha1 import Machine, MachineComponentSet
+from kubenode.api.v1alpha1.machinework import AssignedComponent
+from kubenode.runtime.components.render import TemplateError
+from kubenode.runtime.kube.objects import Node
+from machine.bootstrap.agentready import Lifesign
+from machine.componentset.board import Board
+from machine.componentset.facts import Around, View, entry_of, joined, member_of
+from machine.componentset.member import IN_FLIGHT, Member, Standing
+from machine.componentset.revisions import Made
+from machine.ground import Ground
+
+Leaver = tuple[Machine, AssignedComponent]
+_Key = tuple[str, bool, object, bool, str, Lifesign]
+
+
+@dataclass(slots=True)
+class Look:
+    """unsure     agents of which nobody knows yet whether they live
+    conflicts  machines on which another set has this component
+    leavers    machines that have something of this set and are none of its members
+    hole       why the wanted revision cannot be rendered on some machine
+    """
+
+    members: list[Member] = field(default_factory=list)
+    leavers: list[Leaver] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    unsure: int = 0
+    hole: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one machine adds to the look."""
+
+    member: Member | None = None
+    leavers: tuple[Leaver, ...] = ()
+    conflict: bool = False
+    hole: str = ""
+
+
+_NO_PART = _Part()
+
+
+@dataclass(slots=True)
+class Looker:
+    """One set's look at the fleet.
+
+    rivals  other sets of the same component, with the oldest first
+    """
+
+    ground: Ground
+    board: Board
+    set_: MachineComponentSet
+    view: View
+    target: Made | None
+    current: Made | None
+    rivals: Sequence[MachineComponentSet]
+    known: dict[str, tuple[_Key, _Part]] = field(default_factory=dict)
+
+    def look(self) -> Look:
+        found, fresh = Look(), {}
+        name = self.set_.metadata.name
+        writing = self.board.writing
+        for key, machine in self.ground.machines.cache.items():
+            kept = self.known.get(key)
+            stamp = self._stamp(machine)
+            if kept is None or kept[0] != stamp:
+                kept = (stamp, self._part(machine, stamp))
+            fresh[key] = kept
+            part = kept[1]
+            if part is _NO_PART:
+                continue
+            member = part.member
+            if member is not None:
+                found.unsure += stamp[-1] is Lifesign.UNKNOWN
+                if writing and key in writing and self.board.of(key).get(name) is not None:
+                    member = _written(member)
+                found.members.append(member)
+            found.leavers += part.leavers
+            found.hole = found.hole or part.hole
+            if part.conflict:
+                found.conflicts.append(key)
+        self.known = fresh
+        return found
+
+    def _stamp(self, machine: Machine) -> _Key:
+        node = self.ground.nodes.get(machine.node_name)
+        checked = node.status.conditions if node is not None and self.view.checks else None
+        return (
+            machine.metadata.resource_version,
+            node is not None and node.is_ready,
+            checked,
+            node is not None and node.spec.unschedulable,
+            self.ground.held(machine.node_name),
+            self.ground.lifesigns.of(machine.metadata.name),
+        )
+
+    def _part(self, machine: Machine, stamp: _Key) -> _Part:
+        name, family = self.set_.metadata.name, self.view.family
+        mine = [e for e in machine.spec.components if e.set == name]
+        if machine.metadata.deletion_timestamp is not None:
+            return _NO_PART
+        selected = self.set_.spec.selector.matches(machine.metadata.labels)
+        selected &= self.set_.metadata.deletion_timestamp is None
+        eligible = selected and (joined(machine) or any(e.name == family for e in mine))
+        if not selected or not family:
+            return _Part(leavers=tuple((machine, e) for e in mine)) if mine else _NO_PART
+        if not eligible:
+            return _NO_PART
+        others = tuple((machine, e) for e in mine if e.name != family)
+        if self._another_has(machine):
+            return _Part(leavers=others, conflict=True)
+        member, hole = self._member(machine, stamp)
+        return _Part(member, others, hole=hole)
+
+    def _member(self, machine: Machine, stamp: _Key) -> tuple[Member, str]:
+        node: Node | None = self.ground.nodes.get(machine.node_name)
+        around = Around(node, stamp[5] is Lifesign.FRESH, stamp[4])
+        entry = entry_of(machine, self.view.set, self.view.family)
+        stale, hole = False, ""
+        for made in (self.target, self.current):
+            if entry is not None and made is not None and entry.revision == made.name:
+                stale = made.stale(entry, machine)
+                break
+        if self.target is not None and (entry is None or entry.revision != self.target.name):
+            try:
+                self.target.hash_on(machine)
+            except TemplateError as error:
+                hole = f"{machine.metadata.name}: {error}"
+        return member_of(machine, around, self.view, stale=stale), hole
+
+    def _another_has(self, machine: Machine) -> bool:
+        """The owner keeps it; where there is none, the oldest set gets it."""
+        has = next((e for e in machine.spec.components if e.name == self.view.family), None)
+        if has is not None and has.set == self.set_.metadata.name:
+            return False
+        if has is not None and has.set and has.set in self.ground.component_sets.cache:
+            return True
+        return any(
+            older(rival, self.set_) and rival.spec.selector.matches(machine.metadata.labels)
+            for rival in self.rivals
+        )
+
+
+def _written(member: Member) -> Member:
+    """The cache may not show yet what was just assigned: it counts already."""
+    if member.standing in IN_FLIGHT:
+        return member
+    return replace(member, standing=Standing.PENDING)
+
+
+def older(a: MachineComponentSet, b: MachineComponentSet) -> bool:
+    return _age(a) < _age(b)
+
+
+def _age(set_: MachineComponentSet) -> tuple[str, str]:
+    created = set_.metadata.creation_timestamp
+    return (created.isoformat() if created is not None else "~", set_.metadata.name)
+
+
+def rivals_of(
+    set_: MachineComponentSet, family: str, others: Iterable[tuple[MachineComponentSet, str]]
+) -> list[MachineComponentSet]:
+    """others: each set with its family."""
+    name = set_.metadata.name
+    return [
+        other
+        for other, its in others
+        if its == family and other.metadata.name != name and not other.metadata.deletion_timestamp
+    ]

@@ -1,0 +1,208 @@
+"""The controllers of component sets, and what wakes them.
+
+A change of one machine concerns the sets that have to do with it. They look a little later, and
+once for all that changed meanwhile: a set of 10,000 machines is not looked at 10,000 times.
+"""
+
+from collections.abc import Iterable
+
+from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
+from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.controller.controller import Controller
+from kubenode.runtime.controller.result import Result
+from kubenode.runtime.kube.objects import Node
+from machine.certificates.controller import OF_NODE
+from machine.componentset.access import ServerVersion, SetAccess, Texts
+from machine.componentset.aiming import Aimer
+from machine.componentset.board import Board
+from machine.componentset.carrier import KIND, Carrier
+from machine.componentset.controller import SetController, Steady
+from machine.disruption.cordon import holder_in
+from machine.disruption.disruptions import NodeDisruptions
+from machine.disruption.nodes import cordoned
+from machine.ground import Ground, Job
+from machine.inspection.port import Inspector
+
+SOON = 0.2
+PER_MACHINE = 1 / 2000
+"""Seconds that a look waits for more changes: those it would take otherwise, many times over."""
+
+
+class NodeHolders:
+    """Component sets for which a node is held: by a permit, or by a mark of its cordon."""
+
+    def __init__(self, ground: Ground, disruptions: NodeDisruptions) -> None:
+        self._ground, self._disruptions = ground, disruptions
+
+    def sets(self, node: str) -> list[Holder]:
+        found = {}
+        for name, set_ in self._ground.component_sets.cache.items():
+            holder = Holder(kind=KIND, name=name, uid=set_.metadata.uid)
+            if self._disruptions.leaves.held(node, holder):
+                found[holder.uid] = holder
+        there = self._ground.nodes.get(node)
+        for mark in cordoned(there).marks if there is not None else ():
+            marked = holder_in(mark)
+            if marked is not None and marked.kind == KIND:
+                found[marked.uid] = marked
+        return list(found.values())
+
+
+class ComponentSets:
+    """sets      looks at each MachineComponentSet
+    carriers  writes to each Machine
+    """
+
+    def __init__(self, ground: Ground, disruptions: NodeDisruptions, inspector: Inspector) -> None:
+        self._ground, self._signs = ground, dict[str, object]()
+        self.board = Board(wake=self._carry)
+        access = SetAccess(ground.kube, ground.fence)
+        aimer = Aimer(
+            ground.components,
+            Texts(ground.kube, ground.clock),
+            ServerVersion(ground.kube, ground.clock),
+        )
+        self.controller = SetController(
+            ground, access, aimer, inspector, self.board, Steady(ground.clock)
+        )
+        self._carrier = Carrier(
+            ground.machines,
+            ground.component_sets,
+            access,
+            disruptions,
+            NodeHolders(ground, disruptions),
+            self.board,
+            ground.clock,
+        )
+        self.sets = ground.controller("component sets", self.controller.reconcile)
+        self.carriers = ground.controller("component carriers", self._carried)
+        self.sets.watch(ground.component_sets, self._set_changed)
+        self.sets.watch(ground.components, self._component_changed)
+        self.sets.watch(ground.machines, self._machine_changed)
+        self.sets.watch(ground.nodes, self._node_changed)
+        self.sets.watch(ground.jobs, self._job_changed)
+        self.sets.watch(ground.leases, lambda key, old, new: ())
+        self.carriers.watch(ground.machines, carried)
+        self.carriers.watch(disruptions.permits, lambda key, old, new: ())
+        ground.on_lifesign(self.carriers)
+        disruptions.wakes.on_wake.append(self._next_in_line)
+
+    @property
+    def parts(self) -> list[Controller]:
+        return [self.sets, self.carriers]
+
+    async def _carried(self, name: str) -> Result:
+        """As the carrier; and an agent that began or ended to live concerns the machine's sets."""
+        sign = self._ground.lifesigns.of(name)
+        if self._signs.get(name) is not sign:
+            machine = self._ground.machines.get(name)
+            self._signs[name] = sign
+            if machine is None:
+                self._signs.pop(name)
+            else:
+                self._nudge(self._sets_of(machine))
+        return await self._carrier.reconcile(name)
+
+    def _carry(self, machine: str) -> None:
+        self.carriers.queue.add(machine)
+
+    def _next_in_line(self, holder: Holder) -> None:
+        if holder.kind == KIND:
+            for machine in self.board.machines(holder.name):
+                if machine in self.board.waits:
+                    self.carriers.queue.add(machine)
+
+    # -- which sets a change concerns ---------------------------------------------------------
+
+    def _set_changed(
+        self, key: str, old: MachineComponentSet | None, new: MachineComponentSet | None
+    ) -> tuple[str, ...]:
+        """Another set may now be the one that has a machine."""
+        if old is None or new is None or old.spec != new.spec:
+            self._nudge(name for name in self._ground.component_sets.cache if name != key)
+        return (key,)
+
+    def _component_changed(
+        self, key: str, old: MachineComponent | None, new: MachineComponent | None
+    ) -> tuple[str, ...]:
+        if old is not None and new is not None and old.metadata.uid == new.metadata.uid:
+            return ()
+        return tuple(
+            name
+            for name, set_ in self._ground.component_sets.cache.items()
+            if key in {set_.spec.component, *(r.component for r in set_.status.revisions)}
+        )
+
+    def _machine_changed(self, key: str, old: Machine | None, new: Machine | None) -> tuple[()]:
+        self._nudge(self._concerned(old, new))
+        return ()
+
+    def _node_changed(self, key: str, old: Node | None, new: Node | None) -> tuple[()]:
+        if old is None or new is None or _of_use(old) != _of_use(new):
+            self._node(key)
+        return ()
+
+    def _job_changed(self, key: str, old: Job | None, new: Job | None) -> tuple[()]:
+        job = new or old
+        if job is not None:
+            self._node(job.spec.node_name)
+        return ()
+
+    def _node(self, node: str) -> None:
+        for machine in self._ground.machines.by(OF_NODE, node):
+            self._nudge(self._sets_of(machine))
+            self._carry(machine.metadata.name)
+
+    def _concerned(self, old: Machine | None, new: Machine | None) -> set[str]:
+        if old is None or new is None or _whole(old) != _whole(new):
+            return {name for each in (old, new) if each is not None for name in self._sets_of(each)}
+        before = {c.name: c for c in old.status.components}
+        after = {c.name: c for c in new.status.components}
+        families = {n for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
+        return {c.set for c in new.spec.components if c.name in families and c.set}
+
+    def _sets_of(self, machine: Machine) -> set[str]:
+        """Those that it has something of, and those that select it."""
+        found = {entry.set for entry in machine.spec.components if entry.set}
+        labels = machine.metadata.labels
+        for name, set_ in self._ground.component_sets.cache.items():
+            if name not in found and set_.spec.selector.matches(labels):
+                found.add(name)
+        return found
+
+    def _nudge(self, sets: Iterable[str]) -> None:
+        delay = SOON + len(self._ground.machines.cache) * PER_MACHINE
+        for name in sets:
+            self.sets.queue.add_after(name, delay)
+
+
+def carried(key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
+    """Whether the carrier has anything to look at."""
+    if old is None or new is None or old is new:
+        return (key,)
+    changed = (
+        old.spec != new.spec
+        or old.status.components != new.status.components
+        or old.status.node_ref != new.status.node_ref
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    )
+    return (key,) if changed else ()
+
+
+def _whole(machine: Machine) -> tuple[object, ...]:
+    """What concerns every set of a machine."""
+    meta, spec, status = machine.metadata, machine.spec, machine.status
+    return (
+        meta.labels,
+        meta.deletion_timestamp,
+        spec,
+        status.host is None,
+        status.node_ref,
+        status.initialized_at,
+        [c.status for c in status.conditions],
+    )
+
+
+def _of_use(node: Node) -> tuple[object, ...]:
+    conditions = {c.type: c.status for c in node.status.conditions}
+    return conditions, node.spec.unschedulable, cordoned(node).marks

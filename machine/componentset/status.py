@@ -1,0 +1,138 @@
+"""A set's status: what a rollout remembers is read from it and written to it. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.v1alpha1 import MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponentset import (
+    BatchStatus,
+    ComponentSetConditionType,
+    MachineComponentSetStatus,
+    MemberCounts,
+    SetRevision,
+    VersionCount,
+)
+from machine.componentset.member import Member, Standing
+from machine.componentset.rollout import STICKY, Batch, Plan, Rollout, Said
+
+Type = ComponentSetConditionType
+VERSIONS = 32
+
+
+def remembered(status: MachineComponentSetStatus) -> Rollout:
+    paused = _condition(status, Type.PAUSED)
+    stopped = paused is not None and paused.status == "True" and paused.reason in STICKY
+    return Rollout(
+        phase=status.phase,
+        current=status.current_revision,
+        update=status.update_revision,
+        rejected=status.rejected_revision,
+        batch=_batch(status.batch) if status.batch is not None else Batch(),
+        stop=Said(paused.reason, paused.message) if paused is not None and stopped else None,
+    )
+
+
+def _batch(status: BatchStatus) -> Batch:
+    return Batch(
+        index=status.index,
+        size=status.size,
+        started_at=status.started_at,
+        succeeded_at=status.succeeded_at,
+        bake_until=status.bake_until,
+        failed=tuple(status.failed),
+        inconclusive=status.inconclusive,
+        inspected_at=status.inspected_at,
+        active_since=status.active_since,
+        active_before=status.active_before,
+        ended_at=status.ended_at,
+    )
+
+
+def status_after(
+    set_: MachineComponentSet,
+    rollout: Rollout,
+    plan: Plan,
+    members: Iterable[Member],
+    revisions: Sequence[SetRevision],
+    now: datetime,
+) -> MachineComponentSetStatus:
+    counts, batch = plan.counts, rollout.batch
+    return MachineComponentSetStatus(
+        observed_generation=set_.metadata.generation,
+        phase=rollout.phase,
+        current_revision=rollout.current,
+        update_revision=rollout.update,
+        rejected_revision=rollout.rejected,
+        counts=MemberCounts(
+            machines=counts.machines,
+            updated=counts.updated,
+            healthy=counts.healthy,
+            unavailable=counts.unavailable,
+            held=counts.held,
+            excluded=counts.excluded,
+        ),
+        versions=_versions(members),
+        batch=None if batch == Batch() else _batch_status(batch),
+        revisions=list(revisions),
+        conditions=_conditions(set_, plan, now),
+    )
+
+
+def _batch_status(batch: Batch) -> BatchStatus:
+    return BatchStatus(
+        index=batch.index,
+        size=batch.size,
+        started_at=batch.started_at,
+        succeeded_at=batch.succeeded_at,
+        bake_until=batch.bake_until,
+        failed=list(batch.failed),
+        inconclusive=batch.inconclusive,
+        inspected_at=batch.inspected_at,
+        active_since=batch.active_since,
+        active_before=batch.active_before,
+        ended_at=batch.ended_at,
+    )
+
+
+def _versions(members: Iterable[Member]) -> list[VersionCount]:
+    """What is installed: the most common first, those well with what they have as ready."""
+    ready: Counter[str] = Counter()
+    all_: Counter[str] = Counter()
+    for member in members:
+        if member.version:
+            all_[member.version] += 1
+            ready[member.version] += member.standing in (Standing.SUCCEEDED, Standing.AHEAD)
+    common = sorted(all_, key=lambda version: (-all_[version], version))[:VERSIONS]
+    return [VersionCount(version=v, ready=ready[v], unready=all_[v] - ready[v]) for v in common]
+
+
+def _conditions(set_: MachineComponentSet, plan: Plan, now: datetime) -> list[Condition]:
+    moves, said = plan.progressing
+    wanted = {
+        Type.PROGRESSING: (moves, said),
+        Type.PAUSED: (plan.paused is not None, plan.paused or Said("NotPaused")),
+        Type.DEGRADED: (plan.degraded is not None, plan.degraded or Said("AsExpected")),
+    }
+    return [_said(set_, type_, holds, what, now) for type_, (holds, what) in wanted.items()]
+
+
+def _said(
+    set_: MachineComponentSet, type_: Type, holds: bool, said: Said, now: datetime
+) -> Condition:
+    known = _condition(set_.status, type_)
+    status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    same = known is not None and known.status == status
+    return Condition(
+        type=type_,
+        status=status,
+        reason=str(said.reason),
+        message=said.message[:1024],
+        observed_generation=set_.metadata.generation,
+        last_transition_time=known.last_transition_time if same and known is not None else now,
+    )
+
+
+def _condition(status: MachineComponentSetStatus, type_: Type) -> Condition | None:
+    return next((c for c in status.conditions if c.type == type_), None)
