@@ -89,7 +89,8 @@ class Host:
         purge = (
             f"if dpkg-query -W {PACKAGE} >/dev/null 2>&1; then"
             " DEBIAN_FRONTEND=noninteractive apt-get purge -y -o DPkg::Lock::Timeout=300"
-            f" {PACKAGE} >/dev/null; fi; rm -rf {FOLDER} /etc/kubenode"
+            f" {PACKAGE} >/dev/null; fi; rm -rf {FOLDER} /etc/kubenode;"
+            " [ -d /opt ] || install -d -m 0755 /opt"  # dpkg takes it along where it is empty
         )
         await self._root(purge, seconds=INSTALL_SECONDS)
         look = "; ".join(f"[ ! -e {path} ] || echo {path}" for path in OURS)

@@ -59,8 +59,10 @@ class SshRemote:
         import asyncssh
 
         try:
+            # Without input nothing would tell the command that none comes.
+            given = {"input": stdin} if stdin else {"stdin": asyncssh.DEVNULL}
             done = await self._connection.run(
-                command, input=stdin, encoding=None, check=False, timeout=seconds
+                command, encoding=None, check=False, timeout=seconds, **given
             )
         except TimeoutError as error:  # asyncssh's own is one too
             text = f"{self._host}: no answer within {seconds:.0f} s: is the host busy? Run it again"
@@ -68,7 +70,9 @@ class SshRemote:
         except (asyncssh.Error, OSError) as error:
             text = f"{self._host}: the SSH connection broke: {error}; run it again"
             raise Refusal(text) from error
-        return Ran(-1 if done.returncode is None else done.returncode, *_texts(done))
+        if done.returncode is None:
+            raise Refusal(f"{self._host}: the SSH connection broke: no answer; run it again")
+        return Ran(done.returncode, *_texts(done))
 
 
 def _texts(done: "asyncssh.SSHCompletedProcess") -> tuple[str, str]:
