@@ -47,7 +47,7 @@ class AwsWorld(ServedInstances):
     bad_config = CONFIG | {"imageID": "debian-12"}
     missing = f"aws:///{ZONE}/i-0fedcba9876543210"
     foreign = "aws:///eu-west-2a/i-0fedcba9876543210"
-    secrets = (SECRET, "4GIOHlTkIaWHQD0Q")
+    secrets: tuple[str, ...] = (SECRET, "4GIOHlTkIaWHQD0Q")
 
     def __init__(self, cloud: FakeAwsInstances) -> None:
         self.cloud, self.page = cloud, cloud.page
