@@ -1,5 +1,7 @@
 """Condition InstanceReady: whether a machine that we make is there. Pure."""
 
+from datetime import timedelta
+
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.providers.instances import Code, InstanceState
@@ -53,7 +55,7 @@ def _absent(seen: Seen, known: Condition | None) -> Said | None:
 
 
 def _creating(seen: Seen, known: Condition | None) -> Said:
-    asked, limit = seen.instance, seen.class_.create_timeout if seen.class_ else CREATE_TIMEOUT
+    asked, limit = seen.instance, create_timeout(seen)
     if asked.asked is Asked.ERROR and asked.final:
         return Said(FALSE, CREATE_FAILED, f"{asked.code}: {asked.told}")
     if seen.token and known is not None and seen.now - known.last_transition_time >= limit:
@@ -68,6 +70,10 @@ def _creating(seen: Seen, known: Condition | None) -> Said:
         name = seen.machine.spec.class_ref
         return Said(FALSE, "Creating", f"waits for MachineClass {name}: it is not there, or new")
     return Said(FALSE, "Creating", "its instance is asked for")
+
+
+def create_timeout(seen: Seen) -> timedelta:
+    return seen.class_.create_timeout if seen.class_ else CREATE_TIMEOUT
 
 
 def _id(seen: Seen) -> str:

@@ -61,6 +61,15 @@ class _Kept:
     failures: int = 0
 
 
+@dataclass(slots=True)
+class _Tried:
+    """An operation that failed so often; `due` by the monotonic clock."""
+
+    id: str
+    failures: int = 0
+    due: float = 0.0
+
+
 class InstanceAccess:
     """frozen   whether our own sight is in doubt: nothing is deleted then
     classes  MachineClass by name
@@ -77,10 +86,12 @@ class InstanceAccess:
         self._provisioning, self._kube, self._clock = provisioning, kube, clock
         self._classes, self._frozen, self._tokens = classes, frozen, Tokens(kube)
         self._kept: dict[str, _Kept] = {}
+        self._tried: dict[str, _Tried] = {}
         self._paces: dict[str, TokenBucket] = {}
 
     def forget(self, name: str) -> None:
         self._kept.pop(name, None)
+        self._tried.pop(name, None)
 
     async def look(self, machine: Machine) -> InstanceSeen:
         """What its provider says, asked anew when it is time to."""
@@ -143,8 +154,12 @@ class InstanceAccess:
 
     async def operate(self, machine: Machine, wanted: MachineOperation) -> Heard:
         """NONE in the answer: it was not its turn."""
-        if (left := self._due(machine)) is not None:
-            return Heard(again=left)
+        name = machine.metadata.name
+        tried = self._tried.get(name)
+        if tried is None or tried.id != wanted.id:
+            tried = self._tried[name] = _Tried(wanted.id)
+        if (left := tried.due - self._clock.monotonic()) > 0:
+            return Heard(again=timedelta(seconds=left))
         try:
             provider = self._provider(machine)
             if wanted.type not in provider.operations:
@@ -153,20 +168,14 @@ class InstanceAccess:
             cluster = self._provisioning.cluster
             await provider.operate(machine.spec.provider_id, cluster, wanted.type, wanted.id)
         except InstanceError as error:
-            seen = self._failed(machine, error, mine=True)
-            return Heard(
-                Act.OPERATE, code=error.code, told=error.told, final=seen.final, again=seen.again
-            )
-        self.forget(machine.metadata.name)
+            tried.failures += 1
+            following = next_try(error.code, tried.failures, error.after)
+            final, again = following.on is On.NOTHING, following.after
+            if again is not None:
+                tried.due = self._clock.monotonic() + again.total_seconds()
+            return Heard(Act.OPERATE, code=error.code, told=error.told, final=final, again=again)
+        self.forget(name)
         return Heard(Act.OPERATE)
-
-    def _due(self, machine: Machine) -> timedelta | None:
-        """How long nothing is to be asked for after a failure, None: it may be."""
-        kept = self._kept.get(machine.metadata.name)
-        if kept is None or kept.uid != machine.metadata.uid or not kept.failures:
-            return None
-        left = kept.due - self._clock.monotonic()
-        return timedelta(seconds=left) if left > 0 else None
 
     def _provider(self, machine: Machine) -> Instances:
         """That of its class; of a class that is gone whoever owns the ID. Raises InstanceError."""

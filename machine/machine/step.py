@@ -28,7 +28,7 @@ from machine.machine.conditions import (
     whole,
 )
 from machine.machine.deletion import deletion
-from machine.machine.instanceready import ABSENT, FINAL, instance_ready
+from machine.machine.instanceready import ABSENT, FINAL, create_timeout, instance_ready
 from machine.machine.model import RESYNC, SOON, Act, Asked, Seen, Starting, Step
 from machine.machine.nodeready import FALSE, TRUE, gave_up, node_ready, node_synced
 from machine.machine.nodesync import Plan, plan
@@ -219,8 +219,10 @@ def _limits(seen: Seen, found: Found) -> Iterable[timedelta | None]:
     instance = found.get(Type.INSTANCE_READY)
     if instance is not None and instance.reason == ABSENT:
         yield RESYNC
-    if seen.provision and not seen.machine.spec.provider_id:
-        yield SOON
+    if seen.token and not seen.machine.spec.provider_id:
+        ready = seen.known(Type.INSTANCE_READY)
+        began = seen.now if ready is None else ready.last_transition_time
+        yield began + create_timeout(seen) - seen.now
 
 
 # -- writing it -----------------------------------------------------------------------------------

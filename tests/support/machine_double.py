@@ -74,7 +74,7 @@ class Double:
     cloud: FakeInstances = field(default_factory=FakeInstances)
     death: Death = field(default_factory=Death)
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
-    prepared: Prepared = Prepared(State.READY, "p-1")
+    prepared: Prepared = field(default_factory=lambda: Prepared(State.READY, "p-1"))
     marks: set[str] = field(default_factory=set)
     wishes: list[Wish] = field(default_factory=list)
     volumes: int = 0
@@ -356,3 +356,27 @@ def _machine(spec: dict[str, Any]) -> dict[str, Any]:
 def a_node(ready: str = "True", **metadata: Any) -> dict[str, Any]:
     kind = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "m", "uid": "n-1", **metadata}}
     return {**kind, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+
+async def running(**spec: object) -> Double:
+    """An imported Machine in service."""
+    double = Double()
+    double.put(MACHINE, imported(**spec))
+    double.put(NODE, a_node())
+    double.says(AgentReady="True")
+    await double.run()
+    assert double.there.status.phase == "Running"
+    return double
+
+
+async def made(**spec: object) -> Double:
+    """One that we made, likewise."""
+    double = Double()
+    double.classes["small"] = a_class()
+    double.put(MACHINE, provisioned(**spec))
+    await double.run()
+    double.put(NODE, a_node())
+    double.says(AgentReady="True")
+    await double.run()
+    assert double.there.status.phase == "Running"
+    return double

@@ -16,10 +16,22 @@ from machine.machine.phases import (
 
 def every_fact() -> Iterator[Facts]:
     yes_no = (False, True)
-    for flags in product(yes_no, repeat=7):
-        for lease, settled in product(yes_no, repeat=2):
+    for provision, deleting, failed, token, instance in product(yes_no, repeat=5):
+        for joined, initialized, lease, settled in product(yes_no, repeat=4):
             for node, components in product(NodeState, Components):
-                yield Facts(*flags, lease, node, components, settled)
+                yield Facts(
+                    provision=provision,
+                    deleting=deleting,
+                    failed=failed,
+                    token=token,
+                    instance=instance,
+                    joined=joined,
+                    initialized=initialized,
+                    lease=lease,
+                    node=node,
+                    components=components,
+                    settled=settled,
+                )
 
 
 PROOF: dict[Phase, Callable[[Facts], bool]] = {
