@@ -33,6 +33,7 @@ class PackageSource:
     async def install(self) -> None:
         """Nothing is asked of the package manager for what is there: it might restart services."""
         if not (await self.found()).exact:
+            await self.stage()  # what was staged for long may be gone
             await self._manager.install(self._wanted, self._lock_wait)
         await self._set_hold()
 

@@ -189,6 +189,7 @@ def _properties(command: Command, *, kept: bool) -> dict[str, Variant]:
 
 def _exec(argv: Sequence[str]) -> list[Any]:
     """Older versions of systemd want a full path, and tools lie in other folders elsewhere."""
+    plain = [word.replace("$", "$$") for word in argv]  # systemd puts variables in for $NAME
     if argv[0].startswith("/"):
-        return [argv[0], list(argv), False]
-    return ["/usr/bin/env", ["/usr/bin/env", *argv], False]
+        return [argv[0], plain, False]
+    return ["/usr/bin/env", ["/usr/bin/env", *plain], False]

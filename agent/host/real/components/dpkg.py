@@ -49,9 +49,24 @@ class DpkgPackages:
         return {name: known.get(name, PackageFound()) for name in names}
 
     async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
-        await self._read(["mkdir", "-p", f"{ARCHIVES}/partial"])
+        """Without the lock, and whatever the state of the database: what is broken may be what
+        this mends. Only what is named is fetched, so a component names what it needs.
+        """
+        await self._read(["mkdir", "-p", ARCHIVES])
         await self._drop_old(wanted)
-        argv = [*_apt(lock_wait), "--download-only", *_PINS, "install", *_named(wanted)]
+        archives = await self._archives()
+        missing = [one for one in wanted if (one.name, one.version) not in archives]
+        if not missing:
+            return
+        argv = [
+            "env",
+            f"--chdir={ARCHIVES}",
+            *_QUIET,
+            "apt-get",
+            "--quiet",
+            "download",
+            *_named(missing),
+        ]
         ran = await self._patient.run("apt-stage", argv, WORK_SECONDS, lock_wait)
         if ran.code != 0:
             update = [*_apt(lock_wait), "update"]
@@ -61,9 +76,7 @@ class DpkgPackages:
     async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
         await self._repair(lock_wait)
         archives = await self._archives()
-        what = [
-            archives.get((one.name, one.version)) or f"{one.name}={one.version}" for one in wanted
-        ]
+        what = [archives.get((w.name, w.version)) or f"{w.name}={w.version}" for w in wanted]
         argv = [*_apt(lock_wait), *_PINS, "--no-remove", "install", *what]
         await self._patient.checked("apt-install", argv, WORK_SECONDS, lock_wait)
         found = await self.found([one.name for one in wanted])
@@ -133,7 +146,6 @@ _PINS = ("--allow-downgrades", "--allow-change-held-packages")
 def _apt(lock_wait: float) -> list[str]:
     given = {
         "DPkg::Lock::Timeout": f"{lock_wait:.0f}",
-        "Dir::Cache::Archives": ARCHIVES,
         "APT::Install-Recommends": "false",
         "Dpkg::Use-Pty": "0",
     }

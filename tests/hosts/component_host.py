@@ -1,0 +1,77 @@
+"""One act on the real ports of components. Runs in a disposable host, sandboxed as the agent is.
+
+    component_host.py REQUEST ANSWER   both files of JSON
+
+REQUEST: {"act": stage|apply|look|remove|watch|contract, "form": a Form, "limit": seconds}
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import component_contract
+import msgspec
+
+from agent.components.drift.compare import drifted
+from agent.components.drift.look import look, paths
+from agent.components.files.owned import put, take_away
+from agent.components.ports import ComponentPorts
+from agent.components.sources import source_of
+from agent.components.units import let_go, settle
+from agent.host import HostError
+from agent.host.real.components.build import real_components
+from agent.host.systemd import SystemdHost
+from kubenode.runtime.components.change import Form
+
+STATE = "/var/lib/kubenode-agent"
+
+
+async def act(asked: dict[str, Any]) -> Any:
+    ports = real_components(SystemdHost(), STATE, "/", "amd64")
+    if asked["act"] == "contract":
+        return await component_contract.contract(ports, component_contract.Given(**asked["given"]))
+    form = msgspec.convert(asked["form"], Form)
+    source = source_of(form.version, form.source, ports, "driven")
+    match asked["act"]:
+        case "stage":
+            await source.stage()
+        case "apply":
+            await apply(form, ports)
+        case "remove":
+            for unit in form.units:
+                await let_go(ports.units, ports.files, unit)
+            for file in form.files:
+                await take_away(ports.files, file)
+            await source.remove((), purge=True)
+        case "watch":
+            ports.watch.follow(paths(form))
+            watching = asyncio.ensure_future(ports.watch.changed())
+            await asyncio.sleep(0)  # until it watches
+            await asyncio.to_thread(Path(asked["ready"]).write_text, "")
+            return sorted(await watching)
+    found = await look(form, ports)
+    told = [(one.kind, one.path, one.why) for one in drifted("driven", form, found)]
+    return {"version": found.installed.version, "drift": told}
+
+
+async def apply(form: Form, ports: ComponentPorts) -> None:
+    await source_of(form.version, form.source, ports, "driven").install()
+    changed = [await put(ports.files, file) for file in form.files]
+    for unit in form.units:
+        if any([await settle(ports.units, ports.files, unit), *changed]):
+            await ports.units.restart(unit.name, 60)
+
+
+def main(request: Path, answer: Path) -> None:
+    asked = json.loads(request.read_text())
+    try:
+        told = {"answer": asyncio.run(act(asked))}
+    except HostError as error:
+        told = {"error": f"{type(error).__name__}: {error}"}
+    answer.write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

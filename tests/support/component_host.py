@@ -1,0 +1,84 @@
+"""A disposable host on which the ports of components are driven, sandboxed as the agent is."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from support.agent_service import SERVICE, binds
+from support.hosts import Host, Hosts
+
+DRIVER = "component-driver.service"
+PROGRAMS = Path(__file__).parents[1] / "hosts"
+STATE = "/var/lib/kubenode-agent"
+WAIT_SECONDS = 90.0
+
+
+class ComponentHost:
+    def __init__(self, hosts: Hosts, name: str) -> None:
+        programs = {
+            PROGRAMS / one: f"/opt/kubenode/{one}"
+            for one in ("component_host.py", "component_contract.py")
+        }
+        self.host: Host = hosts.boot(name, bind={**binds(), **programs})
+        self.host.write(f"/etc/systemd/system/{DRIVER}", _sandboxed(SERVICE.read_text()))
+        self.host.run("systemctl", "daemon-reload")
+
+    def begin(self, act: str, form: dict[str, Any] | None = None, **more: Any) -> None:
+        self.host.run("rm", "-f", f"{STATE}/answer", f"{STATE}/ready")
+        asked = {"act": act, "form": form, **more}
+        self.host.write(f"{STATE}/request", json.dumps(asked))
+        self.host.run("systemctl", "start", "--no-block", DRIVER)
+
+    def end(self) -> Any:
+        """What the act answered. An error is raised as AssertionError with its text."""
+        wait(lambda: self._there("answer") or self._over(), f"{DRIVER} to answer")
+        if not self._there("answer"):
+            raise AssertionError(self.host.journal(DRIVER))
+        wait(self._over, f"{DRIVER} to end")
+        told = json.loads(self.host.read(f"{STATE}/answer"))
+        assert "error" not in told, told["error"]
+        return told["answer"]
+
+    def __call__(self, act: str, form: dict[str, Any] | None = None, **more: Any) -> Any:
+        self.begin(act, form, **more)
+        return self.end()
+
+    def wait_ready(self) -> None:
+        wait(lambda: self._there("ready"), "the watch to begin")
+
+    def kill(self) -> None:
+        """As the agent by SIGKILL; what it began goes on."""
+        self.host.run("systemctl", "kill", "--signal=KILL", DRIVER)
+        wait(self._over, f"{DRIVER} to be dead")
+
+    def _there(self, name: str) -> bool:
+        return (self.host.root / STATE.lstrip("/") / name).exists()
+
+    def _over(self) -> bool:
+        return self.host.unit(DRIVER, "ActiveState") in ("inactive", "failed")
+
+
+def wait(holds: Any, what: str) -> None:
+    end = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {WAIT_SECONDS:g} s for {what}")
+        time.sleep(0.05)
+
+
+def _sandboxed(service: str) -> str:
+    """The agent's own unit, with the driver in the place of the agent."""
+    program = "/usr/bin/python3 -P /opt/kubenode/component_host.py"
+    text = re.sub(
+        r"^ExecStart=.*$",
+        f"ExecStart={program} {STATE}/request {STATE}/answer",
+        service,
+        flags=re.M,
+    )
+    text = re.sub(r"^(WatchdogSec|Restart|RestartSec)=.*\n", "", text, flags=re.M)
+    text = text.replace("Type=notify", "Type=exec").replace(
+        ":/opt/kubenode/lib", ":/opt/kubenode/lib:/opt/kubenode"
+    )
+    return text
