@@ -1,0 +1,181 @@
+"""A site where machines are made: a cloud in memory, and hosts that join once they run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from support.control_plane import ControlPlane
+from support.fake_instances import FakeInstances
+from support.machine_life import Hosts
+from support.machine_world import MACHINES, MachineWorld, machine_world, until
+from support.remedy_cluster import YesPermits
+
+from kubenode.api.v1alpha1 import Machine, MachineSet
+from kubenode.providers.instances import InstanceProviders
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound
+from machine.ground import MachineSettings
+from machine.provisioning import Provisioning
+
+T = TypeVar("T")
+CLASS = "ecs-a"
+
+
+def a_class(name: str = CLASS, **spec: Any) -> dict[str, Any]:
+    fixed = {"provider": "local", "config": {"image": "debian"}, "failureDomain": "zone-a"}
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "MachineClass",
+        "metadata": {"name": name},
+        "spec": {**fixed, "limits": {"createsPerMinute": 1000}, **spec},
+    }
+
+
+def a_set(name: str, replicas: int, **spec: Any) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"set": name}},
+        "spec": {"classRef": CLASS, "minReady": "0s"},
+    }
+    selector = {"matchLabels": {"set": name}}
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "MachineSet",
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": selector, "template": template, **spec},
+    }
+
+
+@dataclass
+class Site:
+    """absent  Machines whose hosts do not join"""
+
+    world: MachineWorld
+    cloud: FakeInstances
+    permits: YesPermits
+    hosts: Hosts
+    absent: set[str] = field(default_factory=set)
+    joined: set[str] = field(default_factory=set)
+
+    @property
+    def kube(self) -> Kube:
+        return self.world.kube
+
+    async def make(self, body: dict[str, Any]) -> None:
+        plural = {"MachineSet": "machinesets", "MachineClass": "machineclasses"}[body["kind"]]
+        await self.hosts.object(plural, body)
+
+    async def change(self, name: str, **spec: Any) -> None:
+        await self.kube.patch(paths.custom("machinesets", name), {"spec": spec})
+
+    async def members(self, name: str) -> list[Machine]:
+        """Machines of a set, by name."""
+        found = await self.kube.get(MACHINES, query={"labelSelector": f"set={name}"})
+        return [Machine.model_validate(item, extra="ignore") for item in found["items"]]
+
+    async def names(self, name: str) -> list[str]:
+        return sorted(m.metadata.name for m in await self.members(name))
+
+    async def the_set(self, name: str) -> MachineSet:
+        return await self.kube.get(paths.custom("machinesets", name), MachineSet.from_server)
+
+    async def counts(self, name: str, **counts: int) -> MachineSet:
+        """The set once its status counts so."""
+
+        async def so() -> MachineSet | None:
+            found = await self.the_set(name)
+            told = {key: getattr(found.status, key) for key in counts}
+            return found if told == counts else None
+
+        return await self._wait(so, name, f"counts {counts}")
+
+    async def says(self, name: str, type_: str, reason: str) -> str:
+        """The message of a condition once it has this reason."""
+
+        async def so() -> str | None:
+            for condition in (await self.the_set(name)).status.conditions:
+                if (condition.type, condition.reason) == (type_, reason):
+                    return condition.message
+            return None
+
+        return await self._wait(so, name, f"{type_} is {reason}")
+
+    async def settled(self, name: str, *machines: str) -> None:
+        """Wait until exactly these are the set's, and each has one instance."""
+
+        async def so() -> bool | None:
+            return await self.names(name) == sorted(machines) or None
+
+        await self._wait(so, name, f"has {machines}")
+
+    async def _wait(self, look: Callable[[], Awaitable[T | None]], name: str, what: str) -> T:
+        try:
+            return await until(look, what)
+        except TimeoutError:
+            told = (await self.the_set(name)).status.to_dict()
+            machines = {m.metadata.name: m.status.to_dict() for m in await self.members(name)}
+            raise AssertionError(f"{name}: not {what}: {told} {machines}") from None
+
+    async def falls_ill(self, name: str) -> None:
+        """Its Node is not Ready, as its kubelet says."""
+        at = self.kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {"type": "Ready", "status": "False", "reason": "Test", "lastTransitionTime": at}
+        body = {"status": {"conditions": [condition]}}
+        await self.kube.patch(paths.node(name, "status"), body)
+
+    async def live(self) -> None:
+        """Hosts join as their instances come to be, for ever."""
+        while True:
+            found = await self.kube.get(MACHINES)
+            for item in found["items"]:
+                name, spec = item["metadata"]["name"], item["spec"]
+                runs = spec.get("providerID", "") in self.cloud.instances
+                if runs and name not in self.joined | self.absent:
+                    self.joined.add(name)
+                    await self._join(name)
+            await asyncio.sleep(0.05)
+
+    async def _join(self, name: str) -> None:
+        try:
+            await self.hosts.node(name)
+            await self.hosts.beat(name)
+        except AlreadyExists:
+            return
+
+    async def clean(self) -> None:
+        """Sets first, or they would make more."""
+        await self.hosts.clean()
+        for item in (await self.kube.get(MACHINES))["items"]:
+            path = paths.custom("machines", item["metadata"]["name"])
+            try:
+                await self.kube.patch(path, {"metadata": {"finalizers": None}})
+                await self.kube.delete(path)
+            except NotFound:
+                continue
+
+
+@asynccontextmanager
+async def site(
+    cp: ControlPlane,
+    folder: Path,
+    settings: MachineSettings | None = None,
+    kind: type[Kube] = Kube,
+) -> AsyncIterator[Site]:
+    """The operator with a cloud and a Kube Defender that grants, and one class."""
+    cloud, permits = FakeInstances(), YesPermits()
+    made = Provisioning(InstanceProviders([cloud]), "test", cp.server, cp.ca_file.read_text())
+    async with machine_world(
+        cp, folder, settings, kind=kind, permits=permits, provisioning=made
+    ) as world:
+        here = Site(world, cloud, permits, Hosts(world))
+        try:
+            await here.make(a_class())
+            async with asyncio.TaskGroup() as tasks:
+                life = tasks.create_task(here.live())
+                yield here
+                life.cancel()
+        finally:
+            await here.clean()
