@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ComponentRepairs(Protocol):
     """Components of this host, for who has its hands."""
 
-    def repairable(self, name: str) -> bool: ...
+    async def repairable(self, name: str) -> bool: ...
 
     async def repair(self, name: str, limit: float) -> str:
         """ "" once it is well; else what is wrong after `limit` seconds at most."""
@@ -32,7 +32,7 @@ class RepairComponent(Repair):
 
     async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
         name = params_of(request)["component"]
-        if bench.components is None or not bench.components.repairable(name):
+        if bench.components is None or not await bench.components.repairable(name):
             raise Contraindicated(WHY.format(name))
         return {"component": name}
 

@@ -89,7 +89,7 @@ class Engine:
         self._unknown: dict[str, int] = {}
         self._not_before: dict[tuple[str, Act | str], float] = {}
         self._downloading = ""
-        self._wake = asyncio.Event()
+        self._wake, self._recovered = asyncio.Event(), asyncio.Event()
 
     # -- from outside -----------------------------------------------------------------------------
 
@@ -101,7 +101,9 @@ class Engine:
     def record(self, name: str) -> Record | None:
         return self._records.get(name)
 
-    def repairable(self, name: str) -> bool:
+    async def repairable(self, name: str) -> bool:
+        """Once it is known what an earlier process left."""
+        await self._recovered.wait()
         record = self._records.get(name)
         return record is not None and repairing(record) is not None
 
@@ -151,6 +153,7 @@ class Engine:
                 log.warning("a component was interrupted", extra=_words(again))
                 await self._save(again)
         self._looks.follow(self._records.values())
+        self._recovered.set()
 
     async def round(self) -> float:
         """Take every component as far as it goes; the seconds until something is due."""

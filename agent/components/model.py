@@ -39,6 +39,7 @@ class State(StrEnum):
 class Move(StrEnum):
     """One journaled part of applying, undoing or removing. Each may be repeated."""
 
+    NOTE = "note"
     PREPARE = "prepare"
     SOFTWARE = "software"
     APPLY = "apply"
@@ -55,10 +56,10 @@ class Move(StrEnum):
 
 
 PUT = (
-    *(Move.PREPARE, Move.SOFTWARE, Move.APPLY, Move.FILES, Move.UNITS),
+    *(Move.NOTE, Move.PREPARE, Move.SOFTWARE, Move.APPLY, Move.FILES, Move.UNITS),
     *(Move.CONFIG, Move.RUN, Move.POST),
 )
-PUT_BACK = (Move.SOFTWARE, Move.FILES, Move.UNITS, Move.RUN)
+PUT_BACK = (Move.NOTE, Move.SOFTWARE, Move.FILES, Move.UNITS, Move.RUN)
 """Without hooks, as they lead to the new version."""
 TAKE = (Move.LEAVE, Move.STOP, Move.TAKE_FILES, Move.TAKE_SOFTWARE)
 
@@ -146,7 +147,7 @@ class Done(msgspec.Struct, frozen=True):
 
     text     what went wrong, "" if nothing did
     final    another try is no use
-    started  by unit that runs its invocation, from Move.FILES
+    started  by unit that is to be restarted its invocation until then
     """
 
     text: str = ""

@@ -55,6 +55,7 @@ class Moves:
     def __init__(self, ports: ComponentPorts) -> None:
         self._ports = ports
         self._moves: Mapping[Move, Callable[[Record, Way], Awaitable[Done]]] = {
+            Move.NOTE: self._note,
             Move.PREPARE: lambda r, w: self._hook(r, w, "prepare"),
             Move.SOFTWARE: self._software,
             Move.APPLY: lambda r, w: self._hook(r, w, "apply"),
@@ -107,6 +108,11 @@ class Moves:
 
     # -- putting in place -------------------------------------------------------------------------
 
+    async def _note(self, record: Record, way: Way) -> Done:
+        """What runs before anything is changed: if a package restarts it, nobody else need to."""
+        assert way.new is not None and way.new.form is not None
+        return Done(started=await self._running(way.new.form.units))
+
     async def _software(self, record: Record, way: Way) -> Done:
         assert way.new is not None
         source = self._source(record, way.new)
@@ -121,12 +127,14 @@ class Moves:
     async def _files(self, record: Record, way: Way) -> Done:
         assert way.new is not None and way.new.form is not None
         wanted = {file.path for file in way.new.form.files}
+        touched = record.tries > 0 or _other_files(way)
         for file in way.new.form.files:
-            await put(self._ports.files, file, _before(file, way.olds))
+            touched |= await put(self._ports.files, file, _before(file, way.olds))
         for old in way.olds:
             for gone in (file for file in old.rendered.files if file.path not in wanted):
                 await take_away(self._ports.files, gone, old.spec.uninstall.keep_data)
-        return Done(started=await self._running(way.new.form.units))
+        # What was restarted before it had these files is to be restarted once more.
+        return Done(started=await self._running(way.new.form.units) if touched else {})
 
     async def _running(self, units: tuple[RenderedUnit, ...]) -> dict[str, str]:
         found = {unit.name: await self._ports.units.found(unit.name) for unit in units}
@@ -140,9 +148,12 @@ class Moves:
             for gone in (unit for unit in old.rendered.units if unit.name not in wanted):
                 await let_go(units, files, gone)
         before = {u.name: u for old in reversed(way.olds) for u in old.rendered.units}
+        started = dict(record.started)
         for unit in wanted.values():
-            await settle(units, files, unit, before.get(unit.name))
-        return Done()
+            earlier = await units.found(unit.name)
+            if await settle(units, files, unit, before.get(unit.name)) and running(earlier):
+                started[unit.name] = earlier.invocation
+        return Done(started=started)
 
     async def _run(self, record: Record, way: Way) -> Done:
         """What ran before the change, and still does, is restarted or reloaded."""
@@ -226,6 +237,16 @@ def _before(file: RenderedFile, olds: tuple[Kept, ...]) -> RenderedFile | None:
     """As it was written last: its keys are ours as well."""
     earlier = (one for old in olds for one in old.rendered.files if one.path == file.path)
     return next(earlier, None)
+
+
+def _other_files(way: Way) -> bool:
+    """Whether files or drop-ins differ from what was there, as far as that is known."""
+
+    def content(kept: Kept) -> tuple[object, ...]:
+        files = {file.path: (file.digest, file.mode, file.owner) for file in kept.rendered.files}
+        return files, {unit.name: unit.drop_ins for unit in kept.rendered.units}
+
+    return way.new is None or [content(way.new)] != [content(old) for old in way.olds[:1]]
 
 
 def _place(source: ComponentSource) -> tuple[str, str]:

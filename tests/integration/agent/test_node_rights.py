@@ -292,6 +292,49 @@ def test_an_own_event_does_not_become_anothers(agent: Caller, changes: dict[str,
     assert code == 403, said
 
 
+COMPONENTS = MACHINES.replace("machines", "machinecomponents")
+SECRETS = "/api/v1/namespaces/kubenode-components/secrets"
+
+
+def test_it_reads_its_machine_and_what_its_components_are(
+    cluster: ControlPlane, agent: Caller
+) -> None:
+    code, said = agent.ask("GET", f"{MACHINES}?fieldSelector=metadata.name%3D{MINE}")
+    assert code == 200, said
+    assert [one["metadata"]["name"] for one in json.loads(said)["items"]] == [MINE]
+    assert agent.ask("GET", f"{COMPONENTS}/containerd-2.1.4")[0] == 404
+    assert agent.ask("GET", f"{SECRETS}/registry")[0] == 404
+    assert agent.ask("GET", f"{SECRETS.replace('secrets', 'configmaps')}/registry")[0] == 404
+    components = [{"name": "runc", "revision": "1-0123456789", "attempt": 1, "state": "Healthy"}]
+    body = {"status": {"components": components}}
+    code, said = agent.ask("PATCH", f"{MACHINES}/{MINE}/status", body)
+    assert code == 200, said
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", f"{MACHINES}/{THEIRS}/status", {"status": {"components": []}}),
+        ("PATCH", f"{MACHINES}/{MINE}", {"spec": {"components": []}}),
+        ("PATCH", f"{MACHINES}/{MINE}", {"spec": {"permit": None}}),
+        ("POST", COMPONENTS, {}),
+        ("GET", COMPONENTS, None),
+        ("GET", COMPONENTS.replace("components", "componentsets"), None),
+        ("GET", SECRETS, None),
+        ("POST", SECRETS, {}),
+        ("PATCH", f"{SECRETS}/registry", {"data": {}}),
+        ("GET", "/api/v1/namespaces/kubenode-system/secrets/registry", None),
+        ("GET", "/api/v1/namespaces/default/configmaps/x", None),
+    ],
+    ids=str,
+)
+def test_invariant_03_nothing_else_of_machines_and_components(
+    agent: Caller, method: str, path: str, body: Any
+) -> None:
+    code, said = agent.ask(method, path, body)
+    assert code == 403, said
+
+
 MACHINE_FIELDS: dict[str, Any] = {
     field.alias or name: {} for name, field in MachineStatus.model_fields.items()
 }
