@@ -4,7 +4,6 @@ Refused is what could never work, or would make two owners of one thing. What ma
 class or component that is not there yet) is warned of: objects are applied in any order.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,15 +20,13 @@ from kubenode.api.v1alpha1 import (
     MachineSet,
 )
 from kubenode.runtime.admission.review import Verdict
+from kubenode.runtime.components.render import TemplateError, asked
+from kubenode.runtime.components.wire import spec_of
 
 YES = Verdict(True)
 NAMED = 3
 """Names of others that a message carries."""
-PLACEHOLDER = re.compile(r"(?<!\$)\$\{([^}]*)\}")
-KNOWN = re.compile(
-    r"values\.[A-Za-z0-9_.-]+|machine\.(name|node|zone|address|os|arch|labels\..+)", re.ASCII
-)
-VALUES = "values."
+VALUES = "values"
 
 Validate = Callable[[str, Mapping[str, Any]], Iterable[str]]
 """(provider, config) to what is wrong with it, field by field."""
@@ -141,13 +138,10 @@ def _machine_set(wanted: MachineSet, known: Known) -> Verdict:
 
 def _component(component: MachineComponent, known: Known) -> Verdict:
     spec = component.spec
-    for at, file in enumerate(spec.files):
-        for word in placeholders(file.content.inline or ""):
-            if not KNOWN.fullmatch(word):
-                return _no(
-                    f"spec.files[{at}].content.inline: ${{{word}}} is not known: write"
-                    " ${values.NAME}, ${machine.NAME}, or $${ for the characters themselves"
-                )
+    try:
+        asked(spec_of(spec.to_dict()))
+    except TemplateError as error:
+        return _no(str(error))
     if any(need.component == spec.component for need in spec.depends_on):
         return _no(f"spec.dependsOn: {spec.component} depends on itself: leave it out")
     families = {other.spec.component for other in known.components.values()}
@@ -193,15 +187,12 @@ def _rivals(
             )
 
 
-def placeholders(text: str) -> list[str]:
-    """What stands between `${` and `}` in a template, in order; `$${` is none."""
-    return PLACEHOLDER.findall(text)
-
-
 def values_of(component: MachineComponent) -> set[str]:
-    """Names of the values that its inline files ask for."""
-    words = (w for file in component.spec.files for w in placeholders(file.content.inline or ""))
-    return {word.removeprefix(VALUES) for word in words if word.startswith(VALUES)}
+    """Names of the values that its own files and drop-ins ask for."""
+    try:
+        return {one.name for one in asked(spec_of(component.spec.to_dict())) if one.scope == VALUES}
+    except TemplateError:
+        return set()  # refused for itself
 
 
 def _some(names: Iterable[str]) -> str:

@@ -7,23 +7,34 @@ from the request to the journal and the answer, is the agent's own code.
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.agent import Worker
+from agent.components.building import Components
+from agent.components.keeping import MemoryRecords
+from agent.components.reaching import RealReach
+from agent.components.simulated import SimulatedComponents
+from agent.components.telling import PLURAL as MACHINES
+from agent.components.telling import decode_machine
 from agent.core import AgentCore
 from agent.heartbeat import EVERY_SECONDS, Heartbeat
 from agent.journal import MemoryJournal
 from agent.kubejobs import PLURAL, KubeJobs
+from agent.machine import MachineHost
+from agent.machine import host as machine_host
 from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
+from agent.version import version
 from agent.wire import Job, Probe, decode_job, decode_probe
 from kubenode.cli.demo.hosts import Host
 from kubenode.cli.demo.machines import Machine
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.components.wire import Machine as Declared
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.process import Part
 
 BEATS_PER_SECOND = 30.0
 
@@ -37,6 +48,7 @@ class Agents:
         self,
         kube: Kube,
         hosts: Iterable[Host],
+        software: Mapping[str, SimulatedComponents],
         clock: Clock,
         speed: float,
         rng: random.Random,
@@ -47,6 +59,12 @@ class Agents:
         self.questions: Informer[Probe] = Informer(
             kube, paths.custom(PROBES), decode_probe, clock=clock, name="agents' questions"
         )
+        self.declared: Informer[Declared] | None = None
+        if software:
+            self.declared = Informer(
+                kube, paths.custom(MACHINES), decode_machine, clock=clock, name="agents' machines"
+            )
+            self.declared.add_handler(self._declared)
         hosts = list(hosts)
         by_address = {host.place.address: host for host in hosts}
 
@@ -56,7 +74,14 @@ class Agents:
         every = max(EVERY_SECONDS, len(hosts) / BEATS_PER_SECOND)
         self._agents = {
             host.name: _Agent(
-                kube, host, Machine(host, clock, speed, rng, answers), clock, speed, self, every
+                kube,
+                host,
+                Machine(host, clock, speed, rng, answers),
+                software.get(host.name),
+                clock,
+                speed,
+                self,
+                every,
             )
             for host in hosts
         }
@@ -78,8 +103,15 @@ class Agents:
         if agent is not None and agent.prober is not None:
             agent.prober.seen(name, new)
 
+    def _declared(self, name: str, old: Declared | None, new: Declared | None) -> None:
+        agent = self._agents.get(name)
+        if agent is not None and agent.components is not None:
+            agent.components.seen(new)
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
+            if self.declared is not None:
+                tasks.create_task(self.declared.run(), name="agents' machines")
             tasks.create_task(self.jobs.run(), name="agents' jobs")
             tasks.create_task(self.questions.run(), name="agents' questions")
             for agent in self._agents.values():
@@ -89,7 +121,8 @@ class Agents:
 class _Agent:
     """The agent of one host: it ends with each boot of the host, and its journal stays.
 
-    worker, prober  None while nothing on the host runs
+    software  what its components are made of; None: it has none
+    worker, prober, components  None while nothing on the host runs
     """
 
     def __init__(
@@ -97,17 +130,20 @@ class _Agent:
         kube: Kube,
         host: Host,
         machine: Machine,
+        software: SimulatedComponents | None,
         clock: Clock,
         speed: float,
         fed_by: Agents,
         every: float,
     ) -> None:
         self._kube, self._host, self._machine, self._clock = kube, host, machine, clock
+        self._software, self._records = software, MemoryRecords()
         self._bench = Bench(machine, clock, SETTLE_SECONDS / speed, ports=machine.ports)
         self._journal = MemoryJournal()
         self._fed_by, self._every = fed_by, every
         self.worker: Worker | None = None
         self.prober: Prober | None = None
+        self.components: Components | None = None
 
     async def run(self, first_beat: float) -> None:
         while True:
@@ -116,7 +152,7 @@ class _Agent:
                 process = tasks.create_task(self._process(first_beat))
                 await self._host.down.wait()
                 process.cancel()
-            self.worker = self.prober = None
+            self.worker = self.prober = self.components = None
             first_beat = 0.0
 
     async def _process(self, first_beat: float) -> None:
@@ -131,11 +167,36 @@ class _Agent:
         for key, probe in self._fed_by.questions.cache.items():
             if probe.spec.agent == name:
                 prober.seen(key, probe)
+        software = self._managed(worker)
         heartbeat = Heartbeat(self._kube, self._machine, name, self._clock, every=self._every)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(worker.run(), name="agent's jobs")
             tasks.create_task(prober.run(), name="agent's questions")
             tasks.create_task(self._beat(heartbeat, first_beat), name="agent's heartbeat")
+            for part in software:
+                tasks.create_task(part.run(), name="agent's components")
+
+    def _managed(self, worker: Worker) -> list[Part]:
+        """What keeps the components of this host."""
+        declared = self._fed_by.declared
+        if self._software is None or declared is None:
+            return []
+        name, about = self._host.name, machine_host(self._host.boot_id, version())
+        found = self.components = Components(
+            self._kube,
+            name,
+            self._software.ports(),
+            RealReach(),
+            self._records,
+            self._machine,
+            about,
+            self._clock,
+            worker.hands,
+            worker.busy,
+        )
+        if (known := declared.get(name)) is not None:
+            found.seen(known)
+        return [MachineHost(self._kube, name, about, self._clock), *found.parts]
 
     async def _beat(self, heartbeat: Heartbeat, first: float) -> None:
         await self._clock.sleep(first)

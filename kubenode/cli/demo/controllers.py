@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
+from agent.components.simulated import SimulatedComponents
 from defender.auth.gate import Gate, GateSettings
 from defender.dashboard.people import Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
@@ -26,6 +27,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
+from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator
 
 PERMIT_LIFE = timedelta(minutes=3)
@@ -50,27 +52,42 @@ def controllers(
     agents: Kube,
     hosts: dict[str, Host],
     machines: Machines,
+    software: dict[str, SimulatedComponents],
     clock: Clock,
     speed: float,
     seed: int,
 ) -> Iterator[Controllers]:
     """`central` is the operators' client, `agents` that of all agents; `machines` runs the hosts'
-    machines.
+    machines; `software` is what components are made of, where nodes are Machines.
     """
     registry = CollectorRegistry()
     fence = AlwaysLeader()
     defender = Defender(central, fence, clock, registry, defender_settings(speed))
     dashboard = dashboard_of(defender, central, clock)
     rng = random.Random(seed)
-    fleet = Agents(agents, hosts.values(), clock, speed, rng)
+    fleet = Agents(agents, hosts.values(), software, clock, speed, rng)
+    machine = (
+        MachineOperator(central, fence, clock, registry, permits=defender) if software else None
+    )
     with engines() as diagnoser:
         remedy = RemedyOperator(
             central, defender, diagnoser, fence, clock, registry, providers=Providers([machines])
         )
         try:
             yield Controllers(
-                parts=[*defender.parts, *remedy.parts, fleet],
-                ground=[*defender.ground, *remedy.ground, *dashboard.ground, dashboard.server],
+                parts=[
+                    *defender.parts,
+                    *remedy.parts,
+                    *(machine.parts if machine is not None else ()),
+                    fleet,
+                ],
+                ground=[
+                    *defender.ground,
+                    *remedy.ground,
+                    *(machine.ground if machine is not None else ()),
+                    *dashboard.ground,
+                    dashboard.server,
+                ],
                 defender=defender,
                 dashboard=dashboard,
             )

@@ -150,6 +150,8 @@ class Demo:
         self.found = summary(
             run, world.ledger, world.observer, watching.phases, watching.relists, now
         )
+        if world.rollout is not None:
+            self.found["rollout"] = world.rollout.summary()
         timer = threading.Timer(LEAVE, self._leave)
         timer.daemon = True
         timer.start()
@@ -205,6 +207,7 @@ class Demo:
                 clients.agents,
                 world.hosts,
                 world.machines,
+                world.software,
                 self.clock,
                 o.speed,
                 o.seed,
@@ -215,7 +218,7 @@ class Demo:
             await server.write_kubeconfig(kubeconfig)
             terminal.ready(kubeconfig, ours)
             self._world, self._began = world, self.clock.monotonic()
-            parts = [*ours.parts, world.trouble, terminal]
+            parts = [*ours.parts, *world.stories, terminal]
             await self._serve(parts, [*ours.ground, *world.ground()])
 
     async def _install(self, kube: Kube) -> None:

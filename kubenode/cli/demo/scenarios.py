@@ -2,6 +2,7 @@
 
     mixed  faults of every sort one at a time, noise between them, now and then a storm
     storm  a zone fails, most of it at once, while single faults elsewhere go on
+    rollout  a component is upgraded in batches, and the third goes bad
 
 Times are seconds of the demo, of which each stands for `speed` seconds of a real fleet. Single
 faults come below the rate that opens a breaker (`newFaultsPer10m`), one zone after the other.
@@ -69,6 +70,7 @@ class Scenario:
     """about  one line for people
     nodes  and `speed` that show it within a minute on a busy machine
     sorts  weights of single faults, after `opening`
+    rollout  whether its nodes are Machines, whose software is upgraded
     """
 
     name: str
@@ -78,6 +80,7 @@ class Scenario:
     pace: Pace
     sorts: dict[Kind, int]
     opening: tuple[Kind, ...] = ()
+    rollout: bool = False
 
     def plan(self, seed: int, fleet: Sequence[Place], speed: float) -> Plan:
         """The same for the same arguments."""
@@ -172,4 +175,13 @@ STORM = Scenario(
     pace=Pace(every=66, storm=120, storms=6000, lasts=240, spread=60, share=0.7),
     sorts=CURABLE,
 )
-SCENARIOS = {scenario.name: scenario for scenario in (MIXED, STORM)}
+ROLLOUT = Scenario(
+    "rollout",
+    "containerd is upgraded in batches; the third gets a build that crashes, and it stops",
+    nodes=63,
+    speed=60,
+    pace=Pace(every=600, storm=1e9, storms=1e9, lasts=1, spread=1, share=0.1),
+    sorts=CURABLE,
+    rollout=True,
+)
+SCENARIOS = {scenario.name: scenario for scenario in (MIXED, STORM, ROLLOUT)}

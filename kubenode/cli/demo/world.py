@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from itertools import islice
 
+from agent.components.simulated import SimulatedComponents
 from kubenode.api.v1alpha1 import DefenderPolicy
 from kubenode.cli.demo.agenda import Agenda
 from kubenode.cli.demo.detectors import Detectors
@@ -17,6 +18,7 @@ from kubenode.cli.demo.kubelets import LEASES, Kubelets, all_at_once
 from kubenode.cli.demo.ledger import Ledger
 from kubenode.cli.demo.observer import Observer
 from kubenode.cli.demo.power import Machines
+from kubenode.cli.demo.rollout import Rollout
 from kubenode.cli.demo.scenarios import Scenario
 from kubenode.cli.demo.trouble import Trouble
 from kubenode.cli.demo.watching import Watching
@@ -111,6 +113,12 @@ class World:
             self._rng,
         )
         self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
+        self.software = {p.name: SimulatedComponents() for p in self.places if scenario.rollout}
+        self.rollout = (
+            Rollout(kube, eyes, self.places, self.software, speed, clock, news)
+            if scenario.rollout
+            else None
+        )
         self._blocked = False
         for host in self.hosts.values():
             host.changed = self._host_changed
@@ -126,6 +134,8 @@ class World:
                 continue
         await all_at_once(WIDTH, [self._node(host) for host in self.hosts.values()])
         await self.workloads.create()
+        if self.rollout is not None:
+            await self.rollout.create()
         if self._by_hand:
             await self.trouble.cordon_by_hand(self._by_hand)
 
@@ -145,7 +155,13 @@ class World:
             self.workloads,
             self.watching,
             *self.watching.parts(),
+            *(self.rollout.ground if self.rollout is not None else ()),
         ]
+
+    @property
+    def stories(self) -> list[Part]:
+        """What happens to the fleet, once the controllers run."""
+        return [self.trouble, *([self.rollout] if self.rollout is not None else ())]
 
     @property
     def behind(self) -> float:

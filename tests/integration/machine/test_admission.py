@@ -91,7 +91,7 @@ def create(cluster: ControlPlane, thing: Any, *flags: str) -> str:
 def test_what_could_never_work_is_refused_with_field_and_remedy(webhook: ControlPlane) -> None:
     said = create(webhook, nonsense())
     assert 'admission webhook "machines.kubenode.io" denied the request' in said
-    assert "spec.files[0].content.inline: ${nobody.knows} is not known" in said
+    assert "file /etc/containerd/conf.d/10.toml: ${nobody.knows} is no placeholder" in said
     assert "write ${values.NAME}" in said
 
 

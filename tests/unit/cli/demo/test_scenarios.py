@@ -66,7 +66,7 @@ def test_one_more_node_of_the_stormy_zone_has_a_fault_of_its_own() -> None:
     assert other.nodes[0] not in hit
 
 
-@EVERY
+@pytest.mark.parametrize("scenario", [MIXED, STORM], ids=["mixed", "storm"])
 def test_a_storm_hits_one_zone_hard_enough_to_open_its_breaker(scenario: Scenario) -> None:
     storm = storm_of(scenario)
     hit = [n for p in storm for n in p.nodes]
