@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from kubenode.cli.settings import AskerFlags, PrometheusFlags
+from kubenode.cli.settings import AskerFlags, MachineMakingFlags, PrometheusFlags
 from machine.webhook.webhook import WebhookSettings
 
 
-class MachineFlags(AskerFlags, PrometheusFlags):
+class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
     webhook_port: int | None = Field(
         None,
         ge=0,

@@ -1,16 +1,18 @@
 """`kubenode run machine`: the Machine operator, alone or within `kubenode run all`."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from defender.client import Permits
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.defending import checked_client
 from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_settings import MachineFlags
+from kubenode.cli.providing import check_file
+from kubenode.cli.provisioning import provisioned
 from kubenode.cli.running import Flags, Ground, defender_client, standing
-from kubenode.cli.settings import PrometheusFlags
+from kubenode.cli.settings import EverythingFlags, PrometheusFlags
 from kubenode.providers.class_configs import config_problems
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.process import Part
@@ -18,6 +20,7 @@ from kubenode.runtime.settings import load
 from machine.certificates.wire import BASE as CERTIFICATES
 from machine.ground import MachineSettings
 from machine.operator import MachineOperator
+from machine.provisioning import Provisioning
 from machine.webhook.webhook import Webhook, WebhookSettings
 
 log = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ def machine(flags: Flags) -> None:
     with explained():
         settings = load(MachineFlags, flags)
         checked_client(settings)
+        check_file(settings.providers_file)
     run(_machine(settings))
 
 
@@ -47,9 +51,10 @@ async def _machine(settings: MachineFlags) -> None:
         await require_crds(ground.kube, MACHINES)
         permits = defender_client(settings)
         try:
-            operator = operator_on(ground, permits, settings)
-            with _admission(operator, settings.webhook) as admission:
-                await ground.serve(operator.parts, [*operator.ground, *admission])
+            async with provisioned(settings, ground, needed=True) as provisioning:
+                operator = operator_on(ground, permits, settings, provisioning)
+                with _admission(operator, settings.webhook) as admission:
+                    await ground.serve(operator.parts, [*operator.ground, *admission])
         finally:
             await permits.close()
 
@@ -69,7 +74,9 @@ def _admission(
         webhook.close()
 
 
-def operator_on(ground: Ground, permits: Permits, settings: PrometheusFlags) -> MachineOperator:
+def operator_on(
+    ground: Ground, permits: Permits, settings: PrometheusFlags, provisioning: Provisioning
+) -> MachineOperator:
     operator = MachineOperator(
         ground.kube,
         ground.fence,
@@ -79,22 +86,26 @@ def operator_on(ground: Ground, permits: Permits, settings: PrometheusFlags) -> 
         runtime=ground.metrics,
         audit=ground.audit,
         permits=permits,
+        provisioning=provisioning,
     )
     ground.health.add_check("machine", lambda: _ready(operator))
     return operator
 
 
+@asynccontextmanager
 async def operator_if_served(
-    ground: Ground, permits: Permits, settings: PrometheusFlags
-) -> MachineOperator | None:
+    ground: Ground, permits: Permits, settings: EverythingFlags
+) -> AsyncIterator[MachineOperator | None]:
     """For a program that does more: None where the API server knows no certificate requests."""
     try:
         await ground.kube.get(CERTIFICATES)
     except NotFound:
         log.info("no Machines are looked after: the API server serves no certificates.k8s.io")
-        return None
+        yield None
+        return
     await require_crds(ground.kube, MACHINES)
-    return operator_on(ground, permits, settings)
+    async with provisioned(settings, ground, needed=False) as provisioning:
+        yield operator_on(ground, permits, settings, provisioning)
 
 
 def _ready(operator: MachineOperator) -> str:

@@ -95,6 +95,20 @@ ProvidersFile = Annotated[
     typer.Option("--providers-file", metavar="FILE",
                  help="Who runs the machines, and can switch them."),
 ]  # fmt: skip
+JoinServer = Annotated[
+    str | None,
+    typer.Option("--join-server", metavar="URL",
+                 help="The API server as machines that are made reach it; default: as we do."),
+]  # fmt: skip
+AgentPackage = Annotated[
+    str | None,
+    typer.Option("--agent-package", metavar="URL#sha256=DIGEST",
+                 help="Where machines that are made find the agent; default: in their image."),
+]  # fmt: skip
+ClusterOfMachines = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Name on the machines' tags; default: uid of kube-system."),
+]
 ReceiversFile = Annotated[
     str | None,
     typer.Option("--receivers-file", metavar="FILE",
@@ -311,6 +325,9 @@ def run_all(
     dashboard_proxy_secret_file: DashboardProxySecretFile = None,
     dashboard_user_prefix: DashboardUserPrefix = None,
     prometheus_url: PrometheusUrl = None,
+    cluster: ClusterOfMachines = None,
+    join_server: JoinServer = None,
+    agent_package: AgentPackage = None,
 ) -> None:
     """Remedy, Kube Defender and Machine operator in one process, in any cluster that has the CRDs.
 
@@ -430,6 +447,10 @@ def run_machine(
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
     prometheus_url: PrometheusUrl = None,
+    providers_file: ProvidersFile = None,
+    cluster: ClusterOfMachines = None,
+    join_server: JoinServer = None,
+    agent_package: AgentPackage = None,
     webhook_port: MachineWebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,

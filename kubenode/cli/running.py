@@ -211,9 +211,10 @@ async def _everything(settings: EverythingFlags) -> None:
         service = _service(ground)
         opened = _doors(service, ground, settings)
         parts, below = [*service.parts], [*service.ground, *opened.parts]
-        if (machines := await operator_if_served(ground, service, settings)) is not None:
-            parts, below = [*parts, *machines.parts], [*below, *machines.ground]
-        await _operate(ground, service, settings, parts, below)
+        async with operator_if_served(ground, service, settings) as machines:
+            if machines is not None:
+                parts, below = [*parts, *machines.parts], [*below, *machines.ground]
+            await _operate(ground, service, settings, parts, below)
 
 
 def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> Doors:

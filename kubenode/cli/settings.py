@@ -18,6 +18,7 @@ from remedy.webhook.webhook import WebhookSettings
 
 HEADER = "^[A-Za-z0-9-]*$"
 URL = r"^https?://[^,\s]+$"
+CLUSTER = "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 URLS = r"^https?://[^,\s]+(,https?://[^,\s]+)*$"
 
 
@@ -66,6 +67,32 @@ class PrometheusFlags(Central):
         "",
         pattern=f"{URL}|^$",
         description="the Prometheus that inspections of rollouts ask; empty: none is asked",
+    )
+
+
+class MachineMakingFlags(Central):
+    """Of the programs that run the Machine operator, which makes machines too."""
+
+    providers_file: str | None = Field(
+        None, description="who runs and makes the machines; docs/providers.md"
+    )
+    cluster: str | None = Field(
+        None,
+        min_length=1,
+        max_length=63,
+        pattern=CLUSTER,
+        description="name of this cluster on its machines; default: the uid of namespace"
+        " kube-system",
+    )
+    join_server: str = Field(
+        "",
+        pattern=r"^$|^https://[^\s/,]+/?$",
+        description="the API server as new hosts reach it; default: as we do",
+    )
+    agent_package: str = Field(
+        "",
+        pattern=r"^$|^https?://[^\s#'\"]+\.deb#sha256=[0-9a-f]{64}$",
+        description="where new hosts find the agent, URL#sha256=DIGEST; empty: in their image",
     )
 
 
@@ -251,12 +278,12 @@ class DefenderFlags(ApiFlags):
         None,
         min_length=1,
         max_length=63,
-        pattern="^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
+        pattern=CLUSTER,
         description="name of this cluster in Redis; default: the uid of namespace kube-system",
     )
 
 
-class EverythingFlags(WebhookFlags, ApiFlags, PrometheusFlags):
+class EverythingFlags(WebhookFlags, ApiFlags, PrometheusFlags, MachineMakingFlags):
     """Of `kubenode run all`."""
 
 
