@@ -107,6 +107,9 @@ class MachineController:
     # -- whom a change concerns -------------------------------------------------------------------
 
     def of_node(self, key: str, old: Node | None, new: Node | None) -> tuple[str, ...]:
+        """A heartbeat concerns nobody; a resync, which shows the same object, does."""
+        if old is not None and new is not None and old is not new and _said(old) == _said(new):
+            return ()
         return tuple(m.metadata.name for m in self.ground.machines.by(OF_NODE, key))
 
     def of_class(
@@ -131,6 +134,13 @@ class MachineController:
             for machine in self.ground.machines.cache.values()
             if any(selector.matches(machine.metadata.labels) for selector in selectors)
         )
+
+
+def _said(node: Node) -> tuple[object, ...]:
+    """What a Machine takes notice of."""
+    meta, spec, ready = node.metadata, node.spec, node.ready_condition
+    status = ready.status if ready is not None else ""
+    return (meta.uid, meta.labels, meta.annotations, spec.taints, spec.provider_id, status)
 
 
 def _later(after: Step) -> Result:

@@ -38,6 +38,8 @@ from machine.provisioning import Provisioning
 OWN_NAMESPACE = "kubenode-system"
 USER_DATA = "userData"
 """Key of the Secret that a class's userDataRef names."""
+TOKEN = timedelta(seconds=1)
+"""Until a bootstrap token whose ID is known has its Secret: nothing tells us."""
 ENDING = timedelta(seconds=5)
 """Between two looks at an instance that is being deleted."""
 
@@ -124,7 +126,7 @@ class InstanceAccess:
         try:
             data = await self._user_data(machine, found.spec)
             if data is None:
-                return Heard(Act.CREATE, again=SOON)
+                return Heard(Act.CREATE, again=TOKEN)
             order = Order(
                 _token(machine),
                 self._provisioning.cluster,

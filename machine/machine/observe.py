@@ -8,6 +8,7 @@ import msgspec
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.kube.paths import resource
 from machine.bootstrap.agentready import Lifesign
@@ -139,10 +140,14 @@ class Observer:
 
 
 async def attached(kube: Kube, node: str) -> int:
-    """How many volumes are attached to the node. The API server cannot select them by it."""
+    """How many volumes are attached to the node. The API server cannot select them by it; one that
+    knows no attachments has none."""
     count, more = 0, None
     while True:
-        page = await kube.get(ATTACHMENTS, _decode, {"limit": PAGE, "continue": more})
+        try:
+            page = await kube.get(ATTACHMENTS, _decode, {"limit": PAGE, "continue": more})
+        except NotFound:
+            return 0
         count += sum(one.spec.node_name == node for one in page.items or ())
         more = page.metadata.more
         if not more:

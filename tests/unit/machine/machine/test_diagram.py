@@ -1,0 +1,16 @@
+"""The diagram of a Machine's phases shows the table that the code obeys."""
+
+import re
+
+from machine.machine.diagram import FILE, main, page
+from machine.machine.phases import EDGES
+
+
+def test_every_edge_is_drawn_and_no_other() -> None:
+    drawn = set(re.findall(r"^    (\w+) --> (\w+)", page(), re.M))
+    assert drawn == {(str(a), str(b)) for a in EDGES for b in EDGES[a]}
+
+
+def test_the_page_is_what_the_generator_writes_now() -> None:
+    assert FILE.read_text() == page()
+    assert main(["--check"]) == 0
