@@ -60,7 +60,6 @@ def _open(turn: Turn) -> Advanced:
     if not turn.may_advance or not _give(turn, picks, batch):
         return rollout, P.IDLE, False, words.not_opened(turn, picks)
     turn.going = True
-    _ahead(turn, candidates[size:], batch, room - len(picks))
     return replace(rollout, batch=batch), P.STAGING, False, None
 
 
@@ -75,12 +74,12 @@ def _give(turn: Turn, picks: Sequence[Member], batch: Batch) -> int:
     return given
 
 
-def _ahead(turn: Turn, rest: Sequence[Member], batch: Batch, room: int) -> None:
-    """The next batch downloads while this one is at work."""
+def _ahead(turn: Turn, batch: Batch) -> None:
+    """The next batch downloads while this one, which is well, is inspected and bakes."""
     if not turn.strategy.pre_stage or not turn.may_advance:
         return
-    size = min(room, size_of(turn.strategy, batch.index + 1, len(turn.counted)))
-    for member in rest[: max(0, size)]:
+    size = min(_room(turn), size_of(turn.strategy, batch.index + 1, len(turn.counted)))
+    for member in _candidates(turn, batch.index + 1)[:size]:
         there = member.revision == turn.rollout.update and member.standing is Standing.AHEAD
         if member.standing in _CALM and not member.held and (member.stale or not there):
             turn.moves.append(Move(member.name, turn.rollout.update, batch.index + 1, ahead=True))
@@ -90,9 +89,8 @@ def _go_on(turn: Turn) -> Advanced:
     rollout, now, strategy = turn.rollout, turn.now, turn.strategy
     batch = rollout.batch
     mine = [m for m in turn.new if m.batch == batch.index]
-    candidates, room = _candidates(turn, batch.index), _room(turn)
-    slots = max(0, min(batch.size - len(mine), room))
-    picks = candidates[:slots]
+    slots = max(0, min(batch.size - len(mine), _room(turn)))
+    picks = _candidates(turn, batch.index)[:slots] if slots else []
     late = batch.active(now) >= strategy.progress_deadline
     if batch.active_since is not None:
         turn.look_at(batch.active_since + (strategy.progress_deadline - batch.active_before))
@@ -103,7 +101,6 @@ def _go_on(turn: Turn) -> Advanced:
     if turn.may_advance:
         turn.again(mine, also_final=_resumed(turn, batch, failed))
         _give(turn, picks, batch)
-        _ahead(turn, candidates[slots:], batch, room - slots)
     batch = replace(batch, failed=_names(failed))
     unfinished = [m for m in mine if m.standing is not Standing.SUCCEEDED and m not in failed]
     if not unfinished and not picks and not _resumed(turn, batch, failed):
@@ -178,6 +175,7 @@ def _prove(turn: Turn, batch: Batch) -> Advanced:
         if turn.strategy.inspection.checks:
             # What was just answered says nothing of the time after the bake.
             return replace(rollout, batch=batch), P.BAKING, False, words.baking(batch)
+    _ahead(turn, batch)
     # A clock that was set back while nobody looked does not prolong it.
     until = min(batch.bake_until or now, now + bake)
     batch = replace(batch, bake_until=until)

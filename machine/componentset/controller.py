@@ -108,7 +108,7 @@ class SetController:
             members=look.members,
             target=aim.target.name if aim.target is not None else "",
             now=self.steady.now(),
-            returnable=aim.current is not None,
+            returnable=aim.current is not None or not set_.status.current_revision,
             problem=problem,
             paused=spec.paused,
             frozen=spec.frozen,
