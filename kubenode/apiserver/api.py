@@ -29,6 +29,7 @@ from kubenode.apiserver.errors import (
     unsupported,
 )
 from kubenode.apiserver.objects import Objects, WriteOptions
+from kubenode.apiserver.scale import Scaling
 from kubenode.apiserver.selectors import select
 from kubenode.apiserver.store import Collection, Record, encode
 from kubenode.apiserver.tables import Form, Tabular, asked_form
@@ -58,6 +59,8 @@ class Api:
         match call.verb, call.subresource:
             case "get", "" | "status":
                 return self._get(call)
+            case "get" | "update" | "patch", "scale" if call.name and call.resource.scale:
+                return self._scale(call, Scaling(call.resource, call.resource.scale))
             case "list", "":
                 return self._list(call)
             case "create", "" if not call.name:
@@ -169,31 +172,10 @@ class Api:
         return Answer(record.raw, 200, options.warnings)
 
     def _patch(self, call: Call) -> Answer:
-        if call.content_type in APPLY:
-            raise unsupported(
-                415,
-                "server-side apply",
-                "use a merge patch, or kubectl apply without --server-side",
-            )
-        known = (JSON_PATCH, MERGE) if call.resource.crd else (JSON_PATCH, MERGE, STRATEGIC)
-        if call.content_type not in known:
-            raise ApiError(
-                415,
-                "UnsupportedMediaType",
-                f"the body of the request was in an unknown format ({call.content_type or 'none'}) "
-                f"- accepted media types include: {', '.join(known)}",
-            )
+        _check_patch(call)
         options = write_options(call)
-        patch = decode(call, typed=False)
         old = self._objects.get(call.resource, call.namespace, call.name).obj
-        if call.content_type == JSON_PATCH:
-            new = patching.json_patch(old, patch)
-        elif not isinstance(patch, dict):
-            raise bad_request("a merge patch is an object")
-        elif call.content_type == MERGE:
-            new = patching.merge(old, patch)
-        else:
-            new = patching.strategic(old, patch, call.resource.kind)
+        new = _patched(call, old)
         for key in ("apiVersion", "kind"):
             if new.get(key) != old[key]:
                 cause = Cause(key, f"Invalid value: {new.get(key)!r}: a patch cannot change it")
@@ -228,6 +210,24 @@ class Api:
         ]
         return Answer(encode({**head, "metadata": metadata, "items": items}))
 
+    # ---- subresource scale of CRDs
+
+    def _scale(self, call: Call, scaling: Scaling) -> Answer:
+        old = self._objects.get(call.resource, call.namespace, call.name).obj
+        if call.verb == "get":
+            return Answer(encode(scaling.scale(old)))
+        options = write_options(call)
+        if call.verb == "update":
+            check_json(call)
+            wanted = decode(call)
+        else:
+            _check_patch(call)
+            wanted = _patched(call, scaling.scale(old))
+        record = self._objects.update(
+            call.resource, call.namespace, call.name, scaling.scaled(old, wanted), options
+        )
+        return Answer(encode(scaling.scale(record.obj)), 200, options.warnings)
+
     # ---- subresources of pods
 
     def _evict(self, call: Call) -> Answer:
@@ -260,3 +260,31 @@ def _limit(text: str) -> int:
     if text and not text.isdigit():
         raise bad_request(f"limit: Invalid value: {text!r}: must be a number")
     return int(text or 0)
+
+
+def _check_patch(call: Call) -> None:
+    """Raises ApiError 415 for a form of patch that is not taken."""
+    if call.content_type in APPLY:
+        raise unsupported(
+            415, "server-side apply", "use a merge patch, or kubectl apply without --server-side"
+        )
+    known = (JSON_PATCH, MERGE) if call.resource.crd else (JSON_PATCH, MERGE, STRATEGIC)
+    if call.content_type not in known:
+        raise ApiError(
+            415,
+            "UnsupportedMediaType",
+            f"the body of the request was in an unknown format ({call.content_type or 'none'}) "
+            f"- accepted media types include: {', '.join(known)}",
+        )
+
+
+def _patched(call: Call, old: Obj) -> Any:
+    """`old` with the body's patch applied. Raises ApiError."""
+    patch = decode(call, typed=False)
+    if call.content_type == JSON_PATCH:
+        return patching.json_patch(old, patch)
+    if not isinstance(patch, dict):
+        raise bad_request("a merge patch is an object")
+    if call.content_type == MERGE:
+        return patching.merge(old, patch)
+    return patching.strategic(old, patch, call.resource.kind)

@@ -32,7 +32,7 @@ NOT_SERVED = {
     "log": "pods have no processes here",
     "portforward": "pods have no processes here",
     "proxy": "nothing runs behind it",
-    "scale": "patch spec.replicas",
+    "scale": "patch spec.replicas (CRDs alone have it here)",
     "token": "there is no authentication; send no token",
     "approval": "nothing signs certificates here; use a real cluster",
     "finalize": "patch metadata.finalizers",
@@ -107,6 +107,8 @@ def _verb(method: str, name: str, query: Mapping[str, str]) -> str:
 
 def _check_subresource(resource: Resource, subresource: str) -> None:
     if subresource in resource.subresources or (subresource == "status" and resource.status):
+        return
+    if subresource == "scale" and resource.scale is not None:
         return
     if subresource in NOT_SERVED:
         what = f"{resource.plural}/{subresource}"

@@ -5,7 +5,7 @@ One served version for each CRD: version conversion is not done, and a CRD that 
 
 from kubenode.apiserver.errors import Cause, Obj, invalid
 from kubenode.apiserver.objects import CRDS
-from kubenode.apiserver.registry import Column, Registry, Resource
+from kubenode.apiserver.registry import Column, Registry, Resource, ScalePaths
 from kubenode.apiserver.schema import Schema
 from kubenode.apiserver.store import Store
 
@@ -115,6 +115,7 @@ class CustomResources:
             namespaced=spec["scope"] == "Namespaced",
             short=tuple(names.get("shortNames") or ()),
             status="status" in (version.get("subresources") or {}),
+            scale=_scale((version.get("subresources") or {}).get("scale")),
             generation=True,
             blind_put=False,
             fields={path: tuple(path.split(".")) for path in paths},
@@ -134,3 +135,13 @@ class CustomResources:
             singular=names.get("singular", ""),
             list_kind=names.get("listKind", ""),
         )
+
+
+def _scale(given: Obj | None) -> ScalePaths | None:
+    if not given:
+        return None
+    paths = (
+        tuple(given.get(key, "").lstrip(".").split(".")) if given.get(key) else ()
+        for key in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    )
+    return ScalePaths(*paths)

@@ -30,6 +30,9 @@ def _subresources(resource: Resource) -> Iterator[tuple[str, Obj, tuple[str, ...
     own = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     if resource.status:
         yield "status", own, SUBRESOURCE_VERBS["status"]
+    if resource.scale is not None:
+        kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+        yield "scale", kind, SUBRESOURCE_VERBS["status"]
     if "eviction" in resource.subresources:
         kind = {"group": "policy", "version": "v1", "kind": "Eviction"}
         yield "eviction", kind, SUBRESOURCE_VERBS["eviction"]
@@ -95,7 +98,7 @@ def _entries(resource: Resource) -> Iterator[Obj]:
             "name": f"{resource.plural}/{name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            **{key: value for key, value in kind.items() if key == "kind" or name == "eviction"},
+            **(kind if name in ("eviction", "scale") else {"kind": kind["kind"]}),
             "verbs": verbs,
         }
 

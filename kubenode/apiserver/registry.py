@@ -27,6 +27,15 @@ class Column:
     description: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a CRD keeps its replicas; `selector` is () for none."""
+
+    spec: Path
+    status: Path
+    selector: Path = ()
+
+
 @dataclass(eq=False)
 class Resource:
     """A kind as it is served under one group and version.
@@ -36,6 +45,7 @@ class Resource:
     put_creates    PUT to a missing name creates (AllowCreateOnUpdate)
     fields         fields that field selectors may name, beside metadata.name and .namespace
     crd            name of the CRD that defines it, "" for built-in kinds
+    scale          where its replicas are, None for no scale subresource
     """
 
     group: str
@@ -54,6 +64,7 @@ class Resource:
     schema: Schema | None = None
     columns: tuple[Column, ...] = ()
     crd: str = ""
+    scale: ScalePaths | None = None
     singular: str = ""
     list_kind: str = ""
 
