@@ -154,7 +154,7 @@ def wish_of(seen: Seen) -> Wish:
     begun = machine.metadata.annotations.get(LEAVING, "")
     operation = Operation(begun) if begun in set(Operation) else Operation.DELETE
     return Wish(
-        node=machine.node_name if seen.expects_node and seen.node is not None else None,
+        node=machine.node_name if seen.expects_node and not seen.conflict else None,
         holder=holder_of(machine),
         operation=operation,
         class_=ChangeClass.REBOOT if seen.provision else ChangeClass.DRAIN,

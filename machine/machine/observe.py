@@ -55,12 +55,13 @@ class Observer:
     async def observe(self, machine: Machine, heard: Heard) -> Seen:
         ground, name = self.ground, machine.metadata.name
         node = ground.nodes.get(machine.node_name) if machine.spec.node == "Expected" else None
+        conflict = self._conflict(machine, node)
         seen = Seen(
             now=ground.clock.now(),
             machine=machine,
             class_=self._class(machine),
             node=node,
-            conflict=self._conflict(machine, node),
+            conflict=conflict,
             missing=self._missing(machine),
             instance=await self._instance(machine),
             held=ground.held(machine.node_name) if node is not None else "",
@@ -72,7 +73,7 @@ class Observer:
                 for ref in machine.metadata.owner_references
             ),
             unsure=ground.lifesigns.of(name) is Lifesign.UNKNOWN,
-            volumes=await self._volumes(machine),
+            volumes=0 if conflict else await self._volumes(machine),
             heard=heard,
         )
         return replace(seen, fighting=self._fighting(seen))

@@ -84,8 +84,10 @@ def _deleting(seen: Seen) -> Step:
 
 
 def _preserved(seen: Seen) -> Said | None:
-    until = seen.machine.metadata.annotations.get(PRESERVED, "")
-    return Said(FALSE, "Preserved", f"kept for people until {until}") if until else None
+    if until := seen.machine.metadata.annotations.get(PRESERVED, ""):
+        return Said(FALSE, "Preserved", f"kept for people until {until}")
+    was = seen.reason(Type.DELETABLE) == "Preserved"
+    return Said(TRUE, "NotPreserved", "its set may give it up") if was else None
 
 
 def plan_of(seen: Seen) -> Plan | None:
