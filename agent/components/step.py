@@ -45,7 +45,7 @@ EDGES: dict[State, frozenset[State]] = {
     _S.HEALTHY: frozenset({_S.UNHEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
     _S.UNHEALTHY: frozenset({_S.HEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
     _S.DRIFTED: frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
-    _S.DRIFT_FIGHT: frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFTED, _S.APPLYING}) | _ANEW,
+    _S.DRIFT_FIGHT: frozenset({_S.APPLYING}) | _ANEW,
     _S.ROLLED_BACK: frozenset({_S.APPLYING}) | _ANEW,
     _S.FAILED: _ANEW,
     _S.ABSENT: _ANEW,
@@ -360,11 +360,11 @@ def _settled(record: Record, target: Kept) -> Record:
 
 
 def _live(record: Record, seen: Seen) -> Next:
-    if seen.observe:
-        return _judged(record, seen)
     if record.state is State.DRIFT_FIGHT:
         # Somebody else wants it otherwise: until a new revision or attempt it is left to them.
-        return record, Act.START if seen.off is Off.START else Act.NONE
+        return record, Act.START if seen.off is Off.START and not seen.observe else Act.NONE
+    if seen.observe:
+        return _judged(record, seen)
     match seen.off:
         case Off.FIGHT:
             return _to(record, State.DRIFT_FIGHT, "DriftFight", seen.differs), Act.NONE

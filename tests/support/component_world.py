@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -189,16 +189,21 @@ class ComponentWorld:
 
     # -- going on ---------------------------------------------------------------------------------
 
-    async def rounds(self, seconds: float = 60.0) -> None:
-        """Let the engine work until `seconds` are over."""
+    async def rounds(self, seconds: float = 60.0, until: Collection[str] = ()) -> None:
+        """Let the engine work until `seconds` are over, or containerd is in one of these states."""
         end = self.clock.monotonic() + seconds
         self.engine.seen(self.machine())
         async with asyncio.TaskGroup() as self.engine._tasks:
             while (now := self.clock.monotonic()) < end:
                 pause = await self.engine.round()
+                if self.state() in until and self._of_this_revision():
+                    return
                 for _ in range(3):
                     await asyncio.sleep(0)
                 self.clock.step(timedelta(seconds=min(max(pause, 0.05), 1.0, end - now + 0.01)))
+
+    def _of_this_revision(self) -> bool:
+        return self.record().revision == self.assigned["containerd"]["revision"]
 
     async def restart(self) -> None:
         self.life()
@@ -224,4 +229,4 @@ class ComponentWorld:
         return self.parts.units.starts.get(unit, 0)
 
 
-DONE = frozenset(State) - {State.APPLYING, State.UNDOING, State.REMOVING, State.VERIFYING}
+ENDS = frozenset({State.HEALTHY, State.ROLLED_BACK, State.FAILED})
