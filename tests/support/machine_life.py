@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from support.machine_world import MACHINES, MachineWorld, a_machine, until
@@ -21,10 +22,9 @@ class Hosts:
 
     def __init__(self, world: MachineWorld) -> None:
         self.world, self.kube = world, world.kube
-        self._nodes: list[str] = []
+        self._nodes: dict[str, bool] = {}
         self._machines: list[str] = []
         self._leases: list[str] = []
-        self._objects: list[str] = []
 
     async def make(self, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> None:
         body = a_machine(name, **{"minReady": "1s", **spec})
@@ -35,19 +35,28 @@ class Hosts:
         self._machines.append(name)
         await self.kube.create(MACHINES, body)
 
-    async def object(self, plural: str, body: dict[str, Any]) -> None:
-        path = paths.custom(plural, body["metadata"]["name"])
-        self._objects.append(path)
-        await self.kube.create(paths.custom(plural), body)
-
     async def node(self, name: str, *, ready: bool = True, **metadata: Any) -> None:
-        self._nodes.append(name)
+        self._nodes[name] = ready
         spec = {"taints": metadata.pop("taints", [])}
         await self.kube.create(paths.nodes(), {**a_node(name, **metadata), "spec": spec})
         await self.ready(name, ready=ready)
 
     async def ready(self, name: str, *, ready: bool = True) -> None:
-        condition = {"type": "Ready", "status": "True" if ready else "False", "reason": "Test"}
+        self._nodes[name] = ready
+        await self._heartbeat(name)
+
+    async def live(self) -> None:
+        """Kubelets go on, until cancelled: a node that is silent for 40 s is taken for lost."""
+        while True:
+            await asyncio.sleep(5)
+            for name in tuple(self._nodes):
+                with suppress(NotFound):
+                    await self._heartbeat(name)
+
+    async def _heartbeat(self, name: str) -> None:
+        status = "True" if self._nodes[name] else "False"
+        now = self.kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {"type": "Ready", "status": status, "reason": "Test", "lastHeartbeatTime": now}
         path = paths.node(name, "status")
         await self.kube.patch(path, {"status": {"conditions": [condition]}})
 
@@ -119,8 +128,6 @@ class Hosts:
         """Nothing is left for the next test's operator to look after."""
         for name in self._machines:
             await self._drop(paths.custom("machines", name))
-        for path in self._objects:
-            await self._drop(path)
         for name in self._nodes:
             await self._drop(paths.node(name))
         for name in self._leases:
@@ -145,7 +152,7 @@ def assigned(name: str, revision: str, config: str = "1-00000000cc") -> dict[str
     return {
         "name": name,
         "component": f"{name}-1",
-        "set": f"{name}-set",
+        "set": "",
         "revision": revision,
         "configHash": config,
     }

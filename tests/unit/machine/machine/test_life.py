@@ -15,6 +15,7 @@ from support.machine_double import (
     running,
 )
 
+from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.providers.instances import Code, InstanceError, InstanceState
 from machine.bootstrap.agentready import Lifesign
 
@@ -129,6 +130,46 @@ async def test_an_instance_that_the_cloud_accepted_and_could_not_make_has_failed
     double.ask_to_delete()
     await double.run(looks=20)
     assert double.machine is None and not double.cloud.instances
+
+
+def a_set(**spec: object) -> MachineComponentSet:
+    raw = {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "MachineComponentSet",
+        "metadata": {"name": "runc-set"},
+        "spec": {"selector": {"matchLabels": {"pool": "a"}}, "component": "runc-1", **spec},
+    }
+    return MachineComponentSet.model_validate(raw)
+
+
+async def test_it_is_not_whole_before_every_set_that_selects_it_has_given_its_component() -> None:
+    double = Double(sets=[a_set()])
+    double.put(MACHINE, imported())
+    double.change(MACHINE, metadata={"labels": {"pool": "a"}})
+    double.put(NODE, a_node())
+    double.says(AgentReady="True")
+    await double.run()
+    assert double.there.status.phase == "Initializing"
+    assert double.reason("ComponentsReady") == "Missing"
+    component = {"name": "runc", "component": "runc-1", "revision": REVISION, "configHash": CONFIG}
+    given = {**component, "set": "runc-set"}
+    double.change(MACHINE, spec={"components": [given]})
+    await double.run()
+    assert double.reason("ComponentsReady") == "Installing"
+    report(double, REVISION)
+    await double.run()
+    assert double.there.status.phase == "Running"
+
+
+@pytest.mark.parametrize("spec", [{"frozen": True}, {"selector": {"matchLabels": {"pool": "b"}}}])
+async def test_a_set_that_gives_nothing_now_is_not_waited_for(spec: dict[str, object]) -> None:
+    double = Double(sets=[a_set(**spec)])
+    double.put(MACHINE, imported())
+    double.change(MACHINE, metadata={"labels": {"pool": "a"}})
+    double.put(NODE, a_node())
+    double.says(AgentReady="True")
+    await double.run()
+    assert double.there.status.phase == "Running"
 
 
 # -- in service -----------------------------------------------------------------------------------
