@@ -92,7 +92,7 @@ class Moves:
             found = await source.found()
             if not found.exact and applied.spec.disruption.patch in MILD:
                 await source.install()
-            elif found.exact and not found.held:
+            elif found.version and not found.held:
                 await source.hold()
             mild = [file for file in applied.form.files if file.on_change in MILD]
             written = [file for file in mild if await put(self._ports.files, file, file)]

@@ -13,6 +13,8 @@ from agent.components.model import Done, Kept, Record, Seen, State
 from agent.components.step import LIVE, MOVING
 from kubenode.runtime.components.wire import Assigned, ChangeClass, MachinePermit
 
+UNCHECKED = MOVING | {State.FAILED, State.ABSENT}
+"""States in which nothing of ours is wholly there to be looked after."""
 UNKNOWN_HOST = ("HostUnknown", "the host does not tell what is installed")
 
 
@@ -73,13 +75,13 @@ class Eyes:
             observe=wanted.observe,
             done=done,
         )
-        if record.state not in LIVE and record.state is not State.VERIFYING:
+        if record.state in UNCHECKED:
             self._looks.unchecked(name)
         if record.state in MOVING:
             return seen
         if record.state is State.VERIFYING:
             return await self._verified(record, seen)
-        if record.state in LIVE and record.applied is not None:
+        if record.applied is not None and record.state not in UNCHECKED:
             self._looks.checker(name, record.applied)
             await self._looks.check(name)
         fallen = await self._fallen(record, now)
@@ -99,7 +101,7 @@ class Eyes:
     async def _fallen(self, record: Record, now: datetime) -> Lapse:
         """How the host differs from what is applied."""
         applied = record.applied
-        if applied is None or record.state in (State.FAILED, State.ABSENT):
+        if applied is None or record.state in UNCHECKED:
             self.drift.pop(record.name, None)
             return Lapse()
         found = await self._looks.found(record.name, "applied", applied)
@@ -133,7 +135,7 @@ class Eyes:
         self, record: Record, records: Mapping[str, Record], wanted: Wanted, seen: Seen
     ) -> Seen:
         target = seen.target
-        if target is None or seen.problem[0] or record.state in (State.FAILED, State.ABSENT):
+        if target is None or seen.problem[0] or record.state in UNCHECKED:
             return seen
         difference, there = await self._difference(record, target)
         if difference is None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import base64
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from support.clock import FakeClock
@@ -19,6 +19,7 @@ from kubenode.runtime.components.hashes import config_hash, revision, text_diges
 from kubenode.runtime.components.render import Text, TextRef, machine_values, references, rendered
 from kubenode.runtime.kube.errors import NotFound, Undecodable, Unreachable
 
+T = TypeVar("T")
 HOST = wire.MachineHost("boot-1", "debian-12", "6.1.0", "amd64")
 PACKAGE = "containerd.io"
 UNIT = "containerd.service"
@@ -192,22 +193,35 @@ class ComponentWorld:
     async def rounds(self, seconds: float = 60.0, until: Collection[str] = ()) -> None:
         """Let the engine work until `seconds` are over, or containerd is in one of these states."""
         end = self.clock.monotonic() + seconds
+        if not self.engine._recovered.is_set():
+            await self.engine.recover()
         self.engine.seen(self.machine())
         async with asyncio.TaskGroup() as self.engine._tasks:
             while (now := self.clock.monotonic()) < end:
+                self.engine._wake.clear()
                 pause = await self.engine.round()
                 if self.state() in until and self._of_this_revision():
                     return
                 for _ in range(3):
                     await asyncio.sleep(0)
-                self.clock.step(timedelta(seconds=min(max(pause, 0.05), 1.0, end - now + 0.01)))
+                if not self.engine._wake.is_set():
+                    self.clock.step(timedelta(seconds=min(max(pause, 0.05), end - now + 0.01)))
+
+    async def beside(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` comes to, while time goes on."""
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(work)
+            while not task.done():
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                self.clock.step(timedelta(seconds=1))
+        return task.result()
 
     def _of_this_revision(self) -> bool:
         return self.record().revision == self.assigned["containerd"]["revision"]
 
     async def restart(self) -> None:
-        self.life()
-        await self.engine.recover()
+        await self.life().recover()
 
     def state(self, name: str = "containerd") -> str:
         record = self.engine.record(name)
