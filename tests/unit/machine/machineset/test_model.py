@@ -203,5 +203,5 @@ class Set(RuleBasedStateMachine):
 
 def test_no_limit_is_passed_and_it_ends_as_wanted() -> None:
     run_state_machine_as_test(
-        Set, settings=settings(max_examples=80, stateful_step_count=30, deadline=None)
+        Set, settings=settings(max_examples=50, stateful_step_count=25, deadline=None)
     )

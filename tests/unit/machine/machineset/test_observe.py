@@ -1,0 +1,162 @@
+"""What a set sees in a Machine, its Node and its class."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from support.clock import T0
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Machine, MachineClass
+from kubenode.api.v1alpha1.machineset import MachineSetHealth
+from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from machine.machineset.observe import Around, member, room
+from machine.names import HANDS_OFF, LEAVING, PRESERVED
+
+HEALTH = MachineSetHealth()
+
+
+def ago(minutes: float) -> datetime:
+    return T0 - timedelta(minutes=minutes)
+
+
+def a_machine(name: str = "m", spec: Any = None, annotations: Any = None, **status: Any) -> Machine:
+    conditions = [
+        {"type": type_, "status": said, "reason": reason, "lastTransitionTime": format_time(ago(9))}
+        for type_, (said, reason) in status.pop("conditions", {}).items()
+    ]
+    return Machine.model_validate(
+        {
+            "metadata": {
+                "name": name,
+                "creationTimestamp": format_time(ago(60)),
+                "annotations": annotations or {},
+            },
+            "spec": {"origin": "Provision", "classRef": "c", **(spec or {})},
+            "status": {"nodeRef": {"name": name}, "conditions": conditions, **status},
+        }
+    )
+
+
+def a_node(status: str, since: datetime | None) -> Node:
+    ready = NodeCondition(type="Ready", status=status, last_transition_time=since)
+    return Node(ObjectMeta(name="m"), status=NodeStatus(conditions=[ready]))
+
+
+def unhealthy(machine: Machine, node: Node | None) -> tuple[str, datetime | None]:
+    found, turn = member(machine, Around(node), "", HEALTH, T0)
+    return found.unhealthy, turn
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_a_node_is_unhealthy_once_its_condition_has_lasted(status: str) -> None:
+    assert "is " + status in unhealthy(a_machine(), a_node(status, ago(10)))[0]
+    assert unhealthy(a_machine(), a_node(status, ago(9))) == ("", T0 + timedelta(minutes=1))
+    assert unhealthy(a_machine(), a_node("True", ago(99))) == ("", None)
+
+
+def test_what_nobody_says_since_when_is_not_unhealthy() -> None:
+    assert unhealthy(a_machine(), a_node("False", None)) == ("", None)
+
+
+def test_a_node_that_is_no_more_is_unknown_since_the_machine_shows_it() -> None:
+    gone = a_machine(conditions={"NodeReady": ("False", "Waiting")})
+    assert unhealthy(gone, None) == ("", T0 + timedelta(minutes=1))
+    assert unhealthy(a_machine(nodeRef=None), None) == ("", None)
+
+
+def test_a_silent_agent_alone_is_no_reason() -> None:
+    silent = a_machine(phase="Degraded", conditions={"AgentReady": ("False", "LeaseStale")})
+    assert unhealthy(silent, a_node("True", ago(99))) == ("", None)
+
+
+def test_what_failed_is_unhealthy_with_its_reason() -> None:
+    why = {"InstanceReady": ("False", "InstanceGone")}
+    found, _ = member(a_machine(phase="Failed", conditions=why), Around(), "", HEALTH, T0)
+    assert found.unhealthy and found.failed and found.gone
+
+
+def test_a_machine_back_from_repair_is_available_after_its_burn_in() -> None:
+    machine = a_machine(spec={"minReady": "5m"}, conditions={"Available": ("True", "Available")})
+    node = a_node("True", ago(99))
+
+    def available(**around: Any) -> tuple[bool, datetime | None]:
+        found, turn = member(machine, Around(node, **around), "", HEALTH, T0)
+        return found.available, turn
+
+    assert available() == (True, None)
+    assert available(repair="job-1") == (False, None)
+    assert available(repaired=ago(4)) == (False, T0 + timedelta(minutes=1))
+    assert available(repaired=ago(5)) == (True, None)
+
+
+def test_an_operation_of_a_job_is_a_repair() -> None:
+    operation = {"id": "rj-1", "type": "Replace", "permit": "p"}
+    found, _ = member(a_machine(spec={"operation": operation}), Around(), "", HEALTH, T0)
+    assert found.repair == "rj-1" and found.sick
+
+
+@pytest.mark.parametrize(
+    ("made_from", "now", "outdated"),
+    [("1-a", "1-a", False), ("1-a", "1-b", True), ("", "1-b", False), ("1-a", "", False)],
+)
+def test_another_class_hash_is_outdated_and_an_unknown_one_is_not(
+    made_from: str, now: str, outdated: bool
+) -> None:
+    machine = a_machine(provisioning={"classHash": made_from})
+    assert member(machine, Around(), now, HEALTH, T0)[0].outdated is outdated
+
+
+def test_marks_are_read_with_care() -> None:
+    marks = {LEAVING: "nonsense", PRESERVED: "for ever", HANDS_OFF: "false"}
+    found, _ = member(a_machine(annotations=marks), Around(), "", HEALTH, T0)
+    assert (found.leaving, found.preserved, found.hands_off) == (None, None, False)
+
+
+# -- the class ------------------------------------------------------------------------------------
+
+
+def a_class(ready: str = "True", seen: int = 2, **limits: int) -> MachineClass:
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": "Test",
+        "message": "config.image: missing",
+        "observedGeneration": seen,
+        "lastTransitionTime": format_time(T0),
+    }
+    spec = {"provider": "local", "config": {}, "limits": limits}
+    meta = {"name": "c", "generation": 2}
+    return MachineClass.model_validate(
+        {"metadata": meta, "spec": spec, "status": {"conditions": [condition]}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("class_", "says"),
+    [
+        (None, "no MachineClass c"),
+        (a_class(seen=1), "not been looked at"),
+        (a_class("False"), "config.image: missing"),
+    ],
+)
+def test_none_is_made_of_a_class_that_is_not_ready(class_: MachineClass | None, says: str) -> None:
+    found = room("c", class_, [], T0)
+    assert says in found.blocked and found.reason == "PreflightFailed" and not found.left
+
+
+def test_the_limits_of_a_class_hold_for_all_of_its_machines() -> None:
+    old = [a_machine(f"m{i}") for i in range(3)]
+    assert room("c", a_class(maxInstances=5), old, T0).left == 2
+    full = room("c", a_class(maxInstances=3), old, T0)
+    assert full.reason == "QuotaExceeded" and "maxInstances" in full.blocked
+    young = a_machine("young")
+    young.metadata.creation_timestamp = T0 - timedelta(seconds=20)
+    paced = room("c", a_class(createsPerMinute=1), [*old, young], T0)
+    assert (paced.left, paced.again) == (0, T0 + timedelta(seconds=40))
+
+
+def test_while_one_waits_for_quota_no_other_is_made() -> None:
+    waits = a_machine("w", conditions={"InstanceReady": ("False", "QuotaExceeded")})
+    found = room("c", a_class(), [waits], T0)
+    assert found.reason == "QuotaExceeded" and "Machine w waits" in found.blocked
