@@ -130,15 +130,15 @@ def test_the_way_back_needs_no_repository_that_still_has_the_old_version(
         host.host.run("apt-get", "update")
 
 
-def test_f37_a_half_configured_database_is_repaired_first(host: ComponentHost) -> None:
+@pytest.mark.parametrize("moment", ["preinst", "postinst"])
+def test_f37_a_database_left_in_the_middle_is_repaired_first(
+    host: ComponentHost, moment: str
+) -> None:
     host("apply", a_form(OLD))
-    host.host.run("apt-mark", "unhold", "till")
-    host.host.write("/opt/hold-till", "")
-    argv = "apt-get --yes install till=2.0-1"
-    host.host.run("systemd-run", "--unit=foreign", *argv.split())
-    wait(lambda: "iF" in str(versions(host.host, ["till"])), "a foreign dpkg in the middle")
+    hold = foreign_upgrade(host, moment)
     host.host.run("systemctl", "kill", "--signal=KILL", "foreign")
-    host.host.run("rm", "/opt/hold-till")
+    wait(lambda: moment not in _processes(host), "the foreign one to be dead")
+    host.host.run("rm", hold)
     broken = host("look", a_form(OLD))["drift"]
     assert ["Version", "driven", "till: not wholly installed"] in broken
     assert host("apply", a_form(OLD)) == {"version": "1.0", "drift": []}
@@ -147,14 +147,22 @@ def test_f37_a_half_configured_database_is_repaired_first(host: ComponentHost) -
 
 def test_f37_the_lock_of_another_is_waited_for(host: ComponentHost) -> None:
     host("apply", a_form(OLD))
-    host.host.run("apt-mark", "unhold", "till")
-    host.host.write("/opt/hold-till", "")
-    host.host.run("systemd-run", "--unit=foreign2", "apt-get", "--yes", "install", "till=2.0-1")
-    wait(lambda: "iF" in str(versions(host.host, ["till"])), "a foreign dpkg in the middle")
+    hold = foreign_upgrade(host, "postinst")
     host.begin("apply", a_form(OLD))
     wait(lambda: _locked_out(host), "our dpkg to find the database locked")
-    host.host.run("rm", "/opt/hold-till")
+    host.host.run("rm", hold)
     assert host.end() == {"version": "1.0", "drift": []}
+
+
+def foreign_upgrade(host: ComponentHost, moment: str) -> str:
+    """Somebody upgrades `till`, and is in this script of it; the file that holds it there."""
+    hold = {"preinst": "/opt/unpack-till", "postinst": "/opt/hold-till"}[moment]
+    host.host.run("apt-mark", "unhold", "till")
+    host.host.write(hold, "")
+    argv = ["apt-get", "--yes", "install", "till=2.0-1"]
+    host.host.run("systemd-run", "--collect", "--unit=foreign", *argv)
+    wait(lambda: moment in _processes(host), "a foreign dpkg in the middle")
+    return hold
 
 
 def _locked_out(host: ComponentHost) -> bool:
@@ -173,7 +181,7 @@ def test_an_agent_killed_in_the_middle_of_dpkg_does_not_end_it_nor_begin_it_twic
     host.host.run("rm", "-f", "/opt/configured-shop")
     host.host.write("/opt/hold-shop", "")
     host.begin("apply", a_form(NEW))
-    wait(lambda: "iF" in str(versions(host.host, ["shop"])), "dpkg in the middle")
+    wait(lambda: "shop.postinst" in _processes(host), "dpkg in the middle")
     host.kill()
     assert "dpkg" in _processes(host), "it goes on without the agent"
     host.begin("apply", a_form(NEW))

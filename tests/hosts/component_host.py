@@ -1,6 +1,6 @@
-"""One act on the real ports of components. Runs in a disposable host, sandboxed as the agent is.
+"""Acts on the real ports of components. Runs in a disposable host, sandboxed as the agent is.
 
-    component_host.py REQUEST ANSWER   both files of JSON
+    component_host.py REQUEST ANSWER   both files of JSON; each request is taken and answered
 
 REQUEST: {"act": stage|apply|look|remove|watch|contract, "form": a Form, "limit": seconds}
 """
@@ -8,6 +8,7 @@ REQUEST: {"act": stage|apply|look|remove|watch|contract, "form": a Form, "limit"
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +65,28 @@ async def apply(form: Form, ports: ComponentPorts) -> None:
             await ports.units.restart(unit.name, 60)
 
 
-def main(request: Path, answer: Path) -> None:
-    asked = json.loads(request.read_text())
-    try:
-        told = {"answer": asyncio.run(act(asked))}
-    except HostError as error:
-        told = {"error": f"{type(error).__name__}: {error}"}
-    answer.write_text(json.dumps(told))
+async def main(request: Path, answer: Path) -> None:
+    while True:
+        asked = await asyncio.to_thread(taken, request)
+        try:
+            told = {"answer": await act(asked)}
+        except HostError as error:
+            told = {"error": f"{type(error).__name__}: {error}"}
+        await asyncio.to_thread(write, answer, told)
+
+
+def taken(request: Path) -> dict[str, Any]:
+    while not request.exists():
+        time.sleep(0.02)
+    asked: dict[str, Any] = json.loads(request.read_text())
+    request.unlink()
+    return asked
+
+
+def write(answer: Path, told: dict[str, Any]) -> None:
+    answer.with_suffix(".new").write_text(json.dumps(told))
+    answer.with_suffix(".new").replace(answer)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))

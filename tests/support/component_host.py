@@ -24,19 +24,18 @@ class ComponentHost:
         self.host: Host = hosts.boot(name, bind={**binds(), **programs})
         self.host.write(f"/etc/systemd/system/{DRIVER}", _sandboxed(SERVICE.read_text()))
         self.host.run("systemctl", "daemon-reload")
+        self.host.run("systemctl", "start", DRIVER)
 
     def begin(self, act: str, form: dict[str, Any] | None = None, **more: Any) -> None:
         self.host.run("rm", "-f", f"{STATE}/answer", f"{STATE}/ready")
-        asked = {"act": act, "form": form, **more}
-        self.host.write(f"{STATE}/request", json.dumps(asked))
-        self.host.run("systemctl", "start", "--no-block", DRIVER)
+        self.host.write(f"{STATE}/request.new", json.dumps({"act": act, "form": form, **more}))
+        self.host.run("mv", f"{STATE}/request.new", f"{STATE}/request")
 
     def end(self) -> Any:
         """What the act answered. An error is raised as AssertionError with its text."""
         wait(lambda: self._there("answer") or self._over(), f"{DRIVER} to answer")
         if not self._there("answer"):
             raise AssertionError(self.host.journal(DRIVER))
-        wait(self._over, f"{DRIVER} to end")
         told = json.loads(self.host.read(f"{STATE}/answer"))
         assert "error" not in told, told["error"]
         return told["answer"]
@@ -49,9 +48,10 @@ class ComponentHost:
         wait(lambda: self._there("ready"), "the watch to begin")
 
     def kill(self) -> None:
-        """As the agent by SIGKILL; what it began goes on."""
+        """As the agent by SIGKILL, and start it again; what it began goes on."""
         self.host.run("systemctl", "kill", "--signal=KILL", DRIVER)
         wait(self._over, f"{DRIVER} to be dead")
+        self.host.run("systemctl", "start", DRIVER)
 
     def _there(self, name: str) -> bool:
         return (self.host.root / STATE.lstrip("/") / name).exists()

@@ -17,11 +17,15 @@ STARTS = """#!/bin/sh
 set -e
 while [ -e /opt/hold-{name} ]; do sleep 0.05; done
 echo {version} >> /opt/configured-{name}
+systemctl --no-reload --quiet enable {name}.service
 systemctl daemon-reload
-systemctl enable --quiet {name}.service
 systemctl restart {name}.service
 """
 """As Debian's own scripts do; held where a test wants to be in the middle."""
+UNPACKS = """#!/bin/sh
+while [ -e /opt/unpack-{name} ]; do sleep 0.05; done
+"""
+"""Likewise, in the middle of unpacking."""
 STOPS = """#!/bin/sh
 systemctl stop {name}.service || true
 """
@@ -43,6 +47,7 @@ def deb(
         f"usr/lib/systemd/system/{name}.service": SERVICE.format(name=name, version=version),
         "DEBIAN/control": _control(name, version, depends),
         "DEBIAN/postinst": STARTS.format(name=name, version=version),
+        "DEBIAN/preinst": UNPACKS.format(name=name),
         "DEBIAN/prerm": STOPS.format(name=name),
     }
     if conffile:

@@ -19,6 +19,8 @@ from agent.host import HostError
 from agent.host.real.components.locks import TOLD, Patient
 
 ARCHIVES = "/var/cache/kubenode-agent/apt"
+ARRIVING = f"{ARCHIVES}/arriving"
+"""What is cut off in the middle stays here, and apt-get goes on with it."""
 UPDATES = "/var/lib/dpkg/updates"
 """Where dpkg notes what it has done and not yet written down; left over when it was ended."""
 READ_SECONDS = 60.0
@@ -52,7 +54,7 @@ class DpkgPackages:
         """Without the lock, and whatever the state of the database: what is broken may be what
         this mends. Only what is named is fetched, so a component names what it needs.
         """
-        await self._read(["mkdir", "-p", ARCHIVES])
+        await self._read(["mkdir", "-p", ARRIVING])
         await self._drop_old(wanted)
         archives = await self._archives()
         missing = [one for one in wanted if (one.name, one.version) not in archives]
@@ -60,7 +62,7 @@ class DpkgPackages:
             return
         argv = [
             "env",
-            f"--chdir={ARCHIVES}",
+            f"--chdir={ARRIVING}",
             *_QUIET,
             "apt-get",
             "--quiet",
@@ -72,10 +74,13 @@ class DpkgPackages:
             update = [*_apt(lock_wait), "update"]
             await self._patient.checked("apt-update", update, WORK_SECONDS, lock_wait)
             await self._patient.checked("apt-stage", argv, WORK_SECONDS, lock_wait)
+        move = ["-exec", "mv", "-f", f"--target-directory={ARCHIVES}", "{}", "+"]
+        await self._read(["find", ARRIVING, "-type", "f", "-name", "*.deb", *move])
 
     async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
         await self._repair(lock_wait)
         archives = await self._archives()
+        await self._mend(wanted, archives, lock_wait)
         what = [archives.get((w.name, w.version)) or f"{w.name}={w.version}" for w in wanted]
         argv = [*_apt(lock_wait), *_PINS, "--no-remove", "install", *what]
         await self._patient.checked("apt-install", argv, WORK_SECONDS, lock_wait)
@@ -112,6 +117,21 @@ class DpkgPackages:
             # What is asked for next may be what mends it; if this does not, its own error tells.
             argv = [*_apt(lock_wait), "--no-remove", "--fix-broken", "install"]
             await self._patient.run("apt-fix", argv, WORK_SECONDS, lock_wait)
+
+    async def _mend(
+        self,
+        wanted: Sequence[PackageWanted],
+        archives: Mapping[tuple[str, str], str],
+        lock_wait: float,
+    ) -> None:
+        """Unpack once more what an end in the middle of unpacking left: configuring it is no use,
+        and apt-get takes one of the right version for installed.
+        """
+        found = await self.found([one.name for one in wanted])
+        broken = [(w.name, w.version) for w in wanted if found[w.name].broken]
+        if paths := [archives[key] for key in broken if key in archives]:
+            argv = [*QUIET, "dpkg", *OURS_STAY, "--force-hold", "--install", *paths]
+            await self._patient.run("dpkg-install", argv, WORK_SECONDS, lock_wait)
 
     async def _archives(self) -> dict[tuple[str, str], str]:
         """Downloaded packages: path by name and version."""
