@@ -218,7 +218,7 @@ class ComponentWorld:
         return task.result()
 
     def _of_this_revision(self) -> bool:
-        return self.record().revision == self.assigned["containerd"]["revision"]
+        return bool(self.record().revision == self.assigned["containerd"]["revision"])
 
     async def restart(self) -> None:
         await self.life().recover()

@@ -7,6 +7,7 @@ from agent.components.ports import FileFound, PackageWanted
 from agent.components.step import MOVING
 from agent.host.ports import Ran
 from kubenode.runtime.components.render import Text, TextRef
+from kubenode.runtime.components.wire import ComponentStatus
 
 SECRET = TextRef("Secret", "registry", "password")
 
@@ -21,10 +22,10 @@ async def test_components_go_one_at_a_time_what_others_stand_on_first() -> None:
     middle: list[str] = []
     tell = world.engine._tell
 
-    def watch(told: list[object]) -> None:
+    def watch(told: list[ComponentStatus]) -> None:
         records = world.engine._records.values()
         middle.extend(one.name for one in records if one.state in MOVING or one.target)
-        tell(told)  # type: ignore[arg-type]
+        tell(told)
 
     world.engine._tell = watch
     world.assign(on("kubelet", "containerd"))

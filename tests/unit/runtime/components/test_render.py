@@ -1,5 +1,7 @@
 """Templates, and what is called what: revisions and configurations."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ SECRET = TextRef("Secret", "registry", "password")
 names = st.from_regex(r"[a-z][a-zA-Z0-9.-]{0,8}", fullmatch=True)
 
 
-def spec(content: dict[str, object] | None = None, **more: object) -> wire.ComponentSpec:
+def spec(content: Mapping[str, object] | None = None, **more: object) -> wire.ComponentSpec:
     file = {"path": "/etc/x.toml", "content": content or {"inline": "a"}}
     plain: dict[str, object] = {
         "component": "containerd",
