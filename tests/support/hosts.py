@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -61,6 +62,8 @@ class Hosts:
         check(HOSTS)
         self._image = base_image()
         self._hosts: dict[str, Host] = {}
+        self._numbers = count(FIRST_HOST)
+        """Never again of one that is gone, which a new one of its name would share."""
         # On a real disk: an overlay cannot lie on an overlay or on some tmpfs.
         self.folder = Path(tempfile.mkdtemp(prefix="kubenode-hosts-"))
         try:
@@ -101,7 +104,7 @@ class Hosts:
         args        more arguments for systemd-nspawn
         boot_delay  seconds between down and up of every reboot
         """
-        address = str(ipaddress.ip_address(f"{self._net}.{FIRST_HOST + len(self._hosts)}"))
+        address = str(ipaddress.ip_address(f"{self._net}.{next(self._numbers)}"))
         binds = [f"--bind-ro={here}:{there}" for here, there in (bind or {}).items()]
         host = Host(self, name, address, self._image, [*binds, *args], boot_delay)
         self._hosts[name] = host
