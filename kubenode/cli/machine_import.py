@@ -13,16 +13,18 @@ from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.cli.machine_import_cluster import cluster_findings, cluster_of, made
 from kubenode.cli.machine_import_package import read_package
 from kubenode.cli.machine_import_rows import ImportRow, read_rows, row_of
-from kubenode.cli.machine_importing import Importer, Outcome, Result, cluster_refused, import_all
+from kubenode.cli.machine_importing import Importer, Outcome, Result, import_all
 from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
 from kubenode.cli.machine_tokens import live_token, not_wanted, refusals
 from kubenode.cli.options import Plain
 from kubenode.cli.tables import table
+from kubenode.runtime.kube.client import Kube
 from machine.access import PLURAL
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Need
 from machine.importing.cloudinit import cloud_config
 from machine.importing.joining import Download, Joining
+from machine.importing.preflight import Level
 from machine.importing.script import join_script
 
 SHA256_DIGITS = 64
@@ -86,14 +88,20 @@ async def import_command(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         cluster = await cluster_of(kube, how.server, kubeconfig, context)
-        found = await cluster_findings(kube, how.namespace)
-        for one in found:
-            say(f"{one.level.lower()}: {one}")
-        cluster_refused(found)
+        await _look_at_cluster(kube, how.namespace)
         importer = Importer(kube, cluster, over_ssh, _tell, package, how.download, how.seconds)
         outcomes = await import_all(importer, rows, how.at_once)
     report(outcomes, how.output)
     return Exit.FINE if all(o.result is Result.RUNNING for o in outcomes) else Exit.FINDING
+
+
+async def _look_at_cluster(kube: Kube, namespace: str) -> None:
+    """Raises Refusal for what no host could be let in with."""
+    found = await cluster_findings(kube, namespace)
+    for one in found:
+        say(f"{one.level.lower()}: {one}")
+    if refused := [str(one) for one in found if one.level is Level.REFUSED]:
+        raise Refusal("; ".join(refused))
 
 
 def _tell(line: str) -> None:
@@ -121,6 +129,7 @@ async def print_command(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         cluster = await cluster_of(kube, how.server, kubeconfig, context)
+        await _look_at_cluster(kube, how.namespace)
         name = row.machine_name
         with refusals(name):
             machine, _ = await made(kube, row)

@@ -7,6 +7,7 @@ hosts:
   - host: sh-114.example.com
 """
 
+import asyncio
 import re
 import socket
 from collections import Counter
@@ -90,14 +91,15 @@ class ImportFile(Model):
     hosts: list[dict[str, Any]] = Field(min_length=1, max_length=MOST_HOSTS)
 
 
-def addresses_of(row: ImportRow) -> list[str]:
+async def addresses_of(row: ImportRow) -> list[str]:
     """Those that were given, else what `host` is or resolves to here. Raises Refusal."""
     if row.addresses:
         return row.addresses
     if is_address(row.host):
         return [row.host]
     try:
-        found = socket.getaddrinfo(row.host, None, type=socket.SOCK_STREAM)
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(row.host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise Refusal(
             f"{row.host}: no address: {error}; name it by one, or say --address"

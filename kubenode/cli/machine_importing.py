@@ -25,7 +25,7 @@ from machine.access import PLURAL
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Need
 from machine.importing.joining import Download, Joining
-from machine.importing.preflight import Finding, Level, Wanted, findings
+from machine.importing.preflight import Level, Wanted, findings
 from machine.importing.probe import HostFacts
 from machine.importing.script import join_script
 from machine.importing.steps import Mark, Name, Step, missing, steps
@@ -207,9 +207,3 @@ async def import_all(importer: Importer, rows: Sequence[ImportRow], at_once: int
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(one(row)) for row in rows]
     return [task.result() for task in running]
-
-
-def cluster_refused(found: list[Finding]) -> None:
-    """Raises Refusal for what no host could be let in with."""
-    if refused := [str(one) for one in found if one.level is Level.REFUSED]:
-        raise Refusal("; ".join(refused))

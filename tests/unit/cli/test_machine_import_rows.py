@@ -1,5 +1,6 @@
 """Hosts as people name them: by flags, and in a file for many."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_import import download_of, given_rows
 from kubenode.cli.machine_import_rows import ImportRow, addresses_of, read_rows, row_of
+from kubenode.cli.machine_ssh import require_asyncssh
 
 NO_FLAGS: dict[str, object] = {"name": "", "addresses": [], "nodeName": ""}
 
@@ -68,9 +70,15 @@ def test_an_address_that_is_none_is_refused_by_field() -> None:
         ImportRow(host="h1").machine(["10.0.0.300"])
 
 
-def test_an_address_is_its_own_address() -> None:
-    assert addresses_of(ImportRow(host="10.0.0.1", name="h1")) == ["10.0.0.1"]
-    assert addresses_of(ImportRow(host="h1", addresses=["10.0.0.2"])) == ["10.0.0.2"]
+async def test_an_address_is_its_own_address() -> None:
+    assert await addresses_of(ImportRow(host="10.0.0.1", name="h1")) == ["10.0.0.1"]
+    assert await addresses_of(ImportRow(host="h1", addresses=["10.0.0.2"])) == ["10.0.0.2"]
+
+
+def test_without_asyncssh_the_other_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "asyncssh", None)
+    with pytest.raises(Refusal, match="--print-script or --print-cloud-init"):
+        require_asyncssh()
 
 
 def test_flags_are_defaults_of_a_file_and_labels_are_joined(tmp_path: Path) -> None:
