@@ -384,7 +384,8 @@ def _drifted(record: Record, seen: Seen) -> Next:
     if record.applied is not None and seen.permitted and not seen.waits:
         return _applying(record, record.applied, seen.how, there=True), Act.NONE
     needs = None if seen.permitted else seen.how
-    drifted = _to(record, State.DRIFTED, "WaitingForPermit", seen.differs)
+    reason = "WaitingForOthers" if seen.permitted else "WaitingForPermit"
+    drifted = _to(record, State.DRIFTED, reason, seen.differs)
     return replace(drifted, needs=needs), Act.NONE
 
 
