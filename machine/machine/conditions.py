@@ -27,8 +27,10 @@ def healthy(
     known = seen.known(Type.HEALTHY)
     if seen.deleting or (known is not None and known.reason == Starting.TIMEOUT):
         return None
-    if not seen.joined and not joins(seen, node):
-        return _starting(seen, known)
+    if not seen.joined:
+        here = joins(seen, node)
+        if not here or (seen.manages and not seen.finalizer):  # nothing is made before that is on
+            return _starting(seen, known, here=here)
     if bad := _unwell(seen, instance, node, components):
         return Said(FALSE, "Unhealthy", bad)
     if seen.machine.status.initialized_at is None and not whole(seen, node):
@@ -51,12 +53,12 @@ def startup_timeout(seen: Seen) -> timedelta:
     return seen.class_.node_startup_timeout if seen.class_ else NODE_STARTUP_TIMEOUT
 
 
-def _starting(seen: Seen, known: Condition | None) -> Said | None:
+def _starting(seen: Seen, known: Condition | None, *, here: bool) -> Said | None:
     if seen.provision and not seen.machine.spec.provider_id:
         return None
     limit = startup_timeout(seen)
     late = known is not None and seen.now - known.last_transition_time >= limit
-    if late and not seen.unsure:
+    if late and not here and not seen.unsure:
         seconds = limit.total_seconds()
         return Said(FALSE, Starting.TIMEOUT, f"its host did not come within {seconds:g} s")
     return Said(UNKNOWN, Starting.WAITING, "its host has not come yet")

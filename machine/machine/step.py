@@ -22,6 +22,7 @@ from machine.machine.componentsready import components_of, components_ready, up_
 from machine.machine.conditions import (
     available,
     healthy,
+    joins,
     merged,
     settled,
     startup_timeout,
@@ -70,7 +71,10 @@ def step(seen: Seen) -> Step:
         provisioning=_provisioning(seen),
         last_operation=last,
     )
-    act = Act.NONE if facts.failed or not seen.manages else _act(seen, planned, operate)
+    act = Act.NONE
+    if seen.manages and not facts.failed:
+        here = seen.provision or seen.joined or joins(seen, node)
+        act = _act(seen, planned, operate) if seen.finalizer else _first_act(here)
     return Step(status, act, None if facts.failed else _again(seen, found))
 
 
@@ -179,10 +183,13 @@ def _provisioning(seen: Seen) -> MachineProvisioning | None:
     return MachineProvisioning(client_token=token, class_hash=seen.class_.hash, attempts=1)
 
 
+def _first_act(here: bool) -> Act:
+    """Before anything is made for it: what is made is found again by its finalizer."""
+    return Act.ADD_FINALIZER if here else Act.NONE
+
+
 def _act(seen: Seen, planned: Plan | None, operate: Act) -> Act:
     spec = seen.machine.spec
-    if not seen.finalizer:
-        return Act.ADD_FINALIZER if seen.provision or seen.joined else Act.NONE
     if operate is not Act.NONE:
         return operate
     if seen.provision and not spec.provider_id:

@@ -213,3 +213,21 @@ async def test_replace_gives_it_up_under_the_jobs_permit_without_one_of_its_own(
     await double.run(looks=20)
     assert double.machine is None and not double.cloud.instances
     assert not double.wishes, "the job holds the node: we would be refused"
+
+
+async def test_invariant_02_the_finalizer_is_on_before_anybody_may_make_something() -> None:
+    """A component set begins with a Machine that is Initializing."""
+    double = Double()
+    double.put(MACHINE, imported(node="None"))
+    double.says(AgentReady="True")
+    real, phases = double.patch, []
+
+    async def patch(path: str, body: Any, *more: Any, decode: Any = None) -> Any:
+        if "phase" in body.get("status", {}):
+            on = bool(double.objects[MACHINE]["metadata"].get("finalizers"))
+            phases.append((body["status"]["phase"], on))
+        return await real(path, body, *more, decode=decode)
+
+    double.patch = patch  # type: ignore[method-assign]
+    await double.run()
+    assert phases == [("Importing", False), ("Initializing", True), ("Running", True)]
