@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from alibabacloud_credentials.client import Client as Credentials
 from alibabacloud_credentials.models import Config
+from alibabacloud_tea_openapi.exceptions import AlibabaCloudException
 from support.fake_alibaba import REGION
 from support.fake_alibaba_instances import KNOWN, FakeAlibabaInstances
 from support.instance_contract import CLUSTER, InstanceContract, an_order
 from support.served_instances import ServedInstances
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
-from kubenode.providers.alibaba_instances import MOST_USER_DATA, AlibabaInstances
+from kubenode.providers.alibaba_instances import MOST_USER_DATA, AlibabaInstances, explain
+from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import Code, InstanceError
 from kubenode.providers.settings import AlibabaSettings
 from kubenode.providers.threaded_instances import ThreadedInstances
@@ -124,3 +126,27 @@ class TestAlibabaInstances(InstanceContract):
             with pytest.raises(InstanceError) as told:
                 await world.instances.operate(wrong, CLUSTER, redeploy, "job-1")
             assert told.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "code"),
+    [
+        ("OperationDenied.NoStock", 403, Code.RESOURCE_EXHAUSTED),
+        ("QuotaExceed.ElasticQuota", 403, Code.RESOURCE_EXHAUSTED),
+        ("InvalidVSwitchId.IpNotEnough", 400, Code.RESOURCE_EXHAUSTED),
+        ("Throttling.User", 400, Code.UNAVAILABLE),
+        ("Throttling", 503, Code.UNAVAILABLE),
+        ("InvalidImageId.NotFound", 404, Code.NOT_FOUND),
+        ("InvalidInstanceType.ValueNotSupported", 400, Code.INVALID_ARGUMENT),
+        ("MissingParameter", 400, Code.INVALID_ARGUMENT),
+        ("InvalidAccessKeyId.NotFound", 404, Code.UNAUTHENTICATED),
+        ("Forbidden.RAM", 403, Code.PERMISSION_DENIED),
+        ("IncorrectInstanceStatus.Initializing", 403, Code.ABORTED),
+        ("InternalError", 500, Code.UNKNOWN),
+        ("SomethingNew", 400, Code.FAILED_PRECONDITION),
+    ],
+)
+def test_codes_of_ecs(said: str, status: int, code: Code) -> None:
+    error = AlibabaCloudException(code=said, message="m", status_code=status)
+    told = explain(error)
+    assert told is not None and coded(told, "alibaba", changes=True).code is code

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 from botocore import loaders
+from botocore.exceptions import ClientError, NoCredentialsError, ParamValidationError
 from moto import mock_aws
 from support.fake_aws import REGION
 from support.fake_aws_instances import KNOWN, ZONE, FakeAwsInstances
 from support.instance_contract import CLUSTER, InstanceContract, an_order
 from support.served_instances import ServedInstances
 
-from kubenode.providers.aws_instances import MOST_USER_DATA, AwsInstances
+from kubenode.providers.aws_instances import MOST_USER_DATA, AwsInstances, explain
+from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import (
     Code,
     Deletion,
@@ -197,3 +199,42 @@ async def test_moto_takes_the_same_requests() -> None:
         volumes = ec2.describe_volumes()["Volumes"]
         assert len(volumes) == 1, "the disk of the one that has ended is gone"
         await instances.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("InstanceLimitExceeded", Code.RESOURCE_EXHAUSTED),
+        ("VcpuLimitExceeded", Code.RESOURCE_EXHAUSTED),
+        ("VolumeLimitExceeded", Code.RESOURCE_EXHAUSTED),
+        ("InsufficientInstanceCapacity", Code.RESOURCE_EXHAUSTED),
+        ("InsufficientFreeAddressesInSubnet", Code.RESOURCE_EXHAUSTED),
+        ("RequestLimitExceeded", Code.UNAVAILABLE),
+        ("BandwidthLimitExceeded", Code.UNAVAILABLE),
+        ("InvalidAMIID.NotFound", Code.NOT_FOUND),
+        ("InvalidAMIID.Unavailable", Code.NOT_FOUND),
+        ("InvalidParameterValue", Code.INVALID_ARGUMENT),
+        ("MissingParameter", Code.INVALID_ARGUMENT),
+        ("UnauthorizedOperation", Code.PERMISSION_DENIED),
+        ("ExpiredToken", Code.UNAUTHENTICATED),
+        ("AuthFailure", Code.UNAUTHENTICATED),
+        ("OperationNotPermitted", Code.FAILED_PRECONDITION),
+        ("SomethingNew", Code.FAILED_PRECONDITION),
+    ],
+)
+def test_codes_of_ec2(said: str, code: Code) -> None:
+    answer: Any = {"Error": {"Code": said, "Message": "m"}, "ResponseMetadata": {}}
+    told = explain(ClientError(answer, "RunInstances"))
+    assert told is not None and coded(told, "aws", changes=True).code is code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NoCredentialsError(), Code.UNAUTHENTICATED),
+        (ParamValidationError(report="x"), Code.INVALID_ARGUMENT),
+    ],
+)
+def test_what_the_sdk_of_aws_says_itself(error: Exception, code: Code) -> None:
+    told = explain(error)
+    assert told is not None and coded(told, "aws", changes=True).code is code

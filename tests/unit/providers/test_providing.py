@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.providing import CLASSES, built, configured, provided
+from kubenode.cli.providing import CLASSES, MAKERS, built, configured, made_by, maker, provided
+from kubenode.providers.instances import InstanceError, On, next_try
 from kubenode.providers.port import Machine
 from kubenode.providers.settings import MODELS, AwsSettings, RedfishSettings, StopInGroup
 
@@ -141,3 +142,71 @@ async def test_the_first_that_owns_a_machine_has_it(two: Path) -> None:
 def test_a_mistake_in_a_section_is_told_with_its_place(file: Path, events: str, words: str) -> None:
     (line,) = told(file, f"- {{type: aws, region: eu-west-1, events: {events}}}\n")
     assert words in line
+
+
+# ---- who makes machines
+
+
+@pytest.fixture
+def racks(file: Path) -> Path:
+    file.write_text(
+        "- {type: local, name: rack-a, command: a}\n- {type: gcp, project: shop-prod-1}\n"
+        "- {type: local, command: b, prefix: 'b://'}\n"
+    )
+    return file
+
+
+async def test_who_makes_machines_is_called_by_name_else_by_type(racks: Path) -> None:
+    registry = CollectorRegistry()
+    async with made_by(str(racks), FakeClock(), registry) as instances:
+        assert [one.name for one in instances.all] == ["rack-a", "local"]
+        assert instances.of("local", "rack-a").name == "rack-a"
+        owner = instances.owner("b://place/n1")
+        assert owner is not None and owner.name == "local"
+        assert instances.owner("gce://shop-prod-1/us-east1-b/n1") is None
+    sample = registry.get_sample_value(
+        "kubenode_instance_requests_total",
+        {"provider": "local", "operation": "create", "code": "RESOURCE_EXHAUSTED"},
+    )
+    assert sample == 0
+
+
+@pytest.mark.parametrize(
+    ("provider", "credentials", "says"),
+    [
+        ("local", "other", "has no entry 'other' of type local: add one"),
+        ("azure", "", "has no entry of type azure: add one"),
+        ("gcp", "", "has no entry of type gcp: add one"),
+        ("local", "", "has 2 of type local: name one of rack-a, local in credentialsRef"),
+    ],
+)
+async def test_a_class_that_names_nobody_waits_for_the_file(
+    racks: Path, provider: str, credentials: str, says: str
+) -> None:
+    async with made_by(str(racks), FakeClock(), CollectorRegistry()) as instances:
+        with pytest.raises(InstanceError, match=says) as told:
+            instances.of(provider, credentials)
+    assert next_try(told.value.code, 1).on is On.CREDENTIALS
+
+
+def test_two_entries_of_one_name_are_refused(file: Path) -> None:
+    (line,) = told(
+        file,
+        "- {type: aws, name: x, region: eu-west-1}\n- {type: aws, name: x, region: eu-west-2}\n",
+    )
+    assert "name: 'x' is that of F:1:3 too: choose another" in line
+
+
+def test_who_makes_machines_without_its_sdk_says_how_to_get_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(GOOD)
+    entry = configured(file)[0]
+    monkeypatch.setitem(MAKERS, "aws", "boto3_that_is_not_there:AwsInstances")
+    with pytest.raises(Refusal, match=r'pip install "kubenode\[aws\]"'):
+        maker(entry)
+
+
+async def test_without_a_file_nobody_makes_machines() -> None:
+    async with made_by(None, FakeClock(), CollectorRegistry()) as instances:
+        assert instances.all == ()
