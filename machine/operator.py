@@ -20,6 +20,7 @@ from machine.bootstrap.tokens import Tokens
 from machine.certificates.controller import OF_NODE, Approver, nodes_of_open
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
+from machine.clusterapi.adoption import Adoption
 from machine.component.controller import MachineComponents
 from machine.componentset.parts import ComponentSets
 from machine.disruption.disruptions import NodeDisruptions
@@ -114,6 +115,7 @@ class MachineOperator:
         sightings = Sightings()
         self.classes = MachineClasses(ground, provisioning.instances, sightings)
         self.orphans = Orphans(ground, provisioning, sightings, ground.settings.scan)
+        self.adoption = Adoption(ground)
         registry.register(MachineCollector(self.machines.cache.values, clock))
         registry.register(InsightCollector(self.machines.cache.values))
         if runtime is not None:
@@ -146,6 +148,7 @@ class MachineOperator:
             self.components.controller,
             *self.component_sets.parts,
             self.orphans,
+            self.adoption,
             self.disruptions.wakes,
             self.sweeper.controller,
         ]

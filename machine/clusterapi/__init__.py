@@ -1,0 +1,1 @@
+"""Machines of Cluster API, adopted for components and repair; who made them makes and ends them."""

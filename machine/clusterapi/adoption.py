@@ -1,0 +1,92 @@
+"""Looks at Cluster API's Machines every minute, where there is one: glue, and the three acts."""
+
+import logging
+from typing import Any
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kubenode.runtime.kube.paths import custom
+from machine.clusterapi.step import ADOPT, Plan, step
+from machine.ground import Ground
+
+log = logging.getLogger(__name__)
+
+GROUP = "/apis/cluster.x-k8s.io"
+EVERY_SECONDS = 60.0
+PAGE = 500
+
+
+class Adoption:
+    """A Part, under the lease. Without Cluster API it looks for it once a minute, and no more."""
+
+    name = "cluster-api"
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground, self._kube = ground, ground.kube
+        self._told = ""
+
+    async def run(self) -> None:
+        await self._ground.machines.synced.wait()
+        while True:
+            try:
+                await self.look()
+                self._tell("")
+            except KubeError as error:
+                self._tell(str(error))
+            await self._ground.clock.sleep(EVERY_SECONDS)
+
+    async def look(self) -> None:
+        """Once over all of them. Raises KubeError; what was not done is done the next time."""
+        theirs = await self._theirs()
+        if theirs is None or not self._ground.machines.fresh():
+            return
+        frozen = self._ground.meltdown.frozen()
+        plan = step(theirs, self._ground.machines.cache, frozen)
+        if plan.spared:
+            log.warning("adopted Machines are kept", extra={"why": plan.spared})
+        await self._do(plan)
+
+    async def _theirs(self) -> list[dict[str, Any]] | None:
+        """Those to adopt; None where Cluster API is not installed."""
+        try:
+            group = await self._kube.get(GROUP)
+        except NotFound:
+            return None
+        path = f"/apis/{group['preferredVersion']['groupVersion']}/machines"
+        found: list[dict[str, Any]] = []
+        query: dict[str, Any] = {"labelSelector": f"{ADOPT}=true", "limit": PAGE}
+        while True:
+            page = await self._kube.get(path, query=query)
+            found += page["items"]
+            query["continue"] = page["metadata"].get("continue")
+            if not query["continue"]:
+                return found
+
+    async def _do(self, plan: Plan) -> None:
+        for body in plan.create:
+            self._ground.fence.check()
+            try:
+                await self._kube.create(custom(Machine.resource.plural), body)
+            except AlreadyExists:
+                continue
+        for machine, change in plan.change:
+            meta = machine.metadata
+            versions = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+            body = {**change, "metadata": {**versions, **change.get("metadata", {})}}
+            self._ground.fence.check()
+            try:
+                await self._kube.patch(custom(Machine.resource.plural, meta.name), body)
+            except (Conflict, NotFound):
+                continue
+        for machine in plan.release:
+            self._ground.fence.check()
+            path = custom(Machine.resource.plural, machine.metadata.name)
+            try:
+                await self._kube.delete(path, uid=machine.metadata.uid)
+            except (Conflict, NotFound):
+                continue
+
+    def _tell(self, trouble: str) -> None:
+        if trouble and trouble != self._told:
+            log.warning("Machines of Cluster API cannot be looked at", extra={"why": trouble})
+        self._told = trouble

@@ -1,0 +1,103 @@
+"""Which Machines of Cluster API are Machines of ours too, and as what. Pure.
+
+Only those that carry the label `kubenode.io/adopt: "true"`, once they have a node and addresses.
+Ours is imported, never provisioned: Cluster API makes the host and ends it, and ours follows.
+Facts: the API of cluster.x-k8s.io, v1beta1 and v1beta2, Machine `spec` and `status`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machine import MachineOrigin, is_address
+
+ADOPT = "kubenode.io/adopt"
+SOURCE, SOURCE_UID = "kubenode.io/cluster-api-machine", "kubenode.io/cluster-api-uid"
+"""Annotations of ours: `namespace/name` and UID of the Machine that it stands for."""
+MOST_ADDRESSES = 16
+FEW = 1
+SHARE_PERCENT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """create   bodies of Machines
+    change   what another form of the same Machine changes in ours, by name
+    release  ours whose Machine is gone
+    spared   why none is released, "" if that is as it should be
+    """
+
+    create: tuple[dict[str, Any], ...] = ()
+    change: tuple[tuple[Machine, dict[str, Any]], ...] = ()
+    release: tuple[Machine, ...] = ()
+    spared: str = ""
+
+
+def step(theirs: Sequence[Mapping[str, Any]], ours: Mapping[str, Machine], frozen: str) -> Plan:
+    """theirs: those with the label; ours: all Machines, by name."""
+    wanted = {body["metadata"]["name"]: body for body in map(adopted, theirs) if body is not None}
+    create = [body for name, body in wanted.items() if name not in ours]
+    change = [
+        (ours[name], new)
+        for name, body in wanted.items()
+        if name in ours and (new := _changed(ours[name], body))
+    ]
+    here = {item["metadata"]["uid"] for item in theirs}
+    all_ = [m for m in ours.values() if SOURCE_UID in m.metadata.annotations]
+    gone = [
+        m
+        for m in all_
+        if m.metadata.annotations[SOURCE_UID] not in here and m.metadata.deletion_timestamp is None
+    ]
+    plan = Plan(tuple(create), tuple(change))
+    if not gone:
+        return plan
+    if frozen:
+        return Plan(plan.create, plan.change, spared=frozen)
+    if len(gone) > max(FEW, len(all_) * SHARE_PERCENT // 100):
+        why = f"{len(gone)} of {len(all_)} adopted Machines are gone from Cluster API at once"
+        return Plan(plan.create, plan.change, spared=f"{why}: none is released")
+    return Plan(plan.create, plan.change, release=tuple(gone))
+
+
+def adopted(theirs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Our Machine for it; None while it has no node or no address, or is on its way out."""
+    meta, spec, status = theirs["metadata"], theirs.get("spec") or {}, theirs.get("status") or {}
+    node = (status.get("nodeRef") or {}).get("name") or ""
+    addresses = [a.get("address", "") for a in status.get("addresses") or ()]
+    usable = list(dict.fromkeys(a for a in addresses if is_address(a)))[:MOST_ADDRESSES]
+    if not node or not usable or meta.get("deletionTimestamp"):
+        return None
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "Machine",
+        "metadata": {
+            "name": node,
+            "labels": {k: v for k, v in (meta.get("labels") or {}).items() if k != ADOPT},
+            "annotations": {
+                SOURCE: f"{meta['namespace']}/{meta['name']}",
+                SOURCE_UID: meta["uid"],
+            },
+        },
+        "spec": {
+            "origin": MachineOrigin.IMPORT.value,
+            "addresses": usable,
+            "providerID": spec.get("providerID") or "",
+            "failureDomain": spec.get("failureDomain") or "",
+        },
+    }
+
+
+def _changed(ours: Machine, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """A merge patch, {} for none. One that somebody imported by hand is not touched."""
+    meta, spec = ours.metadata, ours.spec
+    if meta.annotations.get(SOURCE_UID) != wanted["metadata"]["annotations"][SOURCE_UID]:
+        return {}
+    change: dict[str, Any] = {}
+    labels = wanted["metadata"]["labels"]
+    if any(meta.labels.get(key) != value for key, value in labels.items()):
+        change["metadata"] = {"labels": labels}
+    if spec.addresses != wanted["spec"]["addresses"]:
+        change["spec"] = {"addresses": wanted["spec"]["addresses"]}
+    return change
