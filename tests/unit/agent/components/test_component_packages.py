@@ -1,0 +1,143 @@
+"""What is asked of package managers, and how their answers are read."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+from support.clock import FakeClock
+
+from agent.components.ports import PackageFound, PackageWanted
+from agent.host import HostError
+from agent.host.ports import Ran
+from agent.host.real.components import dpkg, rpm
+from agent.host.real.components.dpkg import DpkgPackages
+from agent.host.real.components.locks import Patient
+from agent.host.real.components.rpm import DnfPackages
+from agent.host.real.components.runner import unit_name
+
+LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid 7"
+SHOP = PackageWanted("shop", "2.0-1")
+
+
+class Scripted:
+    """A runner whose programs say what is written, by a word of their argv; each word in turn."""
+
+    def __init__(self, **says: Sequence[Ran]) -> None:
+        self._says = {word: list(answers) for word, answers in says.items()}
+        self.ran: list[list[str]] = []
+
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+        self.ran.append(list(argv))
+        for word, answers in self._says.items():
+            if any(word == part.lstrip("-") for part in argv):
+                return answers.pop(0) if len(answers) > 1 else answers[0]
+        return Ran(0, "")
+
+    def asked(self, word: str) -> list[list[str]]:
+        return [argv for argv in self.ran if word in argv]
+
+
+def shown(version: str, status: str = "installed", want: str = "install", error: str = "ok") -> Ran:
+    return Ran(0, f"shop\t{version}\t{want}\t{status}\t{error}")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("shop\t1:2.0-1\tinstall\tinstalled\tok", PackageFound("1:2.0-1")),
+        ("shop\t2.0\thold\tinstalled\tok", PackageFound("2.0", held=True)),
+        ("shop\t2.0\tinstall\thalf-configured\tok", PackageFound("2.0", broken=True)),
+        ("shop\t2.0\tinstall\thalf-installed\treinstreq", PackageFound("2.0", broken=True)),
+        ("shop\t2.0\tinstall\tinstalled\treinstreq", PackageFound("2.0", broken=True)),
+        ("shop\t2.0\tdeinstall\tconfig-files\tok", PackageFound("")),
+        ("shop\t\tunknown\tnot-installed\tok", PackageFound("")),
+    ],
+)
+def test_the_states_of_dpkg_are_told_apart(line: str, found: PackageFound) -> None:
+    assert dpkg.listed(f"dpkg-query: no packages found matching x\n{line}\n") == {"shop": found}
+
+
+def test_a_downloaded_package_is_known_by_its_name() -> None:
+    assert dpkg.archive_of("/x/shop_1%3a2.0-1_amd64.deb") == ("shop", "1:2.0-1")
+    assert dpkg.archive_of("find: no such file") is None
+
+
+async def test_an_install_is_exact_keeps_changed_files_and_removes_nothing() -> None:
+    runner = Scripted(show=[shown("1.0-1"), shown("2.0-1")])
+    await DpkgPackages(runner).install([SHOP], 60)
+    (argv,) = runner.asked("install")
+    assert "shop=2.0-1" in argv and "--no-remove" in argv and "--allow-downgrades" in argv
+    assert "--option=Dpkg::Options::=--force-confold" in argv
+    assert "--option=DPkg::Lock::Timeout=60" in argv
+    assert "DEBIAN_FRONTEND=noninteractive" in argv and "NEEDRESTART_SUSPEND=1" in argv
+
+
+async def test_an_install_that_leaves_another_version_is_an_error() -> None:
+    runner = Scripted(show=[shown("1.0-1")])
+    with pytest.raises(HostError, match=r"shop is 1\.0-1 after the install of 2\.0-1"):
+        await DpkgPackages(runner).install([SHOP], 60)
+
+
+async def test_f37_the_lock_is_waited_for_and_no_longer_than_told() -> None:
+    clock = FakeClock()
+
+    async def sleep(seconds: float) -> None:
+        clock.step(timedelta(seconds=seconds))
+
+    runner = Scripted(purge=[Ran(2, LOCKED), Ran(2, LOCKED), Ran(0, "")])
+    patient = Patient(runner, dpkg.LOCKED, clock.monotonic, sleep)
+    await DpkgPackages(runner, patient).remove(["shop"], 60, purge=True)
+    assert len(runner.asked("--purge")) == 3
+    runner = Scripted(purge=[Ran(2, LOCKED)])
+    patient = Patient(runner, dpkg.LOCKED, clock.monotonic, sleep)
+    began = clock.monotonic()
+    with pytest.raises(HostError, match="locked for more than 60 s"):
+        await DpkgPackages(runner, patient).remove(["shop"], 60, purge=True)
+    assert clock.monotonic() - began <= 60
+
+
+async def test_f37_a_broken_database_is_configured_before_anything_else() -> None:
+    runner = Scripted(audit=[Ran(1, "half-configured: shop")], show=[shown("2.0-1")])
+    await DpkgPackages(runner).install([SHOP], 60)
+    acts = [argv for argv in runner.ran if "--configure" in argv or "install" in argv]
+    assert "--configure" in acts[0] and "shop=2.0-1" in acts[-1]
+
+
+async def test_dnf_goes_to_the_exact_version_past_our_own_lock() -> None:
+    says = [Ran(0, "shop\t0:1.0-1.el9"), Ran(0, "shop\t0:2.0-1")]
+    runner = Scripted(query=says, list=[Ran(0, "shop-0:1.0-1.el9.*")])
+    await DnfPackages(runner).install([SHOP], 60)
+    (argv,) = runner.asked("install")
+    assert argv[-1] == "shop-2.0-1" and "--disableplugin=versionlock" in argv
+
+
+async def test_dnf_reads_versions_locks_and_what_is_there_twice() -> None:
+    said = "shop\t0:1.0-1\ntill\t1:2.0-3\npackage bank is not installed\nhalf\t0:1-1\nhalf\t0:2-1"
+    runner = Scripted(query=[Ran(1, said)], list=[Ran(0, "till-1:2.0-3.*\nshop-keeper-0:1-1.*")])
+    assert await DnfPackages(runner).found(["shop", "till", "bank", "half"]) == {
+        "shop": PackageFound("1.0-1"),
+        "till": PackageFound("1:2.0-3", held=True),
+        "bank": PackageFound(),
+        "half": PackageFound("2-1", broken=True),
+    }
+
+
+async def test_dnf_without_its_plugin_is_told_with_the_remedy() -> None:
+    runner = Scripted(list=[Ran(1, "No such command: versionlock")])
+    with pytest.raises(HostError, match="install python3-dnf-plugin-versionlock"):
+        await DnfPackages(runner).found(["shop"])
+
+
+async def test_rpm_removes_only_what_is_there_and_never_what_needs_it() -> None:
+    runner = Scripted(query=[Ran(1, "shop\t0:1.0-1\n")])
+    await DnfPackages(runner).remove(["shop", "till"], 60, purge=True)
+    assert runner.asked("--erase") == [["rpm", "--erase", "shop"]]
+
+
+def test_a_lock_of_one_name_is_not_that_of_a_longer_one() -> None:
+    assert rpm.locked_names("shop-keeper-0:1-1.*", ["shop", "shop-keeper"]) == {"shop-keeper"}
+
+
+def test_a_unit_is_found_again_by_step_and_program() -> None:
+    assert unit_name("a", ["x"]) == unit_name("a", ["x"]) != unit_name("b", ["x"])
+    assert unit_name("a", ["x", "y"]) != unit_name("a", ["x y"])

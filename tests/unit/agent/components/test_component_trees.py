@@ -1,0 +1,179 @@
+"""Tarballs put in place file by file, paths of the host, and files that are watched."""
+
+import asyncio
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent.components.ports import Artefact
+from agent.host import Contraindicated, HostError
+from agent.host.ports import Ran
+from agent.host.real.components.downloads import Downloads
+from agent.host.real.components.paths import seen
+from agent.host.real.components.trees import RealTrees
+from agent.host.real.components.watch import InotifyWatch
+
+ONE = {"bin/shop": "one", "lib/old/gone": "one", "lib/both": "both"}
+TWO = {"bin/shop": "two", "lib/both": "both", "lib/new": "two"}
+
+
+class Here:
+    """Runs programs on this machine. dies: before the first program with this word in its argv."""
+
+    def __init__(self, dies: str = "") -> None:
+        self.dies = dies
+
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+        if self.dies and self.dies in argv:
+            raise HostError("killed")
+        done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True)
+        return Ran(done.returncode, done.stdout + done.stderr)
+
+
+class World:
+    """Trees whose root is a folder; paths of artefacts are within it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.dest = folder, folder / "opt"
+        self.runner = Here()
+
+    def trees(self) -> RealTrees:
+        """As after a start of the agent."""
+        downloads = Downloads("amd64", Path("/"))
+        return RealTrees(self.runner, downloads, self.folder / "state", Path("/"))
+
+    def artefact(
+        self, files: dict[str, str], change: Callable[[Path], None] = lambda _: None
+    ) -> Artefact:
+        tree = self.folder / hashlib.sha256(repr(files).encode()).hexdigest()[:8]
+        for path, text in files.items():
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            (tree / path).write_text(text)
+            (tree / path).chmod(0o755)
+        change(tree)
+        made = tree.with_suffix(".tar")
+        subprocess.run(["tar", "-C", tree, "--mtime=@0", "-cf", made, "."], check=True)
+        digest = hashlib.sha256(made.read_bytes()).hexdigest()
+        return Artefact(f"file://{made}", digest, str(self.dest))
+
+    def there(self) -> dict[str, str]:
+        files = (path for path in self.dest.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.dest)): path.read_text() for path in files}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("agent.host.real.components.paths.NOT_SEEN", ())
+    return World(tmp_path)
+
+
+async def test_a_tree_replaces_another_and_leaves_what_is_not_its_own(world: World) -> None:
+    (world.dest / "bin").mkdir(parents=True)
+    (world.dest / "bin/theirs").write_text("theirs")
+    for files in (ONE, TWO, ONE):
+        artefact = world.artefact(files)
+        await world.trees().stage(artefact)
+        await world.trees().install(artefact)
+        assert world.there() == {**files, "bin/theirs": "theirs"}
+        assert await world.trees().found(str(world.dest)) is not None
+    assert os.access(world.dest / "bin/shop", os.X_OK)
+    await world.trees().remove(str(world.dest), [f"{world.dest}/lib/both"])
+    assert world.there() == {"bin/theirs": "theirs", "lib/both": "both"}
+
+
+async def test_a_file_that_somebody_changed_is_named(world: World) -> None:
+    artefact = world.artefact(ONE)
+    await world.trees().stage(artefact)
+    await world.trees().install(artefact)
+    (world.dest / "bin/shop").write_text("edited")
+    (world.dest / "lib/both").unlink()
+    os.utime(world.dest / "lib/old/gone")
+    found = await world.trees().found(str(world.dest))
+    assert sorted(found.changed) == [f"{world.dest}/bin/shop", f"{world.dest}/lib/both"]
+    await world.trees().install(artefact)
+    assert (await world.trees().found(str(world.dest))).changed == ()
+
+
+@pytest.mark.parametrize("moment", ["place-tree", "rm", "rmdir"])
+async def test_killed_in_the_middle_it_is_neither_and_the_next_run_ends_it(
+    world: World, moment: str
+) -> None:
+    old, new = world.artefact(ONE), world.artefact(TWO)
+    for artefact in (old, new):
+        await world.trees().stage(artefact)
+    await world.trees().install(old)
+    world.runner.dies = moment
+    with pytest.raises(HostError, match="killed"):
+        await world.trees().install(new)
+    assert (await world.trees().found(str(world.dest))).digest == ""
+    world.runner.dies = ""
+    await world.trees().install(new)
+    assert world.there() == TWO and not (world.dest / "lib/old").exists()
+    await world.trees().install(old)
+    assert world.there() == ONE
+
+
+async def test_another_digest_and_what_is_not_staged_are_refused(world: World) -> None:
+    artefact = world.artefact(ONE)
+    other = Artefact(artefact.source, "0" * 64, artefact.dest)
+    with pytest.raises(Contraindicated, match=f"sha256:{artefact.digest} instead of sha256:000"):
+        await world.trees().stage(other)
+    with pytest.raises(HostError, match="is not staged"):
+        await world.trees().install(other)
+    assert world.there() == {}
+
+
+async def test_a_tree_with_a_pipe_or_a_whiteout_is_refused(world: World) -> None:
+    pipe = world.artefact({"a": "1"}, lambda tree: os.mkfifo(tree / "pipe"))
+    with pytest.raises(Contraindicated, match="pipe is a device, pipe or socket"):
+        await world.trees().stage(pipe)
+    with pytest.raises(Contraindicated, match="container image"):
+        await world.trees().stage(world.artefact({"etc/.wh.passwd": ""}))
+
+
+def test_links_on_the_way_mean_the_hosts_root_and_the_last_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var/run").symlink_to("/run")
+    (tmp_path / "usr/lib").mkdir(parents=True)
+    (tmp_path / "lib").symlink_to("usr/lib")
+    (tmp_path / "lib/link").symlink_to("/etc/shadow")
+    assert seen(tmp_path, "/var/run/a") == tmp_path / "run/a"
+    assert seen(tmp_path, "/lib/a") == tmp_path / "usr/lib/a"
+    assert seen(tmp_path, "/lib/../../../etc/a") == tmp_path / "etc/a"
+    with pytest.raises(Contraindicated, match="is a link to /etc/shadow"):
+        seen(tmp_path, "/lib/link")
+    for path in ("/root/a", "/tmp/../home/x", "/proc/1"):
+        with pytest.raises(Contraindicated, match="no component can own"):
+            seen(tmp_path, path)
+
+
+async def test_a_file_that_is_written_replaced_or_taken_away_is_told(tmp_path: Path) -> None:
+    watch = InotifyWatch(tmp_path)
+    watch.follow(["/etc/a", "/etc/deep/b"])
+    (tmp_path / "etc").mkdir()
+    acts: list[tuple[Callable[[], object], str]] = [
+        (lambda: (tmp_path / "etc/a").write_text("1"), "/etc/a"),
+        (lambda: (tmp_path / "etc/.a").write_text("2"), ""),
+        (lambda: (tmp_path / "etc/.a").replace(tmp_path / "etc/a"), "/etc/a"),
+        (lambda: (tmp_path / "etc/a").unlink(), "/etc/a"),
+        (lambda: (tmp_path / "etc/deep").mkdir(), "/etc/deep/b"),
+        (lambda: (tmp_path / "etc/deep/b").write_text("3"), "/etc/deep/b"),
+    ]
+    told: set[str] = set()
+    for act, path in acts:
+        waiting = asyncio.ensure_future(watch.changed())
+        await asyncio.sleep(0)
+        act()
+        if path:
+            async with asyncio.timeout(30):
+                while path not in told:
+                    told |= await waiting
+                    waiting = asyncio.ensure_future(watch.changed())
+        told = set()
+        waiting.cancel()
+    watch.close()
