@@ -10,6 +10,7 @@ from remedy.power.access import request_of
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.karpenter import Karpenter
+from remedy.power.machines import OwnMachine
 from remedy.power.seen import Outcome, ReplaceSeen
 from remedy.power.ways import Asked, Found, Nodes, Way, heard, outcome_of
 
@@ -17,26 +18,11 @@ PATH, TARGET, GROUP = "path", "target", "group"
 """Keys of the step's output: what is asked of whom, for when the Node is gone."""
 
 
-class OwnMachine:
-    """By our own Machine of the node, once there are any."""
-
-    name = ReplacePath.MACHINE
-
-    async def find(self, node: Node) -> Found | str:
-        return "no Machine of kubenode.io stands for the node"
-
-    async def ask(self, asked: Asked) -> Heard:
-        raise AssertionError("it applies to no node")
-
-    async def far(self, asked: Asked) -> ReplaceSeen:
-        raise AssertionError("it applies to no node")
-
-
 class Replacing:
     def __init__(self, kube: Kube, nodes: Nodes, providers: Providers) -> None:
         self._nodes = nodes
         ways: tuple[Way, ...] = (
-            OwnMachine(),
+            OwnMachine(kube, nodes),
             ClusterApi(kube, nodes),
             Karpenter(kube, nodes),
             InstanceGroup(providers, nodes),
@@ -99,4 +85,6 @@ def _asked(job: Job) -> Asked | None:
         at=record.asked_at,
         request=request_of(job),
         boot_id=record.boot_id,
+        operation=f"{job.name}.{record.request_id}",
+        permit=job.status.permit.name if job.status.permit is not None else "",
     )

@@ -31,7 +31,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the job wrote down before it asked."""
+    """What the job wrote down before it asked.
+
+    operation  names the request to people and to whoever does it: the job, and which of its tries
+    permit     under which the job acts
+    """
 
     node: str
     node_uid: str
@@ -40,6 +44,8 @@ class Asked:
     at: datetime
     request: str
     boot_id: str = ""
+    operation: str = ""
+    permit: str = ""
 
 
 class Nodes(Protocol):
