@@ -102,12 +102,15 @@ class Ground:
         self.machine_sets = self._custom(MachineSet)
         self.components = self._custom(MachineComponent)
         self.component_sets = self._custom(MachineComponentSet)
-        self.nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
+        self.nodes: Informer[Node] = Informer(
+            kube, paths.nodes(), structs(Node), clock=clock, name="nodes of machines"
+        )
         self.jobs: Informer[Job] = Informer(
             kube,
             paths.custom(RemedyOperationJob.resource.plural),
             structs(Job),
             clock=clock,
+            name="jobs on machines",
         )
         self.machines.add_index(OF_NODE, nodes_of_machine)
         self.jobs.add_index(OF_NODE, lambda job: (job.spec.node_name,))

@@ -71,7 +71,9 @@ class _Heard:
 
 def permits_informer(kube: Kube, clock: Clock) -> Informer[HeldPermit]:
     path = paths.custom(Permit.resource.plural)
-    informer: Informer[HeldPermit] = Informer(kube, path, structs(HeldPermit), clock=clock)
+    informer: Informer[HeldPermit] = Informer(
+        kube, path, structs(HeldPermit), clock=clock, name="permits of machines"
+    )
     informer.add_index(ON_NODE, lambda permit: (permit.spec.node_name,))
     return informer
 

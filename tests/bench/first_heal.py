@@ -22,7 +22,7 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -160,8 +160,8 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     return {"p50": round(cuts[49], 4), "p99": round(cuts[98], 4), "max": round(max(seconds), 4)}
 
 
-def requests(cp: ControlPlane) -> Counter[str]:
-    """Requests served so far, by `VERB resource/subresource`, of the resources that are OURS."""
+def requests(cp: ControlPlane, of: Collection[str] = OURS) -> Counter[str]:
+    """Requests served so far, by `VERB resource/subresource`, of these resources."""
     counted: Counter[str] = Counter()
     for line in cp.metrics().splitlines():
         if not line.startswith("apiserver_request_total{"):
@@ -171,7 +171,7 @@ def requests(cp: ControlPlane) -> Counter[str]:
             part.split("=", 1) for part in labels.replace('"', "").split(",") if "=" in part
         )
         resource, verb = pairs.get("resource", ""), pairs.get("verb", "")
-        if (resource in OURS and verb != "WATCH") or (resource == "nodes" and verb == "GET"):
+        if (resource in of and verb != "WATCH") or (resource == "nodes" and verb == "GET"):
             name = f"{verb} {resource}" + (f"/{s}" if (s := pairs.get("subresource")) else "")
             counted[name] += int(float(value))
     return counted

@@ -25,6 +25,7 @@ from bench import (
     permits,
     registry,
     replay,
+    rollout,
     rules,
     storm,
     verdict,
@@ -43,6 +44,7 @@ MODULES: tuple[ModuleType, ...] = (
     hostdoctor,
     agent,
     logs,
+    rollout,
 )
 """Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
 
