@@ -33,7 +33,8 @@ from machine.names import MACHINE
 NOW = timedelta(0)
 AFTER_A_PERSON = timedelta(seconds=300)
 """Before a drain that a person has stopped is tried again."""
-FROZEN = timedelta(seconds=30)
+FROZEN = timedelta(seconds=5)
+"""Between two looks while our own sight is in doubt: nothing tells us when it clears."""
 
 
 class Stage(StrEnum):
@@ -121,7 +122,7 @@ def _drain(seen: Seen) -> Held:
         act = Act.NONE if seen.heard.act is Act.END else Act.END
         return Held(Stage.DRAINING, told, act, AFTER_A_PERSON)
     again = None if prepared.look_again is None else timedelta(seconds=prepared.look_again)
-    return Held(Stage.DRAINING, told, again=again)
+    return Held(Stage.DRAINING, told, again=FROZEN if seen.frozen else again)
 
 
 def _emptied(seen: Seen, stage: Stage) -> Held | None:
