@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine, MachineSet
-from kubenode.api.v1alpha1.machineset import MachineSetConditionType
+from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetHealth
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.audit import Line
@@ -21,10 +21,11 @@ from machine.ground import Ground, Job
 from machine.machineset import said
 from machine.machineset.act import Acts
 from machine.machineset.belonging import OF_CLASS, OF_OWNER, Belonging, index
+from machine.machineset.known import KnownMembers
 from machine.machineset.members import Crew, Leaving, Member, Seen
 from machine.machineset.metrics import Metrics
 from machine.machineset.names import number_of
-from machine.machineset.observe import Around, Room, member, room, wanted
+from machine.machineset.observe import Around, Room, room, wanted
 from machine.machineset.step import Plan, step
 from machine.names import LEAVING, PRESERVED
 
@@ -68,6 +69,8 @@ class MachineSets:
         self._acts = Acts(ground.kube, ground.fence, ground.machines)
         self._belonging = Belonging(ground.machines, ground.machine_sets, self._acts)
         self._metrics = Metrics(ground.registry)
+        self._known = KnownMembers()
+        self._health: dict[str, MachineSetHealth] = {}
         self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.controller = ground.controller("machinesets", self.reconcile)
         self.controller.watch(ground.machine_sets)
@@ -81,6 +84,7 @@ class MachineSets:
     async def reconcile(self, name: str) -> Result:
         machine_set = self._sets.get(name)
         if machine_set is None or machine_set.metadata.deletion_timestamp is not None:
+            self._health.pop(name, None)
             return DONE
         if await self._belonging.settle(machine_set):
             return Result(SOON)
@@ -97,7 +101,10 @@ class MachineSets:
     # -- seeing -------------------------------------------------------------------------------
 
     def _look(self, machine_set: MachineSet) -> Look:
-        now, health = self._clock.now(), machine_set.spec.health
+        now, name = self._clock.now(), machine_set.metadata.name
+        health = self._health.get(name)
+        if health is None or health != machine_set.spec.health:
+            health = self._health[name] = machine_set.spec.health
         ref = machine_set.spec.template.spec.class_ref
         class_ = self._ground.classes.get(ref)
         class_hash = class_.status.class_hash if class_ is not None else ""
@@ -105,7 +112,8 @@ class MachineSets:
         members: list[Member] = []
         turns: list[datetime] = []
         for machine in machines:
-            found, turn = member(machine, self._around(machine), class_hash, health, now)
+            around = self._around(machine)
+            found, turn = self._known.member(machine, around, class_hash, health, now)
             members.append(found)
             if turn is not None:
                 turns.append(turn)
@@ -249,6 +257,8 @@ class MachineSets:
             self.controller.queue.add_after(name, SETTLE)
 
     def _machine_changed(self, key: str, old: Machine | None, new: Machine | None) -> None:
+        if new is None:
+            self._known.forget(key)
         self._wake(old, new)
 
     def _node_changed(self, key: str, old: Node | None, new: Node | None) -> None:

@@ -11,7 +11,7 @@ anything happens to it, so that a restart goes on with the same one, and a chang
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -87,25 +87,29 @@ def _shrink(wanted: Wanted, crew: Crew) -> dict[str, Leaving]:
     room = AT_ONCE - sum(m.leaving is Leaving.SCALE_IN for m in crew.leaving)
     most = min(len(crew.staying) - wanted.replicas, max(0, room))
     free = [m for m in crew.staying if not m.hands_off]
+    zones = Counter(m.zone for m in free)
     chosen: dict[str, Leaving] = {}
     while free and len(chosen) < most:
         # Each that leaves makes its zone emptier.
-        first = _in_order(wanted, free)[0]
+        first = min(free, key=lambda m: _rank(wanted, m, zones))
         free.remove(first)
+        zones[first.zone] -= 1
         chosen[first.name] = Leaving.SCALE_IN
     return chosen
 
 
 def _in_order(wanted: Wanted, members: list[Member]) -> list[Member]:
-    """Who leaves first, first: to be deleted first, failed, not ready, of the fullest zone."""
+    """Who leaves first, first."""
     zones = Counter(m.zone for m in members)
-    newest = wanted.order is ScaleInOrder.NEWEST
+    return sorted(members, key=lambda m: _rank(wanted, m, zones))
 
-    def key(m: Member) -> tuple[bool, bool, bool, int, float, str]:
-        age = m.created.timestamp() * (-1 if newest else 1)
-        return not m.delete_first, not m.failed, m.ready, -zones[m.zone], age, m.name
 
-    return sorted(members, key=key)
+def _rank(
+    wanted: Wanted, m: Member, zones: Mapping[str, int]
+) -> tuple[bool, bool, bool, int, float, str]:
+    """To be deleted first, failed, not ready, of the fullest zone, by age, by name."""
+    age = m.created.timestamp() * (-1 if wanted.order is ScaleInOrder.NEWEST else 1)
+    return not m.delete_first, not m.failed, m.ready, -zones[m.zone], age, m.name
 
 
 def _replace(

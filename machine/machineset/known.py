@@ -1,0 +1,54 @@
+"""What was made of each Machine, kept until one of the things that it was made of is another.
+
+A set of 10,000 looks at all of its machines whenever one of them changes.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machineset import MachineSetHealth
+from machine.machineset.members import Member
+from machine.machineset.observe import Around, member
+
+
+class _Known(NamedTuple):
+    machine: Machine
+    around: Around
+    class_hash: str
+    health: MachineSetHealth
+    member: Member
+    turn: datetime | None
+
+
+class KnownMembers:
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def forget(self, name: str) -> None:
+        self._known.pop(name, None)
+
+    def member(
+        self,
+        machine: Machine,
+        around: Around,
+        class_hash: str,
+        health: MachineSetHealth,
+        now: datetime,
+    ) -> tuple[Member, datetime | None]:
+        """As `observe.member`. Objects of the caches are never changed, only replaced."""
+        name = machine.metadata.name
+        known = self._known.get(name)
+        if (
+            known is not None
+            and known.machine is machine
+            and known.around.node is around.node
+            and (known.around.repair, known.around.repaired) == (around.repair, around.repaired)
+            and known.class_hash == class_hash
+            and known.health is health
+            and (known.turn is None or now < known.turn)
+        ):
+            return known.member, known.turn
+        found, turn = member(machine, around, class_hash, health, now)
+        self._known[name] = _Known(machine, around, class_hash, health, found, turn)
+        return found, turn
