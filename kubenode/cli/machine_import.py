@@ -13,7 +13,7 @@ from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.cli.machine_import_cluster import cluster_findings, cluster_of, made
 from kubenode.cli.machine_import_package import read_package
 from kubenode.cli.machine_import_rows import ImportRow, read_rows, row_of
-from kubenode.cli.machine_importing import Importer, Outcome, Result, import_all
+from kubenode.cli.machine_importing import TOKEN_SECONDS, Importer, Outcome, Result, import_all
 from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
 from kubenode.cli.machine_tokens import live_token, not_wanted, refusals
 from kubenode.cli.options import Plain
@@ -137,7 +137,7 @@ async def print_command(
             if cloud_init:
                 if need_of(machine, joined=False) is not Need.WANTED:
                     raise Refusal(not_wanted(machine))
-                kept = await live_token(kube, name, kube.clock)
+                kept = await live_token(kube, name, kube.clock, TOKEN_SECONDS)
                 typer.echo(cloud_config(joining, kept.text, how.download), nl=False)
                 say(f"it holds the token of {name}: keep it as a secret")
             else:

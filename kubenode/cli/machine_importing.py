@@ -31,6 +31,8 @@ from machine.importing.script import join_script
 from machine.importing.steps import Mark, Name, Step, missing, steps
 
 LOOK_SECONDS = 1.0
+TOKEN_SECONDS = 60.0
+"""For a Machine that was just made; many may be made at once."""
 FAILED_SECONDS = 60.0
 """What needs a person may be of an earlier try: the agent asks again within a minute or so."""
 TOLD = (Name.MACHINE, Name.TOKEN, Name.AGENT)
@@ -129,7 +131,7 @@ class Importer:
         name = machine.metadata.name
         if need_of(machine, joined=False) is not Need.WANTED:
             return False
-        kept = await live_token(self.kube, name, self.kube.clock)
+        kept = await live_token(self.kube, name, self.kube.clock, TOKEN_SECONDS)
         self._say(name, "token: made")
         package = self.package
         if package is not None and facts.package == package.version:

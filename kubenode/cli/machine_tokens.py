@@ -90,9 +90,9 @@ async def _machine(kube: Kube, name: str) -> Machine:
     return await kube.get(custom(PLURAL, name), Machine.from_server)
 
 
-async def live_token(kube: Kube, name: str, clock: Clock) -> Kept:
-    """The Machine's live token, waited for. Raises Refusal."""
-    tokens, deadline = Tokens(kube), clock.monotonic() + MADE_SECONDS
+async def live_token(kube: Kube, name: str, clock: Clock, seconds: float = MADE_SECONDS) -> Kept:
+    """The Machine's live token, waited for so long. Raises Refusal."""
+    tokens, deadline = Tokens(kube), clock.monotonic() + seconds
     while clock.monotonic() < deadline:
         machine = await _machine(kube, name)
         bootstrap = machine.status.bootstrap
@@ -103,7 +103,7 @@ async def live_token(kube: Kube, name: str, clock: Clock) -> Kept:
                 return kept
         await clock.sleep(LOOK_SECONDS)
     raise Refusal(
-        f"Machine {name} has no bootstrap token after {MADE_SECONDS:.0f} s: does"
+        f"Machine {name} has no bootstrap token after {seconds:.0f} s: does"
         " `kubenode run machine` run and lead, and what do its logs say?"
     )
 

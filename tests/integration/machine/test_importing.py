@@ -26,6 +26,7 @@ from kubenode.cli.machine_ssh import over_ssh
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.official import connect
+from kubenode.runtime.kube.paths import custom
 
 pytestmark = pytest.mark.integration
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -185,6 +186,26 @@ async def test_a_machine_of_another_host_is_not_taken_over(
         outcome = await site.run("taken")
         assert outcome.result is Result.FAILED and host.joins == 0
         assert "has addresses 10.7.7.7, and taken is 10.9.0.1" in outcome.why
+
+
+async def test_a_machine_that_gave_up_on_its_host_is_not_gone_on_with(
+    cluster: ControlPlane, people: str, tmp_path: Path
+) -> None:
+    async with a_site(cluster, people, tmp_path) as site:
+        host = site.hosts.add("too-late")
+        await site.world.make("too-late", addresses=["10.9.0.1"], node="None")
+        gave_up = {
+            "type": "Healthy",
+            "status": "False",
+            "reason": "StartupTimeout",
+            "message": "its host did not come",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        status = {"status": {"conditions": [gave_up]}}
+        await site.world.kube.patch(custom("machines", "too-late", "status"), status)
+        outcome = await site.run("too-late")
+        assert outcome.result is Result.FAILED and host.joins == 0
+        assert "`kubectl delete knm too-late`, then import it again" in outcome.why
 
 
 async def test_a_host_of_an_unknown_key_is_not_talked_to(
