@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import component_contract
 import msgspec
+from hosts.component_contract import Given, contract
 
 from agent.components.drift.compare import drifted
 from agent.components.drift.look import look, paths
@@ -32,7 +32,7 @@ STATE = "/var/lib/kubenode-agent"
 async def act(asked: dict[str, Any]) -> Any:
     ports = real_components(SystemdHost(), STATE, "/", "amd64")
     if asked["act"] == "contract":
-        return await component_contract.contract(ports, component_contract.Given(**asked["given"]))
+        return await contract(ports, Given(**asked["given"]))
     form = msgspec.convert(asked["form"], Form)
     source = source_of(form.version, form.source, ports, "driven")
     match asked["act"]:
@@ -52,6 +52,8 @@ async def act(asked: dict[str, Any]) -> Any:
             await asyncio.sleep(0)  # until it watches
             await asyncio.to_thread(Path(asked["ready"]).write_text, "")
             return sorted(await watching)
+        case _:
+            pass
     found = await look(form, ports)
     told = [(one.kind, one.path, one.why) for one in drifted("driven", form, found)]
     return {"version": found.installed.version, "drift": told}

@@ -18,8 +18,8 @@ WAIT_SECONDS = 90.0
 class ComponentHost:
     def __init__(self, hosts: Hosts, name: str) -> None:
         programs = {
-            PROGRAMS / one: f"/opt/kubenode/{one}"
-            for one in ("component_host.py", "component_contract.py")
+            PROGRAMS / "component_host.py": "/opt/kubenode/component_host.py",
+            PROGRAMS / "component_contract.py": "/opt/kubenode/hosts/component_contract.py",
         }
         self.host: Host = hosts.boot(name, bind={**binds(), **programs})
         self.host.write(f"/etc/systemd/system/{DRIVER}", _sandboxed(SERVICE.read_text()))

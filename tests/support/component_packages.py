@@ -58,7 +58,7 @@ def deb(
         file.write_text(text)
         file.chmod(0o755 if text.startswith("#!") else 0o644)
     made = folder / f"{name}_{version}_all.deb"
-    argv = ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", root, made]
+    argv = ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(root), str(made)]
     subprocess.run(argv, check=True, capture_output=True)
     return made
 
@@ -75,7 +75,7 @@ def index(packages: Sequence[Path]) -> str:
     """What apt reads of a flat repository as its file `Packages`."""
     told = []
     for package in packages:
-        argv = ["dpkg-deb", "--field", package]
+        argv = ["dpkg-deb", "--field", str(package)]
         control = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
         data = package.read_bytes()
         told.append(
