@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 REPOSITORY = Path(__file__).parents[2]
 NODES = "/api/v1/nodes"
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds: hosts and tests share the cores."""
 UNHURRIED = ("--node-monitor-grace-period=2h",)
 """For kube-controller-manager: a Node that a test has made Ready stays so, without a kubelet."""
@@ -63,15 +63,15 @@ class Site:
 
     def words(self, *words: str) -> list[str]:
         """Of an import over SSH."""
-        flags = [*self.ssh.flags, "--agent-package", str(self.package), "--timeout", "3m"]
+        flags = [*self.ssh.flags, "--agent-package", str(self.package), "--timeout", "8m"]
         return ["machine", "import", *words, *flags, "--kubeconfig", str(self.cp.kubeconfig)]
 
     def imported(self, *words: str) -> CompletedProcess[str]:
-        return kubenode(*self.words(*words), limit=400)
+        return kubenode(*self.words(*words), limit=700)
 
     def exported(self, name: str, *words: str) -> CompletedProcess[str]:
         flags = [*self.ssh.flags, "--kubeconfig", str(self.cp.kubeconfig)]
-        return kubenode("machine", "export", name, *words, *flags, limit=400)
+        return kubenode("machine", "export", name, *words, *flags, limit=700)
 
     def machine(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.cp.get(f"{MACHINES}/{name}")
