@@ -9,7 +9,7 @@ ARGS ?=
 # What writes charts/kubenode/crds and docs/reference. The last two read tables and cases that may lie beside the repository:
 # where they are missing, both say so or keep what was measured last.
 GENERATORS := kubenode.api.crd kubenode.api.reference kubenode.api.jsonschema kubenode.cli.schema rules.reference \
-	defender.small_clusters defender.http.openapi remedy.job.diagram machine.machine.diagram kubenode.cli.grafana kubenode.cli.coverage kubenode.cli.cases.report
+	defender.small_clusters defender.http.openapi remedy.job.diagram machine.machine.diagram machine.componentset.diagram kubenode.cli.grafana kubenode.cli.coverage kubenode.cli.cases.report
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -9,7 +9,8 @@ from support.rollout_model import Host, World, quick
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from machine.componentset.budget import kept_of, part_of
-from machine.componentset.member import IN_FLIGHT, Standing
+from machine.componentset.member import IN_FLIGHT, Member, Standing
+from machine.componentset.phases import EDGES
 from machine.componentset.rollout import Rollout
 
 MANY = settings(
@@ -58,6 +59,11 @@ def worlds(draw: st.DrawFn) -> World:
     return world
 
 
+def _in_service(member: Member) -> bool:
+    """What was only downloaded ahead is given up without any disruption."""
+    return not member.down and member.standing is not Standing.AHEAD
+
+
 class Watch:
     """What must hold at every moment."""
 
@@ -70,12 +76,15 @@ class Watch:
         held = {n for n, h in world.hosts.items() if h.held}
         acted = {n: len(h.acted) for n, h in world.hosts.items()}
         window, stopped = world.window(world.now), world.rollout.stop
+        phase = world.rollout.phase
         world.turn()
+        after = world.rollout.phase
+        assert phase is None or after is phase or after in EDGES[phase], (phase, after)
         base = [m for m in before.values() if not m.newcomer]
         limit = part_of(world.strategy.max_unavailable, len(base))
         was_down = sum(m.down for m in base)
         moves = [m for m in world.plan.moves if not m.ahead]
-        up = [m for m in moves if not before[m.machine].down and before[m.machine] in base]
+        up = [m for m in moves if before[m.machine] in base and _in_service(before[m.machine])]
         assert len(up) + was_down <= max(limit, was_down), "more than maxUnavailable"
         assert not held & {m.machine for m in moves}, "a held machine was moved"
         if not window:
@@ -188,3 +197,5 @@ def _happens(world: World, kind: str, index: int) -> None:
             host.held = "rj-1" if kind == "held" else ""
         case "leaves":
             del world.hosts[host.name]
+        case _:
+            raise ValueError(kind)

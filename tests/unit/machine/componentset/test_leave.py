@@ -1,0 +1,135 @@
+"""Leave for one machine, whatever its components and their sets want."""
+
+from datetime import timedelta
+from typing import Any
+
+from support.clock import T0
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machinework import ChangeClass
+from machine.componentset.leave import Act, Leave, leave_for
+
+PATIENCE = timedelta(minutes=30)
+R = "1-90d2c7e1fa"
+
+
+def entry(name: str, set_: str = "", **rest: Any) -> dict[str, Any]:
+    given = {"name": name, "component": f"{name}-1", "revision": R, "configHash": R}
+    return {**given, "set": set_ or name, **rest}
+
+
+def status(name: str, state: str, needs: str = "", **rest: Any) -> dict[str, Any]:
+    found = {"name": name, "revision": R, "attempt": 1, "configHash": R, "state": state, **rest}
+    return {**found, "needs": needs} if needs else found
+
+
+def permit(*components: str, class_: str = "Drain", minutes: float = 10) -> dict[str, Any]:
+    until = T0 + timedelta(minutes=minutes)
+    return {
+        "name": "p-1",
+        "components": list(components),
+        "maxDisruption": class_,
+        "startBefore": until.isoformat(),
+    }
+
+
+def machine(
+    entries: list[dict[str, Any]],
+    statuses: list[dict[str, Any]],
+    permit: dict[str, Any] | None = None,
+) -> Machine:
+    spec: dict[str, Any] = {"addresses": ["10.0.0.1"], "components": entries}
+    if permit is not None:
+        spec["permit"] = permit
+    return Machine.model_validate(
+        {
+            "apiVersion": "kubenode.io/v1alpha1",
+            "kind": "Machine",
+            "metadata": {"name": "m1"},
+            "spec": spec,
+            "status": {"components": statuses},
+        }
+    )
+
+
+def leave(machine: Machine, *may: str, held: tuple[str, ...] = ()) -> Leave:
+    return leave_for(machine, set(may), held, T0, PATIENCE)
+
+
+def test_nothing_waits_and_nothing_is_held_back() -> None:
+    well = machine([entry("a")], [status("a", "Healthy")])
+    assert leave(well, "a") == Leave(Act.END)
+
+
+def test_a_waiting_component_is_prepared_for_as_much_as_it_needs() -> None:
+    waits = machine([entry("a")], [status("a", "Staged", "Drain")])
+    assert leave(waits, "a") == Leave(Act.PREPARE, "a", ("a",), ChangeClass.DRAIN)
+
+
+def test_a_set_that_does_not_let_go_gets_nothing() -> None:
+    waits = machine([entry("a")], [status("a", "Staged", "Drain")])
+    assert leave(waits) == Leave(Act.END)
+
+
+def test_several_share_one_permit_of_the_widest_class() -> None:
+    waits = machine(
+        [entry("b"), entry("a"), entry("c")],
+        [
+            status("a", "Staged", "Restart"),
+            status("b", "Staged", "Reboot"),
+            status("c", "Staged", "Drain"),
+        ],
+    )
+    assert leave(waits, "a", "b") == Leave(Act.PREPARE, "a", ("a", "b"), ChangeClass.REBOOT)
+
+
+def test_the_set_for_which_the_node_is_held_already_leads() -> None:
+    waits = machine(
+        [entry("a"), entry("b")], [status("a", "Staged", "Drain"), status("b", "Staged", "Drain")]
+    )
+    assert leave(waits, "a", "b", held=("b",)).lead == "b"
+
+
+def test_what_an_older_revision_needs_gets_no_permit() -> None:
+    old = machine([entry("a", attempt=2)], [status("a", "Staged", "Drain")])
+    assert leave(old, "a") == Leave(Act.END)
+
+
+def test_a_permit_is_kept_while_its_agent_may_act() -> None:
+    for state in ("Applying", "Verifying", "Undoing", "Removing"):
+        acts = machine([entry("a")], [status("a", state)], permit("a"))
+        assert leave(acts) == Leave(Act.KEEP, "a", ("a",), ChangeClass.DRAIN)
+    staged = machine([entry("a")], [status("a", "Staged", "Drain")], permit("a"))
+    assert leave(staged).act is Act.KEEP
+
+
+def test_it_is_cleared_after_success_and_after_every_other_end() -> None:
+    for state in ("Healthy", "RolledBack", "Failed", "Unhealthy", "DriftFight"):
+        done = machine([entry("a")], [status("a", state)], permit("a"))
+        assert leave(done, "a") == Leave(Act.CLEAR, "a")
+
+
+def test_f34_it_is_cleared_in_the_end_though_the_agent_says_nothing() -> None:
+    acts = machine([entry("a")], [status("a", "Applying")], permit("a", minutes=-31))
+    assert leave(acts, "a") == Leave(Act.CLEAR, "a")
+
+
+def test_who_waits_too_joins_the_permit() -> None:
+    both = machine(
+        [entry("a"), entry("b")],
+        [status("a", "Applying"), status("b", "Staged", "Reboot")],
+        permit("a"),
+    )
+    assert leave(both, "b") == Leave(Act.PREPARE, "a", ("a", "b"), ChangeClass.REBOOT)
+    assert leave(both) == Leave(Act.KEEP, "a", ("a",), ChangeClass.DRAIN)
+
+
+def test_an_agent_that_came_too_late_gets_new_leave_only_if_its_set_still_lets_go() -> None:
+    late = machine([entry("a")], [status("a", "Staged", "Drain")], permit("a", minutes=-1))
+    assert leave(late, "a") == Leave(Act.PREPARE, "a", ("a",), ChangeClass.DRAIN)
+    assert leave(late) == Leave(Act.CLEAR, "a")
+
+
+def test_a_component_that_nobody_has_any_more_is_cleared() -> None:
+    gone = machine([], [], permit("a"))
+    assert leave(gone) == Leave(Act.CLEAR, "")

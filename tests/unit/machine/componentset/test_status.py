@@ -1,0 +1,74 @@
+"""What a rollout remembers comes back from the status as it went in."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.clock import T0
+
+from kubenode.api.v1alpha1 import MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
+from machine.componentset.events import told
+from machine.componentset.rollout import Batch, Plan, Reason, Rollout, Said
+from machine.componentset.status import remembered, status_after
+
+TIMES = st.none() | st.integers(0, 10**6).map(lambda s: T0 + timedelta(seconds=s))
+BATCHES = st.builds(
+    Batch,
+    index=st.integers(1, 50),
+    size=st.integers(1, 50),
+    started_at=TIMES,
+    succeeded_at=TIMES,
+    bake_until=TIMES,
+    failed=st.lists(st.sampled_from(["m1", "m2"]), unique=True).map(tuple),
+    inconclusive=st.integers(0, 5),
+    inspected_at=TIMES,
+    active_since=TIMES,
+    active_before=st.integers(0, 10**5).map(lambda s: timedelta(seconds=s)),
+    ended_at=TIMES,
+)
+ROLLOUTS = st.builds(
+    Rollout,
+    phase=st.sampled_from(RolloutPhase),
+    current=st.sampled_from(["", "1-0000000001"]),
+    update=st.sampled_from(["", "1-0000000002"]),
+    rejected=st.sampled_from(["", "1-0000000002"]),
+    batch=BATCHES,
+    stop=st.none() | st.just(Said(Reason.AUTO_PAUSED, "m1 failed")),
+)
+
+
+def a_set(status: MachineComponentSetStatus | None = None) -> MachineComponentSet:
+    return MachineComponentSet.model_validate(
+        {
+            "apiVersion": "kubenode.io/v1alpha1",
+            "kind": "MachineComponentSet",
+            "metadata": {"name": "s", "generation": 3},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "component": "c-1"},
+            "status": status.to_dict() if status is not None else {},
+        }
+    )
+
+
+@given(ROLLOUTS)
+def test_nothing_is_lost_over_a_restart(rollout: Rollout) -> None:
+    status = status_after(a_set(), rollout, Plan(paused=rollout.stop), [], [], T0)
+    text = status.model_dump_json(by_alias=True)
+    assert remembered(MachineComponentSetStatus.model_validate_json(text)) == rollout
+    assert status_after(a_set(status), rollout, Plan(paused=rollout.stop), [], [], T0) == status
+
+
+def test_a_pause_by_a_person_is_no_stop_of_its_own() -> None:
+    plan = Plan(paused=Said(Reason.USER, "spec.paused"))
+    assert remembered(status_after(a_set(), Rollout(), plan, [], [], T0)).stop is None
+
+
+def test_people_are_told_of_changes_once() -> None:
+    before = Rollout(current="1-0000000001", update="1-0000000002")
+    stop = Said(Reason.AUTO_PAUSED, "m1 failed")
+    started = replace(before, batch=Batch(index=1, size=2, started_at=T0))
+    assert [said.reason for _, said in told(before, started, Plan())] == ["BatchStarted"]
+    stopped = replace(started, stop=stop)
+    assert told(started, stopped, Plan()) == [(True, stop)]
+    assert told(stopped, stopped, Plan()) == []
