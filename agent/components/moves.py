@@ -118,7 +118,13 @@ class Moves:
         source = self._source(record, way.new)
         if not (await source.found()).exact:
             await source.stage()
-        await source.install()
+        try:
+            await source.install()
+        except (Contraindicated, HostUnreachable):
+            raise
+        except HostError:
+            # What was waited for may have been begun by an earlier life, for an earlier change.
+            await source.install()
         for old in way.olds:
             if _place(old.spec.source) != _place(way.new.spec.source):
                 await self._source(record, old).remove(old.spec.uninstall.keep_data, purge=False)
