@@ -16,6 +16,7 @@ from kubenode.api.v1alpha1 import (
     MachineComponentSet,
 )
 from kubenode.api.v1alpha1.machinestatus import MachinePhase
+from kubenode.providers.instances import Code
 from kubenode.runtime.audit import Line
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.objects import Node
@@ -79,7 +80,7 @@ class MachineController:
                 return _later(after)
             self.ground.fence.check()
             left, heard = await self.acts.do(after.act, seen)
-            self._audit(after.act, seen)
+            self._audit(after.act, seen, heard)
             if left is None or after.act in SHOWN_BY_A_WATCH:
                 return DONE if left is None else _later(after)
             if heard.again is not None and heard.act is not Act.OPERATE:
@@ -98,11 +99,14 @@ class MachineController:
             await self.ground.recorder.emit(regarding(machine), type_, str(phase), told)
         return machine
 
-    def _audit(self, act: Act, seen: Seen) -> None:
-        if act in TOLD:
-            who, now = f"Machine {seen.machine.metadata.name}", self.ground.clock.now()
-            node = seen.machine.node_name if seen.expects_node else ""
-            self.ground.audit.write(Line(now, BY, who, str(act), "Asked", why="", node=node))
+    def _audit(self, act: Act, seen: Seen, heard: Heard) -> None:
+        if act not in TOLD or heard.act is not act:
+            return
+        who, now = f"Machine {seen.machine.metadata.name}", self.ground.clock.now()
+        node = seen.machine.node_name if seen.expects_node else ""
+        outcome = "Done" if heard.code is Code.OK else "Failed"
+        why = f"{heard.code}: {heard.told}" if heard.told else ""
+        self.ground.audit.write(Line(now, BY, who, str(act), outcome, why=why, node=node))
 
     # -- whom a change concerns -------------------------------------------------------------------
 

@@ -137,8 +137,8 @@ class InstanceAccess:
             made = await self._provider(machine).create(order)
         except InstanceError as error:
             self._failed(machine, error, mine=True)
-        else:
-            self._keep(machine, _seen(made), SOON)
+            return Heard(Act.CREATE, code=error.code, told=error.told)
+        self._keep(machine, _seen(made), SOON)
         return Heard(Act.CREATE)
 
     async def terminate(self, machine: Machine) -> Heard:
@@ -150,7 +150,7 @@ class InstanceAccess:
             await provider.delete(machine.spec.provider_id, self._provisioning.cluster)
         except InstanceError as error:
             seen = self._failed(machine, error, mine=False)
-            return Heard(Act.TERMINATE, again=seen.again)
+            return Heard(Act.TERMINATE, code=error.code, told=error.told, again=seen.again)
         self._keep(machine, InstanceSeen(), ENDING)
         return Heard(Act.TERMINATE, again=ENDING)
 

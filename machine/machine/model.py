@@ -110,7 +110,7 @@ class Heard:
     """What came of the act before, in the same run.
 
     prepared    of PREPARE, by whatever act it is followed
-    code, told  of OPERATE: OK when it was taken
+    code, told  of what a provider was asked: OK when it was taken
     final       whether no further try can help
     done        of END: nothing of ours is left at the node
     """
