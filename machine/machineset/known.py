@@ -19,6 +19,7 @@ class _Known(NamedTuple):
     health: MachineSetHealth
     member: Member
     turn: datetime | None
+    at: datetime
 
 
 class KnownMembers:
@@ -46,9 +47,10 @@ class KnownMembers:
             and (known.around.repair, known.around.repaired) == (around.repair, around.repaired)
             and known.class_hash == class_hash
             and known.health is health
+            and known.at <= now
             and (known.turn is None or now < known.turn)
         ):
             return known.member, known.turn
         found, turn = member(machine, around, class_hash, health, now)
-        self._known[name] = _Known(machine, around, class_hash, health, found, turn)
+        self._known[name] = _Known(machine, around, class_hash, health, found, turn, now)
         return found, turn

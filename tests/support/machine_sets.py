@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,14 +51,14 @@ def a_set(name: str, replicas: int, **spec: Any) -> dict[str, Any]:
 
 @dataclass
 class Site:
-    """absent  Machines whose hosts do not join"""
+    """joined  Machines whose hosts have joined, to whether their kubelets say Ready, since when"""
 
     world: MachineWorld
     cloud: FakeInstances
     permits: YesPermits
     hosts: Hosts
-    absent: set[str] = field(default_factory=set)
-    joined: set[str] = field(default_factory=set)
+    joined: dict[str, tuple[bool, str]] = field(default_factory=dict)
+    objects: list[str] = field(default_factory=list)
 
     @property
     def kube(self) -> Kube:
@@ -66,7 +66,8 @@ class Site:
 
     async def make(self, body: dict[str, Any]) -> None:
         plural = {"MachineSet": "machinesets", "MachineClass": "machineclasses"}[body["kind"]]
-        await self.hosts.object(plural, body)
+        self.objects.append(paths.custom(plural, body["metadata"]["name"]))
+        await self.kube.create(paths.custom(plural), body)
 
     async def change(self, name: str, **spec: Any) -> None:
         await self.kube.patch(paths.custom("machinesets", name), {"spec": spec})
@@ -121,10 +122,8 @@ class Site:
 
     async def falls_ill(self, name: str) -> None:
         """Its Node is not Ready, as its kubelet says."""
-        at = self.kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        condition = {"type": "Ready", "status": "False", "reason": "Test", "lastTransitionTime": at}
-        body = {"status": {"conditions": [condition]}}
-        await self.kube.patch(paths.node(name, "status"), body)
+        self.joined[name] = False, _now(self.kube)
+        await self._heartbeat(name)
 
     async def live(self) -> None:
         """Hosts join as their instances come to be, for ever."""
@@ -132,29 +131,51 @@ class Site:
             found = await self.kube.get(MACHINES)
             for item in found["items"]:
                 name, spec = item["metadata"]["name"], item["spec"]
-                runs = spec.get("providerID", "") in self.cloud.instances
-                if runs and name not in self.joined | self.absent:
-                    self.joined.add(name)
+                if spec.get("providerID", "") in self.cloud.instances and name not in self.joined:
                     await self._join(name)
             await asyncio.sleep(0.05)
 
+    async def beat(self) -> None:
+        """Kubelets go on, for ever: a node that is silent for 40 s is taken for lost."""
+        while True:
+            await asyncio.sleep(5)
+            for name in tuple(self.joined):
+                with suppress(NotFound):
+                    await self._heartbeat(name)
+
     async def _join(self, name: str) -> None:
-        try:
+        self.joined[name] = True, _now(self.kube)
+        with suppress(AlreadyExists):
             await self.hosts.node(name)
             await self.hosts.beat(name)
-        except AlreadyExists:
-            return
+        await self._heartbeat(name)
+
+    async def _heartbeat(self, name: str) -> None:
+        ready, since = self.joined[name]
+        condition = {
+            "type": "Ready",
+            "status": "True" if ready else "False",
+            "reason": "Test",
+            "lastHeartbeatTime": _now(self.kube),
+            "lastTransitionTime": since,
+        }
+        await self.kube.patch(paths.node(name, "status"), {"status": {"conditions": [condition]}})
 
     async def clean(self) -> None:
         """Sets first, or they would make more."""
+        for path in reversed(self.objects):
+            with suppress(NotFound):
+                await self.kube.delete(path)
         await self.hosts.clean()
         for item in (await self.kube.get(MACHINES))["items"]:
             path = paths.custom("machines", item["metadata"]["name"])
-            try:
-                await self.kube.patch(path, {"metadata": {"finalizers": None}})
+            with suppress(NotFound):
                 await self.kube.delete(path)
-            except NotFound:
-                continue
+                await self.kube.patch(path, {"metadata": {"finalizers": None}})
+
+
+def _now(kube: Kube) -> str:
+    return kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @asynccontextmanager
@@ -174,8 +195,9 @@ async def site(
         try:
             await here.make(a_class())
             async with asyncio.TaskGroup() as tasks:
-                life = tasks.create_task(here.live())
+                lives = [tasks.create_task(here.live()), tasks.create_task(here.beat())]
                 yield here
-                life.cancel()
+                for life in lives:
+                    life.cancel()
         finally:
             await here.clean()
