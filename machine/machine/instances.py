@@ -118,15 +118,18 @@ class InstanceAccess:
         return self._keep(machine, _seen(found), _next_look(machine, found))
 
     async def create(self, machine: Machine) -> Heard:
-        """Ask for the instance of its token. What came of it is what `look` says next."""
+        """Ask for the instance of its token. What came of it is what `look` says next.
+
+        NONE in the answer, here and below: it was not its turn.
+        """
         found = self._classes(machine.spec.class_ref)
         if found is None or (wait := self._paced(machine.spec.class_ref, found.spec)) is not None:
             again = SOON if found is None else wait
-            return Heard(Act.CREATE, again=again)
+            return Heard(again=again)
         try:
             data = await self._user_data(machine, found.spec)
             if data is None:
-                return Heard(Act.CREATE, again=TOKEN)
+                return Heard(again=TOKEN)
             order = Order(
                 _token(machine),
                 self._provisioning.cluster,
@@ -144,7 +147,7 @@ class InstanceAccess:
     async def terminate(self, machine: Machine) -> Heard:
         """Ask for its end; whether it is gone the next look says."""
         if self._frozen():
-            return Heard(Act.TERMINATE, again=ENDING)
+            return Heard(again=ENDING)
         try:
             provider = self._provider(machine)
             await provider.delete(machine.spec.provider_id, self._provisioning.cluster)
@@ -155,7 +158,6 @@ class InstanceAccess:
         return Heard(Act.TERMINATE, again=ENDING)
 
     async def operate(self, machine: Machine, wanted: MachineOperation) -> Heard:
-        """NONE in the answer: it was not its turn."""
         name = machine.metadata.name
         tried = self._tried.get(name)
         if tried is None or tried.id != wanted.id:
