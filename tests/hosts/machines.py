@@ -8,18 +8,18 @@ the code to end with; 69 when it is not there.
 """
 
 import json
+import os
 import socket
 import sys
 from pathlib import Path
 
-from power import main as power
-
 UNREACHABLE = 69
+POWER = Path(__file__).with_name("power.py")
 
 
 def main(folder: Path, verb: str, *words: str) -> int:
     if verb in ("state", "off", "on", "reset"):
-        return power(folder, verb, words[0])
+        os.execv(sys.executable, [sys.executable, str(POWER), str(folder), verb, *words])
     given = sys.stdin.read() if verb == "create" else ""
     request = json.dumps({"verb": verb, "words": words, "given": given})
     try:

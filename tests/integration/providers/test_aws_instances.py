@@ -174,10 +174,9 @@ async def test_moto_takes_the_same_requests() -> None:
         ec2 = boto3.client("ec2", region_name=REGION)
         subnet = ec2.describe_subnets()["Subnets"][0]
         group = ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]
-        image = ec2.describe_images()["Images"][0]["ImageId"]
         config = {
             "instanceType": "m5.large",
-            "imageID": image,
+            "imageID": "ami-12c6146b",
             "subnetID": subnet["SubnetId"],
             "securityGroupIDs": [group],
             "rootVolume": {"device": "/dev/sda1", "sizeGiB": 20},
