@@ -126,12 +126,15 @@ class Orphans:
 
 
 def _runs(machine: Machine) -> bool:
-    """Its instance is there, by what was last seen of it alone."""
+    """It was in service, and nobody has proven since that its instance is gone.
+
+    A new instance may be missing in a list for a while.
+    """
     ready = machine.status.condition(MachineConditionType.INSTANCE_READY)
     return (
         bool(machine.spec.provider_id)
+        and machine.status.initialized_at is not None
         and machine.metadata.deletion_timestamp is None
         and machine.status.phase is not MachinePhase.FAILED
-        and ready is not None
-        and ready.status == "True"
+        and (ready is None or ready.reason != "InstanceGone")
     )

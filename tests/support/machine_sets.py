@@ -1,7 +1,7 @@
 """A site where machines are made: a cloud in memory, and hosts that join once they run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from support.machine_world import MACHINES, MachineWorld, machine_world, until
 from support.remedy_cluster import YesPermits
 
 from kubenode.api.v1alpha1 import Machine, MachineSet
-from kubenode.providers.instances import InstanceProviders
+from kubenode.providers.instances import Instance, InstanceProviders
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
@@ -49,12 +49,22 @@ def a_set(name: str, replicas: int, **spec: Any) -> dict[str, Any]:
     }
 
 
+class Cloud(FakeInstances):
+    """lists  how often all instances were listed"""
+
+    lists = 0
+
+    async def list(self, cluster: str) -> Sequence[Instance]:
+        self.lists += 1
+        return await FakeInstances.list(self, cluster)
+
+
 @dataclass
 class Site:
     """joined  Machines whose hosts have joined, to whether their kubelets say Ready, since when"""
 
     world: MachineWorld
-    cloud: FakeInstances
+    cloud: Cloud
     permits: YesPermits
     hosts: Hosts
     joined: dict[str, tuple[bool, str]] = field(default_factory=dict)
@@ -186,7 +196,7 @@ async def site(
     kind: type[Kube] = Kube,
 ) -> AsyncIterator[Site]:
     """The operator with a cloud and a Kube Defender that grants, and one class."""
-    cloud, permits = FakeInstances(), YesPermits()
+    cloud, permits = Cloud(), YesPermits()
     made = Provisioning(InstanceProviders([cloud]), "test", cp.server, cp.ca_file.read_text())
     async with machine_world(
         cp, folder, settings, kind=kind, permits=permits, provisioning=made

@@ -90,9 +90,9 @@ async def test_invariant_13_an_empty_list_of_instances_freezes_and_thaws(here: S
 
     # Its instances are not listed, and its Node is not Ready: both would be reasons to replace it.
     async def sees_nothing() -> bool:
-        return here.cloud.calls > calls + 2
+        return here.cloud.lists > lists + 2
 
-    calls = here.cloud.calls
+    lists = here.cloud.lists
     await until(sees_nothing, "nobody looked")
     await here.falls_ill(name)
     await until(frozen, "not frozen")
