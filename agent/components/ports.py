@@ -194,8 +194,8 @@ class Runner(Protocol):
         """Run a program of the host to its end; no shell reads argv.
 
         name  of this step (component, revision, attempt, step): a program of the same name and argv
-              that an earlier life of the agent began is waited for instead of begun once more. "":
-              for what only reads, such as a check.
+              that an earlier life of the agent began, and that still runs, is waited for instead
+              of begun once more. "": for what only reads, such as a check.
 
         Raises TimeoutError when it was ended after `limit` seconds.
         """

@@ -190,6 +190,20 @@ def test_an_agent_killed_in_the_middle_of_dpkg_does_not_end_it_nor_begin_it_twic
     assert host.host.read("/opt/configured-shop").split() == [NEW]
 
 
+def test_what_ended_while_the_agent_was_dead_is_no_answer_to_a_later_install(
+    host: ComponentHost,
+) -> None:
+    host("apply", a_form(OLD))
+    host.host.write("/opt/hold-shop", "")
+    host.begin("apply", a_form(NEW))
+    wait(lambda: "shop.postinst" in _processes(host), "dpkg in the middle")
+    host.kill()
+    host.host.run("rm", "/opt/hold-shop")
+    wait(lambda: "dpkg" not in _processes(host), "dpkg to end without the agent")
+    assert host("apply", a_form(OLD))["version"] == "1.0"
+    assert host("apply", a_form(NEW)) == {"version": "2.0", "drift": []}
+
+
 def test_a_file_edited_by_hand_is_seen_at_once_and_foreign_keys_stay(host: ComponentHost) -> None:
     host("apply", a_form(OLD))
     host.begin("watch", a_form(OLD), ready="/var/lib/kubenode-agent/ready")

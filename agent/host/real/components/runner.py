@@ -22,15 +22,24 @@ class UnitRunner:
         if not name:
             return await self._commands.run(Command(argv, limit, capabilities=None))
         unit = unit_name(name, argv)
-        try:
-            ran = await self._earlier(unit, limit)
-        except NoSuchUnit:
+        ran = await self._still_running(unit, limit)
+        if ran is None:
             ran = await self._begun(Command(argv, limit, capabilities=None, name=unit))
         await self._commands.forget(unit)
         return ran
 
-    async def _earlier(self, unit: str, limit: float) -> Ran:
-        """How one ended that an earlier life began. Raises NoSuchUnit, TimeoutError."""
+    async def _still_running(self, unit: str, limit: float) -> Ran | None:
+        """How one ended that an earlier life began and that runs now. None: there is none.
+
+        One that has ended is forgotten: since then the host may have been changed once more.
+        Raises TimeoutError.
+        """
+        try:
+            if await self._commands.ended(unit) is not None:
+                await self._commands.forget(unit)
+                return None
+        except NoSuchUnit:
+            return None
         async with asyncio.timeout(limit):
             while True:
                 ran = await self._commands.ended(unit)
