@@ -24,7 +24,6 @@ from kubenode.providers.class_configs import AlibabaConfig
 from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.instances import (
     CLUSTER_TAG,
-    MACHINE_TAG,
     TOKEN_TAG,
     Code,
     Deletion,
@@ -265,7 +264,6 @@ def _request(region: str, order: Order) -> Any:
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
         told = f"user data of {size} bytes: ECS takes {MOST_USER_DATA}; shorten the class's"
         raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
-    ours = {CLUSTER_TAG: order.cluster, TOKEN_TAG: order.token, MACHINE_TAG: order.name}
     return ecs.RunInstancesRequest(
         region_id=region,
         client_token=order.token,
@@ -290,6 +288,6 @@ def _request(region: str, order: Order) -> Any:
         user_data=base64.b64encode(order.user_data.encode()).decode(),
         tag=[
             ecs.RunInstancesRequestTag(key=key, value=value)
-            for key, value in {**config.tags, **ours}.items()
+            for key, value in {**config.tags, **order.tags}.items()
         ],
     )

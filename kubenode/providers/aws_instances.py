@@ -18,7 +18,6 @@ from kubenode.providers.class_configs import AwsConfig
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.instances import (
     CLUSTER_TAG,
-    MACHINE_TAG,
     TOKEN_TAG,
     Code,
     Deletion,
@@ -201,7 +200,7 @@ def _request(order: Order) -> dict[str, Any]:
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
         told = f"user data of {size} bytes: EC2 takes {MOST_USER_DATA}; shorten the class's"
         raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
-    tags = {"Name": order.name, **config.tags, **_ours(order)}
+    tags = {"Name": order.name, **config.tags, **order.tags}
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     request: dict[str, Any] = {
         "ClientToken": order.token,
@@ -232,10 +231,6 @@ def _request(order: Order) -> dict[str, Any]:
         }
         request["BlockDeviceMappings"] = [{"DeviceName": volume.device, "Ebs": disk}]
     return request
-
-
-def _ours(order: Order) -> dict[str, str]:
-    return {CLUSTER_TAG: order.cluster, TOKEN_TAG: order.token, MACHINE_TAG: order.name}
 
 
 def _instance(found: Mapping[str, Any]) -> Instance:

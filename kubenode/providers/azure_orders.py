@@ -5,14 +5,7 @@ from typing import Any
 
 from kubenode.providers.azure_errors import NAME
 from kubenode.providers.class_configs import AzureConfig
-from kubenode.providers.instances import (
-    CLUSTER_TAG,
-    MACHINE_TAG,
-    TOKEN_TAG,
-    Code,
-    InstanceError,
-    Order,
-)
+from kubenode.providers.instances import Code, InstanceError, Order
 
 MOST_USER_DATA = 49152
 """Bytes: encoded they are 64 KiB, which customData may have."""
@@ -32,12 +25,7 @@ def request(order: Order) -> dict[str, Any]:
         raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
     wanted: dict[str, Any] = {
         "location": config.location,
-        "tags": {
-            **config.tags,
-            CLUSTER_TAG: order.cluster,
-            TOKEN_TAG: order.token,
-            MACHINE_TAG: order.name,
-        },
+        "tags": {**config.tags, **order.tags},
         "properties": {
             "hardwareProfile": {"vmSize": config.vm_size},
             "storageProfile": _storage(config),

@@ -134,16 +134,23 @@ class Order:
 
     token      `client_token`; at most 64 of `A-Za-z0-9-`
     cluster    name of this cluster, as on the tag
-    name       of the Machine's Node: the host's name, where the provider can give one
+    machine    name of the Machine
+    name       of its Node: the host's name, where the provider can give one
     config     `MachineClass.spec.config`, which `validate` has nothing against
     user_data  what the host does at its first boot: cloud-init; holds a secret
     """
 
     token: str
     cluster: str
+    machine: str
     name: str
     config: Mapping[str, Any]
     user_data: str = field(repr=False, default="")
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Ours."""
+        return {CLUSTER_TAG: self.cluster, TOKEN_TAG: self.token, MACHINE_TAG: self.machine}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@
     COMMAND... delete MACHINE        prints `gone` or `in-progress`
     COMMAND... list CLUSTER          prints all of the cluster's as a list
 
-What is wanted is JSON: token, cluster, name, config, userData. An instance is JSON: id (MACHINE,
-whose last part is NAME), token, cluster, state, addresses, createdAt. Asked twice for a token the
-command makes one. How it ends is told by `ENDS`; a `get` of none ends with 68. All else it ends
-with, and no end in time, leaves open whether it took effect.
+What is wanted is JSON: token, cluster, machine, name, config, userData. An instance is JSON: id
+(MACHINE, whose last part is NAME), token, cluster, machine, state, addresses, createdAt. Asked
+twice for a token the command makes one. How it ends is told by `ENDS`; a `get` of none ends with
+68. All else it ends with, and no end in time, leaves open whether it took effect.
 """
 
 import json
@@ -24,6 +24,9 @@ from kubenode.providers.commands import Command, Ended
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import (
+    CLUSTER_TAG,
+    MACHINE_TAG,
+    TOKEN_TAG,
     Code,
     Deletion,
     Instance,
@@ -58,6 +61,7 @@ class Printed(msgspec.Struct, rename="camel", frozen=True):
     state: str
     token: str = ""
     cluster: str = ""
+    machine: str = ""
     addresses: list[str] = []
     created_at: datetime | None = None
 
@@ -96,6 +100,7 @@ class LocalInstances:
         wanted = {
             "token": order.token,
             "cluster": order.cluster,
+            "machine": order.machine,
             "name": order.name,
             "config": dict(order.config),
             "userData": order.user_data,
@@ -203,6 +208,11 @@ class LocalInstances:
             raw=plain(printed.state),
             addresses=tuple(printed.addresses),
             created_at=printed.created_at,
+            tags={
+                CLUSTER_TAG: printed.cluster,
+                TOKEN_TAG: printed.token,
+                MACHINE_TAG: printed.machine,
+            },
         )
 
     def _error(self, code: Code, told: str) -> InstanceError:

@@ -133,6 +133,7 @@ class InstanceAccess:
             order = Order(
                 _token(machine),
                 self._provisioning.cluster,
+                machine.metadata.name,
                 machine.node_name,
                 found.spec.config,
                 data,

@@ -57,6 +57,7 @@ class Made:
     name: str
     token: str
     cluster: str
+    machine: str
     user_data: str
     config: dict[str, Any]
     created_at: str
@@ -170,6 +171,7 @@ class HostRack:
                 name,
                 token,
                 wanted["cluster"],
+                wanted["machine"],
                 wanted["userData"],
                 wanted["config"],
                 datetime.isoformat(now),
@@ -204,6 +206,7 @@ class HostRack:
             "id": self.machine(one.name),
             "token": one.token,
             "cluster": one.cluster,
+            "machine": one.machine,
             "state": one.state,
             "addresses": [one.host.address] if one.host is not None else [],
             "createdAt": one.created_at,

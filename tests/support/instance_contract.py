@@ -130,6 +130,7 @@ def an_order(world: InstanceWorld, number: int = 1, attempt: int = 1, **change: 
     order = Order(
         token=client_token(UID.format(number), attempt),
         cluster=CLUSTER,
+        machine=f"machine-{number}",
         name=f"w{number}",
         config=world.config,
         user_data=USER_DATA,
@@ -185,9 +186,8 @@ class InstanceContract:
         await world.settle()
         (found,) = await world.instances.list(CLUSTER)
         assert found.provider_id == made.provider_id
-        if found.tags:
-            ours = {CLUSTER_TAG: CLUSTER, TOKEN_TAG: order.token, MACHINE_TAG: order.name}
-            assert ours.items() <= found.tags.items()
+        ours = {CLUSTER_TAG: CLUSTER, TOKEN_TAG: order.token, MACHINE_TAG: "machine-1"}
+        assert ours == order.tags and ours.items() <= found.tags.items()
 
     async def test_equal_tokens_are_one_machine(self, world: InstanceWorld) -> None:
         before = world.alive()

@@ -102,7 +102,7 @@ class TestLocalInstances(InstanceContract):
                 {
                     "verb": "create",
                     "words": ["theirs", ""],
-                    "given": '{"cluster": "", "userData": "", "config": {}}',
+                    "given": '{"cluster": "", "machine": "", "userData": "", "config": {}}',
                 }
             )
             assert stranger["code"] == 0
