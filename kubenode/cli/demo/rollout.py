@@ -26,9 +26,17 @@ FLEET = {"kubenode.io/fleet": "demo"}
 CONTAINERD, PACKAGE, SERVICE = "containerd", "containerd.io", "containerd.service"
 OLD, NEW = "2.1.3", "2.1.4"
 GOOD_BATCHES = 2
-AT_ONCE: Mapping[str, Any] = {"batches": ["100%"], "maxUnavailable": "100%", "bakeTime": "0s"}
+PATIENT: Mapping[str, Any] = {"machineTimeout": "2h", "progressDeadline": "48h"}
+"""A busy machine runs the demo late, and must not look like hosts that hang."""
+AT_ONCE: Mapping[str, Any] = {
+    **PATIENT,
+    "batches": ["100%"],
+    "maxUnavailable": "100%",
+    "bakeTime": "0s",
+}
 """For the first install, which disturbs nobody."""
 CAREFUL: Mapping[str, Any] = {
+    **PATIENT,
     "batches": [1, 5, 10, 50, 100],
     "maxUnavailable": "20%",
     "bakeTime": "5m",
@@ -157,7 +165,8 @@ class Rollout:
         self._machines.add_handler(self._machine_changed)
         self._touched: set[str] = set()
         self._begun = self._bad = False
-        self._told = ""
+        self.told = ""
+        """How far it is, for people."""
         self._most_down = 0
 
     @property
@@ -235,8 +244,8 @@ class Rollout:
         said = f"{CONTAINERD}: {phase}"
         if self._begun and batch is not None and batch.index:
             said += f", batch {batch.index} of {batch.size}"
-        if said != self._told:
-            self._told = said
+        if said != self.told:
+            self.told = said
             self._news(said)
 
     # -- what became of it ----------------------------------------------------------------------

@@ -113,7 +113,11 @@ class World:
             self._rng,
         )
         self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
-        self.software = {p.name: SimulatedComponents() for p in self.places if scenario.rollout}
+        self.software = {
+            place.name: SimulatedComponents()
+            for place in self.places
+            if scenario.rollout and not place.control_plane
+        }
         self.rollout = (
             Rollout(kube, eyes, self.places, self.software, speed, clock, news)
             if scenario.rollout
