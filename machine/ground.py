@@ -61,6 +61,11 @@ class Job(msgspec.Struct, gc=False):
     spec: JobSpec = msgspec.field(default_factory=JobSpec)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
 
+    @property
+    def holds(self) -> bool:
+        """Whether it is open and may act on its node."""
+        return self.spec.mode in ("Enforce", "Approve") and self.status.phase not in CLOSED
+
 
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
@@ -176,7 +181,7 @@ class Ground:
     def held(self, node: str) -> str:
         """The open job that may act on this node, "" for none."""
         for job in self.jobs.by(OF_NODE, node):
-            if job.spec.mode in ("Enforce", "Approve") and job.status.phase not in CLOSED:
+            if job.holds:
                 return job.metadata.name
         return ""
 

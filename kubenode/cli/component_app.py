@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing
+from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
 
 component_app = typer.Typer(
     no_args_is_help=True,
-    help="What runs on the machines: see who has what, and hold a rollout or let it go on.",
+    help="What runs on the machines: see who has what, plan, hold a rollout or let it go on.",
 )
 Set = Annotated[str, typer.Argument(metavar="SET", help="Name of a MachineComponentSet.")]
 Output = Annotated[Listing, typer.Option("-o", "--output", help="How it is printed.")]
@@ -43,6 +43,35 @@ def sets(
     from kubenode.cli.exits import run
 
     run(sets_command(output, kubeconfig, context))
+
+
+@component_app.command("plan")
+def plan(
+    name: Set,
+    component: Annotated[
+        str,
+        typer.Option(
+            "--component", metavar="NAME", help="Another MachineComponent than the set's."
+        ),
+    ] = "",
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set-value", metavar="NAME=VALUE", help="Beside the set's; repeatable."),
+    ] = None,
+    output: Annotated[
+        Plain, typer.Option("-o", "--output", help="How it is printed.")
+    ] = Plain.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """What the rollout would do now, or with another component or values. Writes nothing.
+
+    Ends with 1 where something stands in its way.
+    """
+    from kubenode.cli.component_plan import plan_command
+    from kubenode.cli.exits import run
+
+    raise typer.Exit(run(plan_command(name, component, values or [], output, kubeconfig, context)))
 
 
 @component_app.command("pause")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kubenode.api.v1alpha1 import MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import SetRevision
@@ -9,7 +10,6 @@ from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.render import Text, TextRef, references
 from kubenode.runtime.components.versions import compare, satisfies
-from kubenode.runtime.kube.informer import Informer
 from machine.componentset.access import NAMESPACE, ServerVersion, Texts
 from machine.componentset.revisions import Made, kept_name, named
 from machine.componentset.rollout import Reason, Said
@@ -35,9 +35,15 @@ class Aim:
         return made.spec.component if made is not None else ""
 
 
+class Components(Protocol):
+    """MachineComponents by name."""
+
+    def get(self, key: str, /) -> MachineComponent | None: ...
+
+
 @dataclass(slots=True)
 class Aimer:
-    components: Informer[MachineComponent]
+    components: Components
     texts: Texts
     server: ServerVersion
     _specs: dict[str, tuple[str, wire.ComponentSpec]] = field(default_factory=dict)
@@ -86,13 +92,21 @@ class Aimer:
         return await self._made(made) if made is not None else None
 
     async def _made(self, revision: SetRevision) -> Made | None:
-        spec = self.spec_of(revision.component)
+        desired = DesiredState(revision.desired_state)
+        made = await self.made(revision.name, revision.component, revision.values, desired)
+        return made[0] if made is not None else None
+
+    async def made(
+        self, name: str, component: str, values: Mapping[str, str], desired: DesiredState
+    ) -> tuple[Made, str] | None:
+        """A revision by what it is made of, and which of its texts is not there; None: its
+        MachineComponent is not."""
+        spec = self.spec_of(component)
         if spec is None:
             return None
         texts, lacks = await self._read(spec)
-        desired = DesiredState(revision.desired_state)
-        exact = not lacks and named(spec, revision.values, desired, texts) == revision.name
-        return Made(revision.name, revision.component, spec, revision.values, desired, texts, exact)
+        exact = not lacks and named(spec, values, desired, texts) == name
+        return Made(name, component, spec, values, desired, texts, exact), lacks
 
     async def _read(self, spec: wire.ComponentSpec) -> tuple[Mapping[TextRef, Text], str]:
         """What it refers to, and what of it is not there."""

@@ -40,8 +40,8 @@ def _candidates(turn: Turn, index: int) -> list[Member]:
     if not turn.rollout.current:
         found += joiners
     elif index == 1 and not any(m.fresh for m in found):
-        found += forward(joiners, turn.rollout.update, first=True)[:1]
-    return forward(found, turn.rollout.update, first=index == 1)
+        found += forward(joiners, turn.rollout.update, turn.counted, first=True)[:1]
+    return forward(found, turn.rollout.update, turn.counted, first=index == 1)
 
 
 def _open(turn: Turn) -> Advanced:

@@ -1,7 +1,8 @@
 """The machines of a set as they are now: one pass over the caches, kept where nothing changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import AssignedComponent
@@ -12,8 +13,8 @@ from machine.componentset.board import Board
 from machine.componentset.facts import Around, View, entry_of, joined, member_of
 from machine.componentset.member import IN_FLIGHT, Member, Standing
 from machine.componentset.revisions import Made
-from machine.ground import Ground
 
+T_co = TypeVar("T_co", covariant=True)
 Leaver = tuple[Machine, AssignedComponent]
 _Key = tuple[str, bool, object, bool, str, Lifesign]
 
@@ -46,6 +47,30 @@ class _Part:
 _NO_PART = _Part()
 
 
+class Cached(Protocol[T_co]):
+    @property
+    def cache(self) -> Mapping[str, T_co]: ...
+    def get(self, key: str, /) -> T_co | None: ...
+
+
+class Signs(Protocol):
+    def of(self, name: str, /) -> Lifesign: ...
+
+
+class Fleet(Protocol):
+    """As `machine.ground.Ground`, as far as it is looked at."""
+
+    @property
+    def machines(self) -> Cached[Machine]: ...
+    @property
+    def nodes(self) -> Cached[Node]: ...
+    @property
+    def component_sets(self) -> Cached[MachineComponentSet]: ...
+    @property
+    def lifesigns(self) -> Signs: ...
+    def held(self, node: str, /) -> str: ...
+
+
 @dataclass(slots=True)
 class Looker:
     """One set's look at the fleet.
@@ -53,7 +78,7 @@ class Looker:
     rivals  other sets of the same component, with the oldest first
     """
 
-    ground: Ground
+    ground: Fleet
     board: Board
     set_: MachineComponentSet
     view: View

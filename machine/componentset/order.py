@@ -12,7 +12,8 @@ def dealt(member: Member, revision: str) -> bytes:
 
 
 def in_turn(members: Iterable[Member], revision: str) -> list[Member]:
-    """One of each zone, then the next of each."""
+    """One of each zone, then the next of each. Ask for all of which some were taken already, or
+    the turn begins with the first zone again."""
     zones: dict[str, list[tuple[bytes, str, Member]]] = {}
     for member in members:
         entry = (dealt(member, revision), member.name, member)
@@ -25,12 +26,15 @@ def in_turn(members: Iterable[Member], revision: str) -> list[Member]:
     return [member for _, _, member in found]
 
 
-def forward(members: Iterable[Member], revision: str, *, first: bool) -> list[Member]:
-    """Canaries before others. The first batch begins with a machine that never had the component:
-    what works as an upgrade may not work as an installation (F36)."""
-    all_ = list(members)
-    canaries = in_turn((m for m in all_ if m.canary), revision)
-    found = canaries + in_turn((m for m in all_ if not m.canary), revision)
+def forward(
+    members: Iterable[Member], revision: str, all_: Iterable[Member], *, first: bool
+) -> list[Member]:
+    """The `members`, each in its turn among `all_`, canaries before others. The first batch begins
+    with a machine that never had the component: what works as an upgrade may not work as an
+    installation (F36)."""
+    names, turns = {m.name for m in members}, in_turn(all_, revision)
+    turns.sort(key=lambda member: not member.canary)
+    found = [member for member in turns if member.name in names]
     if first and (fresh := next((m for m in found if m.fresh), None)) is not None:
         found.remove(fresh)
         found.insert(0, fresh)

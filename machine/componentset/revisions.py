@@ -9,6 +9,7 @@ from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet, SetRe
 from kubenode.api.v1alpha1.machinestatus import ComponentStatus
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
 from kubenode.runtime.components import wire
+from kubenode.runtime.components.change import Form, form_of
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
 from kubenode.runtime.components.render import (
     TemplateError,
@@ -70,6 +71,12 @@ class Made:
             self._hashes.clear()
         self._hashes[tuple(has.get(name) for name in self._used)] = found
         return found
+
+    def form_on(self, machine: Machine) -> Form | None:
+        """What of it is in force there, None for nothing. Raises TemplateError."""
+        has = machine_values(_wired(machine))
+        found = rendered(self.spec, self.values, has, self.texts)
+        return form_of(self.spec, found, self.desired.value)
 
     def assigned(self, move: Move, machine: Machine, set_: str, now: datetime) -> AssignedComponent:
         """What the move writes. Raises TemplateError."""

@@ -1,0 +1,226 @@
+"""`kubenode component plan`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.component_planning import Planned, asked, leaving_how, planned, snapshot
+from kubenode.cli.component_sets import why
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.options import Plain
+from kubenode.cli.tables import table
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.components.wire import ChangeClass
+from kubenode.runtime.kube.errors import Forbidden
+from machine.componentset.access import ServerVersion, Texts
+from machine.componentset.disturbance import Disturbance
+from machine.componentset.forecast import Stage
+from machine.componentset.member import Member
+
+COLUMNS = ("BATCH", "MACHINE", "ZONE", "FROM", "TO", "CLASS", "NEEDS", "NOTE")
+SHOWN = 20
+"""Names of machines that a line lists; JSON has all."""
+NEEDS = {
+    ChangeClass.NONE: "",
+    ChangeClass.RELOAD: "",
+    ChangeClass.RESTART: "permit",
+    ChangeClass.DRAIN: "permit, drain",
+    ChangeClass.REBOOT: "permit, drain, reboot",
+}
+
+
+async def plan_command(
+    name: str,
+    component: str,
+    values: Sequence[str],
+    output: Plain,
+    kubeconfig: str | None,
+    context: str | None,
+) -> Exit:
+    wanted = _values(values)
+    clock = SystemClock()
+    async with connected(kubeconfig, context) as kube:
+        kinds = (Machine, MachineComponent, MachineComponentSet)
+        await require_crds(kube, {"remedyoperationjobs", *(k.resource.plural for k in kinds)})
+        try:
+            fleet = await snapshot(kube)
+            set_ = fleet.component_sets.get(name)
+            if set_ is None:
+                known = "`kubenode component sets` lists those that are"
+                raise Refusal(f"there is no MachineComponentSet {name}; {known}")
+            found = await planned(
+                fleet,
+                _asked(set_, component, wanted),
+                Texts(kube, clock),
+                ServerVersion(kube, clock),
+                clock,
+            )
+        except Forbidden as error:
+            raise Refusal(
+                f"a right is missing: {error.message}; a plan reads what the set reads: Machines,"
+                " Nodes, jobs, and the ConfigMaps and Secrets of namespace kubenode-components that"
+                " its components refer to"
+            ) from error
+    data = in_full(found)
+    if output is Plain.JSON:
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        for line in lines(data):
+            typer.echo(line)
+    return Exit.FINDING if data["warnings"] else Exit.FINE
+
+
+def _values(given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not (key and equals):
+            raise Refusal(f"--set-value {each}: write NAME=VALUE", Exit.USAGE)
+        found[key] = value
+    return found
+
+
+def _asked(
+    set_: MachineComponentSet, component: str, values: Mapping[str, str]
+) -> MachineComponentSet:
+    try:
+        return asked(set_, component, values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Refusal(f"the set cannot be so: {where}: {first['msg']}", Exit.USAGE) from error
+
+
+def in_full(found: Planned) -> dict[str, Any]:
+    set_, now = found.set_, found.forecast.now
+    members = {m.name: m for m in found.look.members}
+    target = found.aim.target
+    return {
+        "set": set_.metadata.name,
+        "component": set_.spec.component,
+        "values": set_.spec.values,
+        "currentRevision": set_.status.current_revision,
+        "targetRevision": target.name if target is not None else "",
+        "phase": set_.status.phase.value if set_.status.phase is not None else "",
+        "says": why(set_),
+        "members": len(members),
+        "warnings": _warnings(found),
+        "now": {
+            "starts": [m.machine for m in now.moves if not m.ahead],
+            "downloads": [m.machine for m in now.moves if m.ahead],
+            "why": now.progressing[1].message,
+        },
+        "stages": [_stage(found, stage, members) for stage in found.forecast.stages],
+        "whole": found.forecast.whole,
+        "end": {
+            "phase": found.forecast.phase.value if found.forecast.phase is not None else "",
+            "why": found.forecast.end,
+        },
+        "stay": [{"machine": n, "why": _why_stays(members[n])} for n in found.forecast.stay],
+        "held": {m.name: m.held for m in members.values() if m.held},
+        "leftOut": dict(found.left_out),
+        "leaving": list(found.leaving),
+        "leavingHow": leaving_how(set_) if found.leaving else "",
+    }
+
+
+def _warnings(found: Planned) -> list[str]:
+    now, seen = found.forecast.now, []
+    for said in (now.degraded, now.paused):
+        if said is not None:
+            seen.append(f"{said.reason}: {said.message}")
+    if found.look.conflicts and not any(text.startswith("Conflict") for text in seen):
+        seen.append(f"Conflict: another set has this component on {_some(found.look.conflicts)}")
+    return seen
+
+
+def _stage(found: Planned, stage: Stage, members: Mapping[str, Member]) -> dict[str, Any]:
+    made = {m.name: m.component for m in (found.aim.current, found.aim.target) if m is not None}
+    return {
+        "batch": stage.index,
+        "revision": stage.revision,
+        "component": made.get(stage.revision, ""),
+        "machines": [
+            _machine(members[name], found.changes.get(name, Disturbance()))
+            for name in stage.machines
+        ],
+    }
+
+
+def _machine(member: Member, change: Disturbance) -> dict[str, Any]:
+    class_ = change.class_
+    return {
+        "machine": member.name,
+        "zone": member.zone,
+        "version": member.version,
+        "from": change.before,
+        "class": class_.value if class_ is not None else "unknown",
+        "atMost": change.at_most,
+        "nothing": change.nothing,
+        "needs": "unknown" if class_ is None else NEEDS[class_],
+        "heldBy": member.held,
+    }
+
+
+def _why_stays(member: Member) -> str:
+    if not member.answers:
+        return "its agent does not answer"
+    if member.held:
+        return f"job {member.held} repairs its node"
+    return member.why or "no batch takes it"
+
+
+def lines(data: Mapping[str, Any]) -> list[str]:
+    """For people."""
+    found = [
+        f"{data['set']}: {data['component']}, {data['members']} machines",
+        f"revision {data['currentRevision'] or '(none yet)'} -> {data['targetRevision'] or '?'}",
+    ]
+    if data["says"]:
+        found.append(f"the set says: {data['says']}")
+    found += [f"warning: {text}" for text in data["warnings"]]
+    now = data["now"]
+    at_once = f"starts {_some(now['starts'])}" if now["starts"] else "starts nothing"
+    found.append(f"now: {at_once}{': ' if now['why'] else ''}{now['why']}")
+    rows = [_row(stage, each) for stage in data["stages"] for each in stage["machines"]]
+    if rows:
+        found += ["", *table(COLUMNS, rows), ""]
+    if not data["whole"]:
+        found.append("and more batches of the same kind")
+    if rows and (end := data["end"])["phase"]:
+        found.append(f"then: {end['phase']}{': ' if end['why'] else ''}{end['why']}")
+    found += [f"{each['machine']} stays: {each['why']}" for each in data["stay"][:SHOWN]]
+    if (more := len(data["stay"]) - SHOWN) > 0:
+        found.append(f"{more} more stay (-o json)")
+    found += [f"{name} is left out: {text}" for name, text in data["leftOut"].items()]
+    if data["leaving"]:
+        found.append(f"not selected any more, {data['leavingHow']}: {_some(data['leaving'])}")
+    return found
+
+
+def _row(stage: Mapping[str, Any], each: Mapping[str, Any]) -> list[object]:
+    most = "at most " if each["atMost"] else ""
+    notes = [
+        "nothing to do" if each["nothing"] else "",
+        f"held by job {each['heldBy']}" if each["heldBy"] else "",
+    ]
+    return [
+        stage["batch"] or "",
+        each["machine"],
+        each["zone"],
+        each["from"] or each["version"],
+        stage["component"],
+        f"{most}{each['class']}",
+        each["needs"],
+        ", ".join(note for note in notes if note),
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more (-o json)" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
