@@ -27,6 +27,7 @@ from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.sweeping import Sweeper
 from machine.ground import Ground, MachineSettings
 from machine.insight.metrics import InsightCollector
+from machine.insight.rollouts import RolloutCollector
 from machine.inspection.inspector import ClusterInspector
 from machine.inspection.prometheus import Prometheus
 from machine.machine.controller import wired
@@ -118,6 +119,13 @@ class MachineOperator:
         self.adoption = Adoption(ground)
         registry.register(MachineCollector(self.machines.cache.values, clock))
         registry.register(InsightCollector(self.machines.cache.values))
+        registry.register(
+            RolloutCollector(
+                self.machines.cache.values,
+                ground.component_sets.cache.values,
+                ground.meltdown.frozen,
+            )
+        )
         if runtime is not None:
             for each in self._informers:
                 runtime.informer(each)

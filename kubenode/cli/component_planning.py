@@ -20,6 +20,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Node, structs
 from machine.bootstrap.agentready import Lifesign
+from machine.componentset import leaving
 from machine.componentset.access import ServerVersion, Texts
 from machine.componentset.aiming import Aim, Aimer
 from machine.componentset.board import Board
@@ -170,6 +171,7 @@ def _seen(set_: MachineComponentSet, aim: Aim, look: Look, clock: Clock) -> Seen
         meltdown=said.message if said is not None and melts else "",
         window=window is None or inside(window, now)[0],
         conflicts=look.conflicts,
+        stuck=leaving.stuck(look.leavers),
     )
 
 

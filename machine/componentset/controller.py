@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.components.render import TemplateError
 from kubenode.runtime.controller.result import DONE, Result
-from machine.componentset import events, leaving
+from machine.componentset import events, leaving, words
 from machine.componentset.access import FRESH_SECONDS, SetAccess
 from machine.componentset.aiming import Aim, Aimer
 from machine.componentset.board import Board, Wish
@@ -19,7 +19,7 @@ from machine.componentset.looking import Look, Looker, rivals_of
 from machine.componentset.member import Member
 from machine.componentset.revisions import history
 from machine.componentset.rollout import Plan, Reason, Rollout, Said, Seen
-from machine.componentset.status import remembered, status_after
+from machine.componentset.status import left_behind, remembered, status_after
 from machine.componentset.step import step
 from machine.ground import Ground
 from machine.inspection.port import Inspected, Inspector
@@ -115,6 +115,7 @@ class SetController:
             meltdown=self.ground.meltdown.frozen(),
             window=open_,
             conflicts=look.conflicts,
+            stuck=leaving.stuck(look.leavers),
             waits=self.board.waiting(set_.metadata.name),
         )
         return seen, until
@@ -202,6 +203,10 @@ class SetController:
             may_start=not frozen and not set_.spec.frozen,
             limit=max(1, limit),
         )
+        told = words.not_removed(leaving.stuck(look.leavers))
+        status = left_behind(set_, told, self.steady.now())
+        if status != set_.status:
+            await self._write(set_, status)
         self.board.put(name, wishes)
         return Result(AT_WORK)
 

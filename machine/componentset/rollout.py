@@ -94,6 +94,7 @@ class Seen:
     problem     why nothing new can go out, if so
     frozen, meltdown  nothing at all may start, and why
     window      whether it is open (wall time)
+    stuck       machines on which the removal failed
     waits       machines that wait for a permit, and what for
     """
 
@@ -108,6 +109,7 @@ class Seen:
     window: bool = True
     inspected: Answer | None = None
     conflicts: Sequence[str] = ()
+    stuck: Sequence[str] = ()
     waits: Sequence[tuple[str, str]] = ()
 
 

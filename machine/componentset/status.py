@@ -80,6 +80,18 @@ def status_after(
     )
 
 
+def left_behind(
+    set_: MachineComponentSet, said: Said | None, now: datetime
+) -> MachineComponentSetStatus:
+    """Of a deleted set: why it is still there, beside what was said last."""
+    last = _condition(set_.status, Type.DEGRADED)
+    if said is None and (last is None or last.status != ConditionStatus.TRUE):
+        return set_.status
+    known = [c for c in set_.status.conditions if c.type != Type.DEGRADED]
+    mine = _said(set_, Type.DEGRADED, said is not None, said or Said("AsExpected"), now)
+    return set_.status.model_copy(update={"conditions": [*known, mine]})
+
+
 def _batch_status(batch: Batch) -> BatchStatus:
     return BatchStatus(
         index=batch.index,

@@ -75,7 +75,14 @@ def degraded(rollout: Rollout, turn: Turn) -> Said | None:
     failed = [m for m in turn.counted if turn.final(m)]
     if failed:
         return Said(Reason.MACHINES_FAILED, named(m.name for m in failed))
-    return None
+    return not_removed(seen.stuck)
+
+
+def not_removed(stuck: Sequence[str]) -> Said | None:
+    """stuck: names of machines that are to lose the component and cannot."""
+    if not stuck:
+        return None
+    return Said(Reason.MACHINES_FAILED, f"it cannot be removed from {named(stuck)}")
 
 
 def failures(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) -> str:

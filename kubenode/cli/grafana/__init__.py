@@ -11,9 +11,10 @@ from kubenode.api.generated import ROOT, run
 from kubenode.cli.grafana.board import Board
 from kubenode.cli.grafana.defender import DEFENDER
 from kubenode.cli.grafana.healing import HEALING
+from kubenode.cli.grafana.machines import MACHINES
 
 FOLDER = ROOT / "charts" / "kubenode" / "dashboards"
-BOARDS: tuple[Board, ...] = (DEFENDER, HEALING)
+BOARDS: tuple[Board, ...] = (DEFENDER, HEALING, MACHINES)
 
 
 def wanted() -> dict[Path, str]:

@@ -195,5 +195,5 @@ HEALING = Board(
     "KubeNode: Healing",
     "Faults to jobs, jobs to ends, and whether the operator is well itself.",
     (NOW, JOBS, RULES, PROCESS),
-    (("Kube Defender", "kubenode-defender"),),
+    (("Kube Defender", "kubenode-defender"), ("Machines", "kubenode-machines")),
 )

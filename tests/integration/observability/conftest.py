@@ -1,7 +1,7 @@
 """Kube Defender and the remedy operator at work, and a real Prometheus that scrapes them.
 
 One node is healed to its end, one waits for it, and one is not Ready; so every panel has something
-to show. All on the embedded API server.
+to show; a Machine and a component set are only there. All on the embedded API server.
 """
 
 import json
@@ -58,6 +58,31 @@ POLICY = policy_object(
         {"scope": "Label", "label": ZONE, "maxConcurrent": 1, "minHealthy": "20%"},
     ]
 )
+
+MACHINE = {
+    "apiVersion": "kubenode.io/v1alpha1",
+    "kind": "Machine",
+    "metadata": {"name": "m0"},
+    "spec": {
+        "addresses": ["10.0.0.7"],
+        "mode": "Observe",
+        "components": [
+            {
+                "name": "c",
+                "component": "c-1",
+                "revision": "1-90d2c7e1fa",
+                "configHash": "1-44c0b7d2e1",
+            }
+        ],
+    },
+    "status": {"components": [{"name": "c", "version": "1", "state": "Healthy"}]},
+}
+ROLLOUT = {
+    "apiVersion": "kubenode.io/v1alpha1",
+    "kind": "MachineComponentSet",
+    "metadata": {"name": "s"},
+    "spec": {"selector": {"matchLabels": {"pool": "none"}}, "component": "c-1"},
+}
 
 
 @dataclass(frozen=True)
@@ -120,7 +145,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     health, guard = free_port(), free_port()
     with EmbeddedPlane() as plane:
         assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
-        plane.api.load(json.loads(json.dumps([*nodes, POLICY, RULE])))
+        plane.api.load(json.loads(json.dumps([*nodes, POLICY, RULE, MACHINE, ROLLOUT])))
         with (
             started(
                 "run", "all", "--kubeconfig", plane.kubeconfig,

@@ -57,6 +57,8 @@ REFUSED = 'kubenode_hostdoctor_refusals_total{endpoint="alertmanager",why="%s"}'
 LOOKS = 'kubenode_hostdoctor_looks_total{source="aws",result="%s"}'
 HEARD = "kubenode_hostdoctor_watchdog_heard_timestamp_seconds"
 DELIVERED = 'kubenode_hostdoctor_deliveries_total{endpoint="alertmanager"}'
+PAUSED = 'kubenode_component_set_paused{set="s",reason="%s"}'
+COMPONENTS = 'kubenode_component_machines{component="c",state="%s"}'
 CERTIFICATES = 'kubenode_machine_certificates{state="%s"}'
 CASES = {
     "KubeDefenderDown": Case(
@@ -218,6 +220,33 @@ CASES = {
     ),
     "KubeNodeWatchdogNotHeard": Case(
         "30m", {HEARD: "60x40"}, {HEARD: "0+60x40", DELIVERED: "9x40"}
+    ),
+    "KubeNodeRolloutStopped": Case(
+        "5m",
+        {PAUSED % "AutoPaused": "0 1x20"},
+        {PAUSED % "AutoPaused": "0x20", PAUSED % "User": "1x20"},
+        ({"set": "s", "reason": "AutoPaused"},),
+    ),
+    "KubeNodeMachineFailed": Case(
+        "10m",
+        {'kubenode_machines{phase="Failed"}': "1x20"},
+        {'kubenode_machines{phase="Running"}': "9x20", 'kubenode_machines{phase="Failed"}': "0x20"},
+    ),
+    "KubeNodeMachinesFrozen": Case(
+        "10m",
+        {"kubenode_machine_frozen": "1x20"},
+        {"kubenode_machine_frozen": "1x3 0x20"},
+    ),
+    "KubeNodeOrphansEnded": Case(
+        "10m",
+        {"kubenode_machine_orphans_ended_total": "0 0 1x20"},
+        {"kubenode_machine_orphans_ended_total": "3x20"},
+    ),
+    "KubeNodeDriftFight": Case(
+        "10m",
+        {COMPONENTS % "DriftFight": "1x20"},
+        {COMPONENTS % "Drifted": "1x20"},
+        ({"component": "c"},),
     ),
     "KubeNodeAgentCertificateEnding": Case(
         "40m", {CERTIFICATES % "ending": "1x60"}, {CERTIFICATES % "live": "9x60"}

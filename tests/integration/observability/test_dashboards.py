@@ -42,7 +42,7 @@ each_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 
 
 def test_there_is_a_board_for_each_view() -> None:
-    assert set(BOARDS) == {"kubenode-defender", "kubenode-healing"}
+    assert set(BOARDS) == {"kubenode-defender", "kubenode-healing", "kubenode-machines"}
     assert len(EACH) > 40
 
 

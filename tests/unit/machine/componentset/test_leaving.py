@@ -4,9 +4,10 @@ from typing import Any
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponentset import OnUnselect
+from machine.componentset import words
 from machine.componentset.board import Board, Wish
 from machine.componentset.carrier import merged
-from machine.componentset.leaving import wishes_for
+from machine.componentset.leaving import stuck, wishes_for
 from machine.componentset.looking import Leaver
 
 R = "1-90d2c7e1fa"
@@ -95,3 +96,12 @@ def test_the_board_wakes_for_what_has_changed_alone() -> None:
     assert board.of("a") == {"s": Wish(leave=True)} and board.of("b") == {}
     board.forget("s")
     assert not board.known("s") and woken[-1] == "a"
+
+
+def test_a_removal_that_failed_is_told() -> None:
+    absent: dict[str, Any] = {"desiredState": "Absent", "attempt": 2}
+    failed, going = leaver("b", state="Failed", **absent), leaver("a", state="Removing", **absent)
+    assert stuck([failed, going]) == ["b"]
+    said = words.not_removed(stuck([failed, going]))
+    assert said is not None and "cannot be removed from b" in said.message
+    assert words.not_removed(stuck([going])) is None

@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
 from machine.componentset.events import told
 from machine.componentset.rollout import Batch, Plan, Reason, Rollout, Said
-from machine.componentset.status import remembered, status_after
+from machine.componentset.status import left_behind, remembered, status_after
 
 TIMES = st.none() | st.integers(0, 10**6).map(lambda s: T0 + timedelta(seconds=s))
 BATCHES = st.builds(
@@ -72,3 +72,13 @@ def test_people_are_told_of_changes_once() -> None:
     stopped = replace(started, stop=stop)
     assert told(started, stopped, Plan()) == [(True, stop)]
     assert told(stopped, stopped, Plan()) == []
+
+
+def test_a_deleted_set_says_what_cannot_be_removed_and_when_it_can() -> None:
+    assert left_behind(a_set(), None, T0) == a_set().status, "nothing is written for nothing"
+    stuck = left_behind(a_set(), Said(Reason.MACHINES_FAILED, "m1"), T0)
+    (degraded,) = stuck.conditions
+    assert (degraded.type, degraded.status, degraded.message) == ("Degraded", "True", "m1")
+    assert left_behind(a_set(stuck), Said(Reason.MACHINES_FAILED, "m1"), T0) == stuck
+    (after,) = left_behind(a_set(stuck), None, T0).conditions
+    assert after.status == "False"

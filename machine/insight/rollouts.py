@@ -1,0 +1,92 @@
+"""Machines, rollouts and freezes as metrics, counted when the page is asked for.
+
+Labels are bounded: phases, reasons and states are the API's; of sets at most MOST_SETS are shown,
+those first that are paused.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kubenode.api.v1alpha1 import Machine, MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponentset import ComponentSetConditionType, RolloutPhase
+from kubenode.api.v1alpha1.machinestatus import MachinePhase
+from machine.componentset.rollout import STICKY, Reason
+
+MOST_SETS = 256
+PAUSES = (*sorted(STICKY), Reason.USER, Reason.FROZEN, Reason.MELTDOWN)
+
+
+class RolloutCollector(Collector):
+    """frozen  why a meltdown lets nothing start, "" if none does"""
+
+    def __init__(
+        self,
+        machines: Callable[[], Iterable[Machine]],
+        sets: Callable[[], Iterable[MachineComponentSet]],
+        frozen: Callable[[], str],
+    ) -> None:
+        self._machines, self._sets, self._frozen = machines, sets, frozen
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        frozen = GaugeMetricFamily(
+            "kubenode_machine_frozen",
+            "Whether so much is wrong at once that no machine is deleted, replaced or changed.",
+        )
+        frozen.add_metric([], bool(self._frozen()))
+        machines = GaugeMetricFamily("kubenode_machines", "Machines by phase.", labels=["phase"])
+        phases = Counter(m.status.phase or MachinePhase.PENDING for m in list(self._machines()))
+        for phase in MachinePhase:
+            machines.add_metric([phase.value], phases[phase])
+        yield from (frozen, machines, *self._of_sets())
+
+    def _of_sets(self) -> Iterator[GaugeMetricFamily]:
+        phases = GaugeMetricFamily(
+            "kubenode_component_set_phase",
+            "1 for the phase in which a component set is.",
+            labels=["set", "phase"],
+        )
+        counts = GaugeMetricFamily(
+            "kubenode_component_set_machines",
+            "Machines of a component set, and those of them in a state; failed: of its last batch.",
+            labels=["set", "state"],
+        )
+        paused = GaugeMetricFamily(
+            "kubenode_component_set_paused",
+            "1 for the reason for which a component set starts no batch.",
+            labels=["set", "reason"],
+        )
+        shown = sorted(self._sets(), key=lambda s: (not paused_by(s), s.metadata.name))
+        for set_ in shown[:MOST_SETS]:
+            name, status = set_.metadata.name, set_.status
+            phases.add_metric([name, status.phase or RolloutPhase.IDLE], 1)
+            for state, count in states(set_).items():
+                counts.add_metric([name, state], count)
+            reason = paused_by(set_)
+            for each in PAUSES:
+                paused.add_metric([name, each], reason == each)
+        yield from (phases, counts, paused)
+
+
+def states(set_: MachineComponentSet) -> dict[str, int]:
+    """Machines by what is counted of them; a machine may be in several."""
+    counts, batch = set_.status.counts, set_.status.batch
+    return {
+        "member": counts.machines,
+        "updated": counts.updated,
+        "healthy": counts.healthy,
+        "unavailable": counts.unavailable,
+        "held": counts.held,
+        "excluded": counts.excluded,
+        "failed": len(batch.failed) if batch is not None else 0,
+    }
+
+
+def paused_by(set_: MachineComponentSet) -> str:
+    """The reason, "" for none."""
+    for condition in set_.status.conditions:
+        if condition.type == ComponentSetConditionType.PAUSED and condition.status == "True":
+            return condition.reason
+    return ""
