@@ -12,7 +12,7 @@ from agent.components.simulated import SimulatedComponents
 from kubenode.api.base import Resource
 from kubenode.api.scale import scaled
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
-from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
+from kubenode.api.v1alpha1.machinecomponentset import ComponentSetConditionType, RolloutPhase
 from kubenode.api.v1alpha1.machinestatus import ComponentState
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.cli.demo.fleet import Place
@@ -25,6 +25,7 @@ from kubenode.runtime.process import Part
 FLEET = {"kubenode.io/fleet": "demo"}
 CONTAINERD, PACKAGE, SERVICE = "containerd", "containerd.io", "containerd.service"
 OLD, NEW = "2.1.3", "2.1.4"
+PAUSED = ComponentSetConditionType.PAUSED
 GOOD_BATCHES = 2
 PATIENT: Mapping[str, Any] = {"machineTimeout": "2h", "progressDeadline": "48h"}
 """A busy machine runs the demo late, and must not look like hosts that hang."""
@@ -39,7 +40,7 @@ CAREFUL: Mapping[str, Any] = {
     **PATIENT,
     "batches": [1, 5, 10, 50, 100],
     "maxUnavailable": "20%",
-    "bakeTime": "5m",
+    "bakeTime": "1m",
     "autoPause": {"maxFailures": 1},
 }
 LOOK_SECONDS = 0.1
@@ -66,7 +67,8 @@ def components() -> Iterable[MachineComponent]:
                 }
             ],
             units=[{"name": SERVICE}],
-            health=[{"name": "runs", "type": "unit", "unit": SERVICE}],
+            health=[{"name": "runs", "type": "unit", "unit": SERVICE, "successes": 1}],
+            healthDeadline="4m",
         )
     yield _component(
         "node-exporter",
@@ -244,6 +246,9 @@ class Rollout:
         said = f"{CONTAINERD}: {phase}"
         if self._begun and batch is not None and batch.index:
             said += f", batch {batch.index} of {batch.size}"
+        paused = next((c for c in wanted.status.conditions if c.type == PAUSED), None)
+        if paused is not None and paused.status == "True":
+            said += f" ({paused.reason}: {paused.message})"
         if said != self.told:
             self.told = said
             self._news(said)

@@ -178,8 +178,8 @@ STORM = Scenario(
 ROLLOUT = Scenario(
     "rollout",
     "containerd is upgraded in batches; the third gets a build that crashes, and it stops",
-    nodes=63,
-    speed=60,
+    nodes=33,
+    speed=30,
     pace=Pace(every=600, storm=1e9, storms=1e9, lasts=1, spread=1, share=0.1),
     sorts=CURABLE,
     rollout=True,
