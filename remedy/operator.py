@@ -74,6 +74,7 @@ from remedy.remedier.leases import (
 )
 from remedy.remedier.metrics import FactCollector
 from remedy.remedier.metrics import Metrics as RemedierMetrics
+from remedy.rollback.access import Rollbacks
 from rules.diagnose import Diagnoser
 
 MANY = 16
@@ -315,6 +316,7 @@ class RemedyOperator:
         replacing = Replacing(self._kube, self.nodes, self._providers)
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
+        backs = Rollbacks(self._kube)
         job = JobController(
             jobs=store,
             world=ClusterWorld(
@@ -329,9 +331,10 @@ class RemedyOperator:
                 store,
                 events,
                 others,
+                backs,
             ),
             effects=ClusterEffects(
-                store, nodes, pods, notices, power, fencing, replacing, events, others
+                store, nodes, pods, notices, power, fencing, replacing, events, others, backs
             ),
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),

@@ -27,18 +27,28 @@ class SetAccess:
     def __init__(self, kube: Kube, fence: Fence) -> None:
         self._kube, self._fence = kube, fence
 
-    async def assign(self, machine: Machine, components: Sequence[AssignedComponent]) -> Machine:
-        return await self._machine(machine, {"components": [c.to_dict() for c in components]})
+    async def assign(
+        self, machine: Machine, components: Sequence[AssignedComponent], over: Sequence[str] = ()
+    ) -> Machine:
+        """over: annotations that are taken off."""
+        spec = {"components": [c.to_dict() for c in components]}
+        return await self._machine(machine, spec, dict.fromkeys(over))
 
     async def permit(self, machine: Machine, permit: MachinePermit | None) -> Machine:
         """None takes it out."""
         return await self._machine(machine, {"permit": permit.to_dict() if permit else None})
 
-    async def _machine(self, machine: Machine, spec: Mapping[str, Any]) -> Machine:
+    async def _machine(
+        self,
+        machine: Machine,
+        spec: Mapping[str, Any],
+        annotations: Mapping[str, None] | None = None,
+    ) -> Machine:
         path = custom(MACHINES, machine.metadata.name)
+        meta = {**_read(machine), **({"annotations": annotations} if annotations else {})}
         self._fence.check()
         return await self._kube.patch(
-            path, {"metadata": _read(machine), "spec": spec}, decode=Machine.from_server
+            path, {"metadata": meta, "spec": spec}, decode=Machine.from_server
         )
 
     async def status(

@@ -1,6 +1,6 @@
 """What a set asks for: the revision of its spec and the current one, made ready to be assigned."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -85,6 +85,12 @@ class Aimer:
             plain = component.spec.model_dump(mode="json", by_alias=True)
             known = self._specs[name] = (component.metadata.uid, wire.spec_of(plain))
         return known[1]
+
+    async def of(self, set_: MachineComponentSet, names: Collection[str]) -> dict[str, Made]:
+        """Other revisions of its history, by name, without those that cannot be made."""
+        wanted = [r for r in set_.status.revisions if r.name in names]
+        found = [made for r in wanted if (made := await self._made(r)) is not None]
+        return {made.name: made for made in found}
 
     async def _current(self, set_: MachineComponentSet) -> Made | None:
         status = set_.status

@@ -88,7 +88,7 @@ def _ahead(turn: Turn, batch: Batch) -> None:
 def _go_on(turn: Turn) -> Advanced:
     rollout, now, strategy = turn.rollout, turn.now, turn.strategy
     batch = rollout.batch
-    mine = [m for m in turn.new if m.batch == batch.index]
+    mine = [m for m in (*turn.new, *turn.returned) if m.batch == batch.index]
     slots = max(0, min(batch.size - len(mine), _room(turn)))
     picks = _candidates(turn, batch.index)[:slots] if slots else []
     late = batch.active(now) >= strategy.progress_deadline
@@ -103,7 +103,8 @@ def _go_on(turn: Turn) -> Advanced:
         _give(turn, picks, batch)
     batch = replace(batch, failed=_names(failed))
     unfinished = [m for m in mine if m.standing is not Standing.SUCCEEDED and m not in failed]
-    if not unfinished and not picks and not _resumed(turn, batch, failed):
+    tried = [m for m in failed if m not in turn.returned]
+    if not unfinished and not picks and not _resumed(turn, batch, tried):
         return _prove(turn, batch)
     turn.going = any(m.standing is not Standing.WAITING for m in unfinished) or any(
         not m.held for m in picks
@@ -115,7 +116,7 @@ def _go_on(turn: Turn) -> Advanced:
 
 
 def _failed(turn: Turn, member: Member, late: bool) -> bool:
-    if turn.final(member) or member.held or member.ill(turn.now):
+    if member in turn.returned or turn.final(member) or member.held or member.ill(turn.now):
         return True
     return late and member.standing is not Standing.SUCCEEDED
 

@@ -5,15 +5,16 @@ takes what all sets want; the permit comes once the node is ready for it, goes b
 given back, and what a kill left behind is found at the node itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
-from kubenode.api.v1alpha1.machinework import AssignedComponent, MachinePermit
+from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, MachinePermit
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.informer import Informer
 from machine.componentset.access import SetAccess
@@ -36,7 +37,7 @@ class Held(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """changed  told the sets of a machine that was written to, once the cache shows it"""
+    """job  the open job that holds a node, "" for none"""
 
     machines: Informer[Machine]
     sets: Informer[MachineComponentSet]
@@ -45,6 +46,7 @@ class Carrier:
     held: Held
     board: Board
     clock: Clock
+    job: Callable[[str], str]
     patience: timedelta = timedelta(minutes=30)
     _blocked: dict[str, float] = field(default_factory=dict)
 
@@ -66,7 +68,8 @@ class Carrier:
         name = machine.metadata.name
         self.board.writing[name] = self.board.writing.get(name, 0) + 1
         try:
-            written = await self.access.assign(machine, components)
+            over = rollbacks_over(machine, components)
+            written = await self.access.assign(machine, components, over)
             await self.machines.wait_for(name, written.metadata.resource_version)
         finally:
             self._written(name)
@@ -98,7 +101,10 @@ class Carrier:
                 return await self._prepare(machine, leave)
 
     async def _prepare(self, machine: Machine, leave: Leave) -> Result:
-        holder, name = self._holder(machine, leave.lead), machine.metadata.name
+        name = machine.metadata.name
+        if (asked := self._repaired(machine, leave)) is not None:
+            return await self._under_job(machine, leave, asked)
+        holder = self._holder(machine, leave.lead)
         if holder is None:
             if machine.spec.permit is not None and leave.act is Act.PREPARE:
                 await self._shown(await self.access.permit(machine, None))
@@ -118,6 +124,25 @@ class Carrier:
             await self.disruptions.end(wish.node, holder)
             self._blocked[name] = self.clock.monotonic() + 10 * AGAIN.total_seconds()
         return Result(_after(prepared.look_again))
+
+    def _repaired(self, machine: Machine, leave: Leave) -> Rollback | None:
+        """The wish of the job that holds its node, where leave is for nothing else."""
+        job = self.job(machine.node_name)
+        wishes = [rollback_in(machine.metadata.annotations, name) for name in leave.components]
+        mine = [wish for wish in wishes if wish is not None and wish.job == job]
+        return mine[-1] if mine and len(mine) == len(wishes) else None
+
+    async def _under_job(self, machine: Machine, leave: Leave, asked: Rollback) -> Result:
+        """The job's permit holds the node, and the job emptied it as far as it wanted to."""
+        name = machine.metadata.name
+        if leave.class_.weight > ChangeClass(asked.up_to).weight:
+            why = f"it needs {leave.class_}, the permit of job {asked.job} is for {asked.up_to}"
+            self.board.waits[name] = (leave.lead, why)
+            return Result(AGAIN)
+        self.board.waits.pop(name, None)
+        if leave.act is Act.PREPARE:
+            await self._permit(machine, leave, asked.permit)
+        return Result(AGAIN)
 
     async def _permit(self, machine: Machine, leave: Leave, permit: str) -> None:
         self._blocked.pop(machine.metadata.name, None)
@@ -171,6 +196,18 @@ def merged(machine: Machine, wishes: Mapping[str, Wish]) -> list[AssignedCompone
         if there is None or there.set in (set_, ""):
             found[entry.name] = entry if not _same(there, entry) else found[entry.name]
     return list(found.values())
+
+
+def rollbacks_over(machine: Machine, components: Sequence[AssignedComponent]) -> list[str]:
+    """Annotations of jobs that took back what is not at stake any more: another revision came."""
+    at = {c.name: c.revision for c in components}
+    found = []
+    for key in machine.metadata.annotations:
+        family = key.removeprefix(PREFIX)
+        asked = rollback_in(machine.metadata.annotations, family) if family != key else None
+        if asked is not None and at.get(family, "") not in (asked.from_, asked.to):
+            found.append(key)
+    return found
 
 
 def _same(there: AssignedComponent | None, wanted: AssignedComponent) -> bool:

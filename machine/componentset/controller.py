@@ -1,5 +1,6 @@
 """Reconciles MachineComponentSets: look at the machines, step, remember, then tell the carrier."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -17,7 +18,7 @@ from machine.componentset.budget import part_of
 from machine.componentset.facts import View
 from machine.componentset.looking import Look, Looker, rivals_of
 from machine.componentset.member import Member
-from machine.componentset.revisions import history
+from machine.componentset.revisions import Made, history
 from machine.componentset.rollout import Plan, Reason, Rollout, Said, Seen
 from machine.componentset.status import left_behind, remembered, status_after
 from machine.componentset.step import step
@@ -130,7 +131,8 @@ class SetController:
             what = self._inspected(set_, after, look)
             answer = await self.inspector.inspect(strategy.inspection.checks, what)
             after, plan = step(before, strategy, replace(seen, inspected=answer))
-        wishes = self._wishes(set_, aim, look, plan, may_remove=_may_remove(seen))
+        back = await self.aimer.of(set_, {m.back for m in look.members if m.back})
+        wishes = self._wishes(set_, aim, look, plan, back, may_remove=_may_remove(seen))
         status = self._status(set_, aim, look, after, plan)
         if status != set_.status:
             await self._write(set_, status)
@@ -139,7 +141,14 @@ class SetController:
         return self._again(plan, aim, seen, turns)
 
     def _wishes(
-        self, set_: MachineComponentSet, aim: Aim, look: Look, plan: Plan, *, may_remove: bool
+        self,
+        set_: MachineComponentSet,
+        aim: Aim,
+        look: Look,
+        plan: Plan,
+        back: Mapping[str, Made],
+        *,
+        may_remove: bool,
     ) -> dict[str, Wish]:
         name = set_.metadata.name
         limit = max(1, part_of(set_.spec.update_strategy.max_unavailable, len(look.members)))
@@ -151,7 +160,7 @@ class SetController:
         )
         for machine in plan.allowed:
             found[machine] = Wish(leave=True)
-        made = {m.name: m for m in (aim.target, aim.current) if m is not None}
+        made = {**back, **{m.name: m for m in (aim.target, aim.current) if m is not None}}
         for move in plan.moves:
             machine_ = self.ground.machines.get(move.machine)
             revision = made.get(move.revision)

@@ -13,6 +13,7 @@ from kubenode.api.v1alpha1.machinestatus import (
     MachineConditionType,
 )
 from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, DesiredState
+from kubenode.runtime.components.rollback import rollback_in
 from kubenode.runtime.components.wire import ConditionWanted
 from kubenode.runtime.kube.objects import Node
 from machine.componentset.member import Member, Standing
@@ -71,6 +72,9 @@ def member_of(machine: Machine, around: Around, view: View, *, stale: bool = Fal
     entry, status = entry_of(machine, view.set, view.family), status_of(machine, view.family)
     standing = standing_of(machine, around, view, entry, status)
     node = around.node
+    asked = rollback_in(meta.annotations, view.family)
+    at = entry.revision if entry else ""
+    ours = asked is not None and asked.job == around.held
     takes_pods = node is not None and node.is_ready and not node.spec.unschedulable
     return Member(
         name=meta.name,
@@ -83,7 +87,7 @@ def member_of(machine: Machine, around: Around, view: View, *, stale: bool = Fal
         answers=around.answers,
         available=around.answers and (spec.node == "None" or takes_pods),
         held=around.held,
-        revision=entry.revision if entry else "",
+        revision=at,
         attempt=entry.attempt if entry else 0,
         batch=entry.batch if entry else 0,
         stale=stale,
@@ -94,6 +98,9 @@ def member_of(machine: Machine, around: Around, view: View, *, stale: bool = Fal
         patience=_patience(machine, view),
         version=status.version if status else "",
         why=_why(status),
+        back=asked.to if asked is not None and ours and at == asked.from_ else "",
+        left=asked.from_ if asked is not None and at == asked.to else "",
+        repaired=ours,
     )
 
 

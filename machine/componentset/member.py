@@ -50,6 +50,9 @@ class Member:
     patience   how long it may take from then on
     version    installed, "" for unknown
     why        what its agent says of a failure
+    back       the revision that a job wants it taken back to now, "" for none
+    left       the revision that a job took it back from, "" for none
+    repaired   the job that holds its node is the one that took it back
     """
 
     name: str
@@ -73,6 +76,9 @@ class Member:
     patience: timedelta = timedelta(minutes=15)
     version: str = ""
     why: str = ""
+    back: str = ""
+    left: str = ""
+    repaired: bool = False
 
     @property
     def down(self) -> bool:

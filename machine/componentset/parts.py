@@ -73,6 +73,7 @@ class ComponentSets:
             NodeHolders(ground, disruptions),
             self.board,
             ground.clock,
+            ground.held,
         )
         self.sets = ground.controller("component sets", self.controller.reconcile)
         self.carriers = ground.controller("component carriers", self._carried)
@@ -194,6 +195,7 @@ def _whole(machine: Machine) -> tuple[object, ...]:
     meta, spec, status = machine.metadata, machine.spec, machine.status
     return (
         meta.labels,
+        meta.annotations,
         meta.deletion_timestamp,
         spec,
         status.host is None,

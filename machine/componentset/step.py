@@ -40,6 +40,7 @@ def step(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout
         if rollout.stop is not None or rollout.rejected == rollout.update:
             turn.moves.clear()
     _serve_joiners(turn)
+    turn.repair()
     rollout = replace(rollout, batch=_timed(rollout, turn))
     turn.rollout = rollout
     paused = words.paused(rollout, seen)
@@ -77,7 +78,8 @@ def released(rollout: Rollout, seen: Seen) -> Rollout:
 
 def _settle(turn: Turn) -> P:
     current = turn.rollout.current
-    outside = [m for m in turn.counted if m.revision and not turn.at(m, current)]
+    away = [m for m in turn.counted if m.revision and not turn.at(m, current)]
+    outside = [m for m in away if m.left != current]
     inside = [m for m in turn.counted if turn.at(m, current)]
     turn.back(newest_first(outside, turn.rollout.update))
     if turn.may_start:

@@ -12,6 +12,7 @@ from machine.componentset.rollout import Counts, Move, Rollout, Seen
 class Turn:
     """new      at the revision that the spec asks for
     old      at another one
+    returned at another one, because a job took them back from it
     joiners  at none
     """
 
@@ -22,12 +23,15 @@ class Turn:
         self.counted = [m for m in seen.members if m.name not in self.excluded]
         self.new: list[Member] = []
         self.old: list[Member] = []
+        self.returned: list[Member] = []
         self.joiners: list[Member] = []
         for member in self.counted:
             if not member.revision:
                 self.joiners.append(member)
             elif self.at(member, rollout.update):
                 self.new.append(member)
+            elif member.left and member.left == rollout.update:
+                self.returned.append(member)
             else:
                 self.old.append(member)
         self.moves: list[Move] = []
@@ -105,6 +109,15 @@ class Turn:
             if member.standing is Standing.AHEAD or self.budget.take(member):
                 self.moves.append(Move(member.name, current))
 
+    def repair(self) -> None:
+        """Take back what a job wants taken back: whatever else, the node is its."""
+        asked = {m.name: m for m in self.seen.members if m.back and not m.busy(self.now)}
+        if self.barred or not asked:
+            return
+        others = [move for move in self.moves if move.machine not in asked]
+        back = [Move(m.name, m.back, m.batch) for m in asked.values()]
+        self.moves = [*others, *back]
+
     def again(self, members: Iterable[Member], *, also_final: bool = False) -> None:
         """Try failed ones once more, at what they have."""
         for member in members:
@@ -117,10 +130,14 @@ class Turn:
     def allowed(self, advancing: bool) -> frozenset[str]:
         """Who may get a permit, or keep it. advancing: the new revision goes forward."""
         found = {m.name for m in self.seen.members if m.standing is Standing.ACTING}
-        if self.barred or not self.seen.window:
+        if self.barred:
             return frozenset(found)
-        for member in self.seen.members:
-            if member.standing is not Standing.WAITING or member.held:
+        waiting = [m for m in self.seen.members if m.standing is Standing.WAITING]
+        found |= {m.name for m in waiting if m.held and m.left and m.repaired}
+        if not self.seen.window:
+            return frozenset(found)
+        for member in waiting:
+            if member.held:
                 continue
             if member.drift:
                 if self.budget.take(member):

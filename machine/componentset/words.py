@@ -100,6 +100,8 @@ def failures(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) 
 
 
 def _why(turn: Turn, member: Member) -> str:
+    if member in turn.returned:
+        return "a job took the component back"
     if member.held:
         return f"job {member.held} repairs its node"
     if not member.answers:

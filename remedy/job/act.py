@@ -37,6 +37,10 @@ class Effects(Protocol):
     async def fence(self, job: Job) -> None: ...
     async def unfence(self, job: Job) -> None: ...
     async def replace(self, job: Job, node: NodeSeen | None) -> Heard: ...
+    async def roll_back(self, job: Job) -> Heard:
+        """Ask for the component that the step under way names to be taken back."""
+        ...
+
     async def approve_event(self, job: Job, seen: Seen) -> Heard:
         """Tell the provider that the planned act may start which the step's record names."""
         ...
@@ -118,6 +122,8 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
             await effects.unprotect(job)
         case Act.REPLACE:
             return job, await effects.replace(job, seen.node)
+        case Act.ROLL_BACK:
+            return job, await effects.roll_back(job)
         case Act.APPROVE_EVENT:
             return job, await effects.approve_event(job, seen)
         case Act.HAND_OVER:

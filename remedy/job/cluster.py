@@ -23,6 +23,8 @@ from remedy.power.seen import PowerSeen, ReplaceSeen
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
+from remedy.rollback.access import Rollbacks
+from remedy.rollback.seen import RollbackSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class ClusterWorld:
     store: JobStore
     event_access: EventAccess
     handovers: Handovers
+    rollbacks: Rollbacks
 
     def fresh(self) -> bool:
         return self.facts.fresh()
@@ -74,6 +77,9 @@ class ClusterWorld:
     async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
         return await self.replacing_access.seen(job, node)
 
+    async def rollback(self, job: Job) -> RollbackSeen:
+        return await self.rollbacks.seen(job)
+
     async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
         return await self.event_access.planned(job, node)
 
@@ -94,6 +100,7 @@ class ClusterEffects:
     replacing_access: Replacing
     event_access: EventAccess
     handovers: Handovers
+    rollbacks: Rollbacks
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -137,6 +144,9 @@ class ClusterEffects:
 
     async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
         return await self.replacing_access.ask(job, node)
+
+    async def roll_back(self, job: Job) -> Heard:
+        return await self.rollbacks.ask(job)
 
     async def approve_event(self, job: Job, seen: Seen) -> Heard:
         return await self.event_access.approve(job, seen)

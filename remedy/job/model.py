@@ -36,6 +36,7 @@ from kubenode.runtime.drain.words import Pods as Pods
 from remedy.handover.seen import HandedSeen
 from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.rollback.seen import RollbackSeen
 from rules.truth import Truth
 
 FINALIZER = "kubenode.io/remedy"
@@ -74,6 +75,7 @@ class Act(StrEnum):
     FENCE = "Fence"
     UNFENCE = "Unfence"
     REPLACE = "Replace"
+    ROLL_BACK = "RollBack"
     APPROVE_EVENT = "ApproveEvent"
     HAND_OVER = "HandOver"
     TAKE_BACK = "TakeBack"
@@ -377,6 +379,8 @@ class Seen:
     """The planned events that the job was made for."""
     handed: HandedSeen | None = None
     """The object of the step under way that another works on; None: not looked at."""
+    rollback: RollbackSeen | None = None
+    """How far the machine's component is taken back; None: not asked for."""
 
 
 def irreversible(step: Step) -> bool:
@@ -406,6 +410,7 @@ SUPPORTED = frozenset(
         "powerCycle",
         "fence",
         "replace",
+        "rollbackComponent",
         "waitForEvent",
         "waitForApproval",
         "approveEvent",

@@ -9,9 +9,10 @@ from remedy.job.ending import watched
 from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
 from remedy.job.planned import holding
-from remedy.job.steps.asking import asks_power, asks_replacing, kept_dark
+from remedy.job.steps.asking import asks_power, asks_replacing, asks_rollback, kept_dark
 from remedy.planned.seen import EventSeen
 from remedy.power.seen import PowerSeen, ReplaceSeen
+from remedy.rollback.seen import RollbackSeen
 from rules.truth import Truth
 
 
@@ -52,6 +53,10 @@ class World(Protocol):
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen: ...
 
+    async def rollback(self, job: Job) -> RollbackSeen:
+        """How far the component of the step under way is taken back."""
+        ...
+
     async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
         """The planned events that the job was made for, as they are now."""
         ...
@@ -91,6 +96,7 @@ async def observe(
         woken=woken,
         power=power,
         replacing=await world.replacing(job, node) if asks_replacing(job) else None,
+        rollback=await world.rollback(job) if asks_rollback(job) else None,
         unasked=unasked,
         events=events,
         handed=await world.handed(job, node) if _handing(job) else None,

@@ -22,6 +22,7 @@ from remedy.job.steps.migrate import migrate
 from remedy.job.steps.power import power_cycle, power_off, power_on
 from remedy.job.steps.reboot import reboot
 from remedy.job.steps.replace import replace
+from remedy.job.steps.rollback import rollback_component
 from remedy.job.steps.small import small, wait
 
 Going = Callable[[Job, Seen, NodeSeen, Step, StepStatus], Move]
@@ -43,6 +44,7 @@ STEPS: dict[str, Going] = {
     "powerCycle": power_cycle,
     "fence": fence,
     "replace": replace,
+    "rollbackComponent": rollback_component,
     "waitForEvent": wait_for_event,
     "waitForApproval": wait_for_approval,
     "approveEvent": approve_event,

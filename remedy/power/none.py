@@ -18,6 +18,12 @@ class NoPower:
     async def replacing(self, job: Job, node: NodeSeen | None) -> NoReturn:
         raise AssertionError(WHY)
 
+    async def rollback(self, job: Job) -> NoReturn:
+        raise AssertionError(WHY)
+
+    async def roll_back(self, job: Job) -> NoReturn:
+        raise AssertionError(WHY)
+
     async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> NoReturn:
         raise AssertionError(WHY)
 

@@ -43,6 +43,7 @@ from remedy.job.model import (
 from remedy.job.store import status_patch
 from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.rollback.seen import Back, RollbackSeen
 from rules.truth import Truth
 
 
@@ -258,6 +259,9 @@ class FakeWorld:
     async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
         return self.outside.handed(job)
 
+    async def rollback(self, job: Job) -> RollbackSeen:
+        return RollbackSeen(Back.FAILED, why="no Machine of kubenode.io stands for the node")
+
     async def approve_event(self, job: Job, seen: Seen) -> Heard:
         self._may_disrupt(job)
         return self.outside.approve(job, seen, self._write)
@@ -284,6 +288,9 @@ class FakeWorld:
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
         return self.host.replacing()
+
+    async def roll_back(self, job: Job) -> Heard:
+        raise AssertionError("there is nothing to take back")
 
     async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
         word = {Act.POWER_OFF: "off", Act.POWER_ON: "on", Act.RESET: "reset"}[what]
@@ -455,6 +462,7 @@ class Reads:
         self.check, self.unavailable = world.check, world.unavailable
         self.power, self.replacing = world.power, world.replacing
         self.planned, self.handed = world.planned, world.handed
+        self.rollback = world.rollback
         self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:

@@ -11,7 +11,7 @@ from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from remedy.registry.revisions import Revisions
 
 NOWHERE: Any = None
-BAD = [{"name": "boot", "steps": [{"cordon": {}}, {"rollbackComponent": {"component": "kubelet"}}]}]
+BAD = [{"name": "boot", "steps": [{"cordon": {}}, {"replace": {"surge": "First"}}]}]
 """A ladder of a step that this version refuses."""
 
 

@@ -34,6 +34,8 @@ class Host:
     answers: bool = True
     ready: bool = True
     held: str = ""
+    back: tuple[str, str] | None = None
+    """What a job of its node wants: from which revision to which."""
     bad: set[str] = field(default_factory=set)
     needs: bool = True
     installed: str = ""
@@ -71,7 +73,10 @@ class Host:
             answers=self.answers,
             available=self.answers and self.ready and self.standing is not Standing.ACTING,
             held=self.held,
-            revision=wanted.revision if wanted else "",
+            back=self._back,
+            left=self.back[0] if self.back and self._at == self.back[1] else "",
+            repaired=self.back is not None and bool(self.held),
+            revision=self._at,
             attempt=wanted.attempt if wanted else 0,
             batch=wanted.batch if wanted else 0,
             standing=self.shown,
@@ -80,6 +85,15 @@ class Host:
             version=self.installed,
             why="its service does not start" if self.standing is Standing.FAILED else "",
         )
+
+    @property
+    def _at(self) -> str:
+        return self.wanted.revision if self.wanted else ""
+
+    @property
+    def _back(self) -> str:
+        wants = self.back is not None and self.held and self._at == self.back[0]
+        return self.back[1] if self.back is not None and wants else ""
 
     @property
     def shown(self) -> Standing:

@@ -31,7 +31,16 @@ AGAIN = timedelta(minutes=1)
 LATEST = timedelta(minutes=5)
 """A provider that says when to come again is asked by then at the latest."""
 POLLED = frozenset(
-    {"reboot", "powerOff", "powerOn", "powerCycle", "fence", "replace", "createObject"}
+    {
+        "reboot",
+        "powerOff",
+        "powerOn",
+        "powerCycle",
+        "fence",
+        "replace",
+        "rollbackComponent",
+        "createObject",
+    }
 )
 """Steps whose progress only a look at the provider, or at another's object, shows."""
 POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
@@ -58,6 +67,7 @@ OFF = Wish("off", Act.POWER_OFF, state=True)
 ON = Wish("on", Act.POWER_ON, state=True)
 RESET = Wish("reset", Act.RESET, state=False)
 REPLACE = Wish("replace", Act.REPLACE, state=False)
+ROLL_BACK = Wish("rollback", Act.ROLL_BACK, state=False)
 
 
 def asked(record: StepStatus) -> str:
@@ -265,4 +275,15 @@ def asks_replacing(job: Job) -> bool:
         and job.phase is JobPhase.RUNNING
         and record is not None
         and record.name == "replace"
+    )
+
+
+def asks_rollback(job: Job) -> bool:
+    """Whether it is needed how far a component is taken back."""
+    record = job.under_way
+    return (
+        job.close_reason is None
+        and job.phase is JobPhase.RUNNING
+        and record is not None
+        and record.name == "rollbackComponent"
     )

@@ -75,7 +75,7 @@ def test_a_rule_that_infers_acts_on_nothing_and_stays_on() -> None:
 
 
 def test_steps_that_are_not_there_yet_and_facts_of_other_packs_are_told() -> None:
-    rule = named("r", ladder=ladder({"rollbackComponent": {"component": "kubelet"}}))
+    rule = named("r", ladder=ladder({"replace": {"surge": "First"}}))
     for mode in (Mode.ENFORCE, Mode.APPROVE):
         assert any("p/r will be refused" in one for one in warnings({"p": [rule]}, mode))
     (told,) = warnings({"p": [rule]}, Mode.DRY_RUN)

@@ -277,7 +277,7 @@ async def test_every_outcome_is_counted() -> None:
 
 
 BOOT = [
-    {"name": "boot", "steps": [{"cordon": {}}, {"rollbackComponent": {"component": "kubelet"}}]}
+    {"name": "boot", "steps": [{"cordon": {}}, {"replace": {"surge": "First"}}]}
 ]
 
 
@@ -288,4 +288,4 @@ async def test_a_step_to_come_is_refused_where_the_rule_acts(mode: str, passes: 
     with Admission(FleetInHand(1000, sick=1)) as admission:
         said = await admission.create(a_spec(mode=mode, ladder=BOOT))
     assert said["allowed"] is passes
-    assert passes or "step rollbackComponent is not available in this version" in said["text"]
+    assert passes or "step replace with surge First is not available in this version" in said["text"]

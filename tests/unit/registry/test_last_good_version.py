@@ -183,4 +183,4 @@ async def test_once_it_shall_act_it_is_refused_and_goes_on_watching(mode: str) -
     status = operator.hands.remediers.cache["runtime"].status
     assert status.phase == "Rejected"
     [compiled] = [c for c in status.conditions if c.type == "Compiled"]
-    assert "step rollbackComponent is not available in this version" in compiled.message
+    assert "step replace with surge First is not available in this version" in compiled.message

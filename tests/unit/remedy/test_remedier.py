@@ -224,16 +224,14 @@ async def test_status_counts_matching_nodes_and_jobs_and_holds_no_ticking_value(
 
 async def test_a_refused_version_never_unloads_the_good_one() -> None:
     hands = await a_cluster()
-    bad = [
-        {"name": "boot", "steps": [{"cordon": {}}, {"rollbackComponent": {"component": "kubelet"}}]}
-    ]
+    bad = [{"name": "boot", "steps": [{"cordon": {}}, {"replace": {"surge": "First"}}]}]
     await hands.rule(generation=2, ladder=bad)
     assert list(hands.operator.rules.active()) == ["runtime@1"]
     await hands.operator.reports.reconcile("runtime")
     status = hands.remediers.cache["runtime"].status
     assert status.phase == "Rejected"
     compiled = next(c for c in status.conditions if c.type == "Compiled")
-    assert "step rollbackComponent is not available in this version" in compiled.message
+    assert "step replace with surge First is not available in this version" in compiled.message
     assert "last good version stays" in compiled.message
     hands.node(Ready=("True", LONG_AGO), Sick=("True", T0 - MINUTE))
     await hands.decide()

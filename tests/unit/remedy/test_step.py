@@ -569,10 +569,10 @@ def test_a_closed_job_is_deleted_in_time_and_a_finalizer_goes_first() -> None:
 
 
 def test_f07_an_unsupported_step_goes_the_way_of_a_failure_and_touches_nothing() -> None:
-    rung = {"name": "boot", "steps": [{"rollbackComponent": {"component": "kubelet"}}]}
+    rung = {"name": "boot", "steps": [{"replace": {"surge": "First"}}]}
     after, act = moved(a_job(rung, status=running(0)))
     assert act is Act.NONE and after.phase is JobPhase.NEEDS_HUMAN
-    assert "step rollbackComponent is not available in this version" in after.status.message
+    assert "step replace with surge First is not available in this version" in after.status.message
 
 
 def test_no_mark_stays_behind_when_a_hold_is_looked_at() -> None:

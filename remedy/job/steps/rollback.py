@@ -1,0 +1,51 @@
+"""Step `rollbackComponent`: a component of the machine goes back to the revision before. Pure.
+
+Done when the host has it and is well with it, by its agent's word. The Machine operator does it,
+under the permit of this job.
+"""
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import Step
+from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.model import Job, NodeSeen, Seen
+from remedy.job.moves import Move, wait
+from remedy.job.records import begun, done, failed
+from remedy.job.steps.asking import (
+    ROLL_BACK,
+    asked,
+    away,
+    free_to_ask,
+    go_on,
+    over,
+    waits_for_provider,
+    write,
+)
+from remedy.rollback.seen import Back, RollbackSeen
+
+FROM, TO, OF = "from", "to", "of"
+"""Keys of the step's output: the revisions, and the Machine."""
+
+
+def rollback_component(
+    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
+    far = seen.rollback or RollbackSeen(Back.UNKNOWN)
+
+    def no(why: str) -> Move:
+        return failed(job, seen, step, record, why)
+
+    if far.state is Back.DONE and asked(record):
+        return done(job, seen, record, f"back at revision {far.to}: {far.why}")
+    if far.state is Back.FAILED:
+        return no(far.why)
+    if over(step, record, seen.now):
+        within = format_duration(step.body.timeout)
+        return no(f"not back within {within}: {far.why or 'nobody could be asked'}")
+    if asked(record):
+        return go_on(job, seen, record, ROLL_BACK, no, repeatable=True)
+    if far.state is Back.UNKNOWN:
+        return wait(job) if waits_for_provider(job, seen.now) else away(job, seen, record, far.why)
+    if (stop := free_to_ask(job, seen, evidence=not begun(job))) is not None:
+        return stop
+    to = {OF: far.machine, FROM: far.from_, TO: far.to}
+    return write(job, seen, node, step, record, ROLL_BACK, **to)

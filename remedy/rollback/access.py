@@ -1,0 +1,188 @@
+"""A component of a node's machine is taken back by its MachineComponentSet, which is asked through
+an annotation of the Machine.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Disruption, Machine, MachineComponentSet
+from kubenode.api.v1alpha1.machine import MachineMode
+from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus
+from kubenode.api.v1alpha1.machinestatus import ComponentState, ComponentStatus
+from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, DesiredState
+from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import BadRequest, Conflict, KubeError, NotFound
+from kubenode.runtime.kube.paths import custom
+from remedy.job.model import Act, Heard, Job
+from remedy.power.seen import Outcome
+from remedy.power.ways import outcome_of
+from remedy.rollback.seen import Back, RollbackSeen
+
+MACHINES = custom(Machine.resource.plural)
+SETS = custom(MachineComponentSet.resource.plural)
+UP_TO = {
+    Disruption.HOST: ChangeClass.RESTART,
+    Disruption.PODS: ChangeClass.DRAIN,
+    Disruption.NODE: ChangeClass.REBOOT,
+}
+"""What a permit of this class lets a host do."""
+FROM, TO = "from", "to"
+"""Keys of the step's output."""
+_UNDONE = (ComponentState.FAILED, ComponentState.ROLLED_BACK, ComponentState.UNHEALTHY)
+
+
+class Rollbacks:
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def seen(self, job: Job) -> RollbackSeen:
+        try:
+            machine = await self._machine(job)
+            if machine is None:
+                why = f"no Machine of kubenode.io stands for node {job.spec.node_name}"
+                return RollbackSeen(Back.FAILED, why=why)
+            entry = _entry(machine, _family(job))
+            set_ = await self._set(entry.set) if entry is not None and entry.set else None
+        except KubeError as error:
+            return RollbackSeen(Back.UNKNOWN, why=str(error))
+        return far(job, machine, set_)
+
+    async def ask(self, job: Job) -> Heard:
+        """Writes the annotation, under the version of the Machine that was judged."""
+        record, permit = job.record, job.status.permit
+        if record is None or permit is None:
+            return Heard(Act.ROLL_BACK, outcome=Outcome.LATER, error="the job holds no permit")
+        try:
+            machine = await self._machine(job)
+            if machine is None:
+                why = "its Machine is gone"
+                return Heard(Act.ROLL_BACK, outcome=Outcome.REFUSED, error=why)
+            wish = Rollback(
+                job=job.name,
+                permit=permit.name,
+                up_to=UP_TO[job.disruption].value,
+                from_=record.output[FROM],
+                to=record.output[TO],
+            )
+            await self._kube.patch(
+                f"{MACHINES}/{machine.metadata.name}", _wanted(machine, job, wish)
+            )
+        except KubeError as error:
+            outcome, after = outcome_of(error)
+            outcome = Outcome.LATER if isinstance(error, Conflict) else outcome
+            return Heard(Act.ROLL_BACK, outcome=outcome, error=str(error), after=after)
+        return Heard(Act.ROLL_BACK, outcome=Outcome.TAKEN)
+
+    async def _machine(self, job: Job) -> Machine | None:
+        """The Machine that says it is this node's."""
+        name = job.spec.node_name
+        try:
+            query = {"fieldSelector": f"spec.nodeName={name}"}
+            found = await self._kube.get(MACHINES, _machines, query)
+        except NotFound:
+            return None  # there are no Machines in this cluster
+        except BadRequest:
+            found = []  # an old server cannot search; most Machines are called as their node
+        with suppress(NotFound):
+            found = [*found, await self._kube.get(f"{MACHINES}/{name}", Machine.from_server)]
+        return next((m for m in found if m.node_name == name and _is_of(m, job)), None)
+
+    async def _set(self, name: str) -> MachineComponentSet | None:
+        try:
+            return await self._kube.get(f"{SETS}/{name}", MachineComponentSet.from_server)
+        except NotFound:
+            return None
+
+
+def far(job: Job, machine: Machine, set_: MachineComponentSet | None) -> RollbackSeen:
+    """set_: the one that assigned the component, None where nothing did. Pure."""
+    name, family = machine.metadata.name, _family(job)
+
+    def no(why: str) -> RollbackSeen:
+        return RollbackSeen(Back.FAILED, name, why=why)
+
+    entry = _entry(machine, family)
+    if machine.spec.mode is not MachineMode.MANAGE:
+        return no(f"Machine {name} is in mode {machine.spec.mode}")
+    if entry is None or set_ is None:
+        return no(f"no MachineComponentSet gives component {family} to Machine {name}")
+    if entry.desired_state not in (DesiredState.RUNNING, DesiredState.INSTALLED):
+        return no(f"component {family} of Machine {name} is wanted as {entry.desired_state}")
+    status = next((c for c in machine.status.components if c.name == family), None)
+    asked = rollback_in(machine.metadata.annotations, family)
+    if asked is not None and asked.job == job.name and asked.to == entry.revision:
+        return _on_its_way(name, entry, status, asked)
+    update = set_.status.update_revision
+    if asked is not None and (asked.from_, asked.to) == (update, entry.revision):
+        return no(f"component {family} of Machine {name} was taken back from {update} already")
+    to = before(set_.status, entry.revision)
+    if not to:
+        what = f"set {entry.set} has no revision before {entry.revision}"
+        return no(f"component {family} has nothing to go back to: {what}")
+    if asked is not None and asked.job == job.name and asked.from_ == entry.revision:
+        why = f"set {entry.set} has not taken Machine {name} back yet"
+        return RollbackSeen(Back.GOING, name, asked.from_, asked.to, why)
+    return RollbackSeen(Back.READY, name, entry.revision, to)
+
+
+def before(status: MachineComponentSetStatus, revision: str) -> str:
+    """The revision before this one, "" where there is none: while it goes out the set's current
+    one, else the newest of those made earlier that was not rejected.
+    """
+    known = {r.name: r.number for r in status.revisions}
+    current = status.current_revision
+    if current and current != revision == status.update_revision:
+        return current if current in known else ""
+    made = known.get(revision, 0)
+    older = [n for n in known if known[n] < made and n != status.rejected_revision]
+    return max(older, key=lambda name: known[name], default="")
+
+
+def _on_its_way(
+    name: str, entry: AssignedComponent, status: ComponentStatus | None, asked: Rollback
+) -> RollbackSeen:
+    def so(state: Back, why: str) -> RollbackSeen:
+        return RollbackSeen(state, name, asked.from_, asked.to, why)
+
+    if status is None or (status.revision, status.attempt) != (entry.revision, entry.attempt):
+        return so(Back.GOING, f"the agent of Machine {name} has not spoken of {asked.to} yet")
+    if status.state is ComponentState.HEALTHY and status.config_hash == entry.config_hash:
+        return so(Back.DONE, f"{entry.name} {status.version} of {entry.component}".rstrip())
+    if status.state in _UNDONE:
+        why = ": ".join(part for part in (status.state, status.reason, status.message) if part)
+        return so(Back.FAILED, f"Machine {name} did not take revision {asked.to}: {why}")
+    needs, most = status.needs or ChangeClass.NONE, ChangeClass(asked.up_to)
+    if needs.weight > most.weight:
+        more = "put migrate before it" if needs is ChangeClass.DRAIN else "add a reboot to its rung"
+        why = f"the way back needs {needs}, the permit of the rung is for {most}: {more}"
+        return so(Back.FAILED, why)
+    return so(Back.GOING, f"{entry.name} of Machine {name} is {status.state}")
+
+
+def _family(job: Job) -> str:
+    step = job.step.rollback_component if job.step is not None else None
+    return step.component if step is not None else ""
+
+
+def _entry(machine: Machine, family: str) -> AssignedComponent | None:
+    return next((c for c in machine.spec.components if c.name == family), None)
+
+
+def _machines(raw: bytes) -> list[Machine]:
+    items: list[Any] = msgspec.json.decode(raw)["items"]
+    return [Machine.from_server(msgspec.json.encode(item)) for item in items]
+
+
+def _is_of(machine: Machine, job: Job) -> bool:
+    seen = machine.status.node_ref
+    return seen is not None and job.spec.node_uid in ("", seen.uid)
+
+
+def _wanted(machine: Machine, job: Job, wish: Rollback) -> dict[str, Any]:
+    meta = machine.metadata
+    annotations = {PREFIX + _family(job): wish.text}
+    read = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    return {"metadata": {**read, "annotations": annotations}}
