@@ -2,13 +2,19 @@
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 from machine.componentset.member import Member
 
 
 def dealt(member: Member, revision: str) -> bytes:
     """Where chance puts it; the same after a restart, another for another revision."""
-    return hashlib.blake2b(f"{member.uid}\0{revision}".encode(), digest_size=8).digest()
+    return _dealt(member.uid, revision)
+
+
+@lru_cache(maxsize=65536)
+def _dealt(uid: str, revision: str) -> bytes:
+    return hashlib.blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
 
 
 def in_turn(members: Iterable[Member], revision: str) -> list[Member]:
