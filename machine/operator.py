@@ -104,9 +104,9 @@ class MachineOperator:
         self.bootstrap.watch(self.requests, bootstrapper.noticed)
         ground.on_lifesign(self.bootstrap)
         provisioning = provisioning or Provisioning()
-        life = wired(ground, self.disruptions, provisioning)
+        life = wired(ground, self.disruptions, provisioning, self._later)
         self.life = ground.controller("machine", life.reconcile)
-        self.life.watch(self.machines)
+        self.life.watch(self.machines, life.of_machine)
         self.life.watch(ground.nodes, life.of_node)
         self.life.watch(ground.classes, life.of_class)
         self.life.watch(ground.component_sets, life.of_set)
@@ -130,6 +130,9 @@ class MachineOperator:
             for each in self._informers:
                 runtime.informer(each)
             runtime.recorder(ground.recorder)
+
+    def _later(self, machine: str, seconds: float) -> None:
+        self.life.queue.add_after(machine, seconds)
 
     def _woken(self, holder: Holder) -> None:
         if holder.kind == Machine.resource.kind:

@@ -81,6 +81,8 @@ class Bootstrapper:
             if bootstrap is not None and bootstrap.token_id:
                 orphan = (bootstrap.token_id, old.metadata.uid)
                 self.orphans.setdefault(key, set()).add(orphan)
+        if old is not None and new is not None and old is not new and _said(old) == _said(new):
+            return ()
         return (key,)
 
     async def _revoke_orphans(self, name: str) -> None:
@@ -151,6 +153,22 @@ class Bootstrapper:
         if (left := self.lifesigns.turns_in(machine.metadata.name)) is not None:
             waits.append(timedelta(seconds=left))
         return Result(max(SOON, min(waits))) if waits else DONE
+
+
+def _said(machine: Machine) -> tuple[object, ...]:
+    """What its token and its agent's condition depend on."""
+    meta, spec, status = machine.metadata, machine.spec, machine.status
+    return (
+        meta.uid,
+        meta.deletion_timestamp,
+        meta.annotations,
+        spec.origin,
+        spec.provider_id,
+        status.bootstrap,
+        status.provisioning,
+        status.condition(MachineConditionType.AGENT_READY),
+        has_failed(machine),
+    )
 
 
 def need_of(machine: Machine, *, joined: bool) -> Need:

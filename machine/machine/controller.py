@@ -5,8 +5,8 @@ left to do but wait. The status is written before the act that it announces, and
 in between. Dying anywhere loses nothing: whatever must be known is in the Machine or at its Node.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1 import (
     MachineClass,
     MachineComponentSet,
 )
-from kubenode.api.v1alpha1.machinestatus import MachinePhase
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType, MachinePhase
 from kubenode.providers.instances import Code
 from kubenode.runtime.audit import Line
 from kubenode.runtime.controller.result import DONE, Result
@@ -40,6 +40,13 @@ AGAIN = Result(SHORTEST)
 SHOWN_BY_A_WATCH = frozenset({Act.SYNC, Act.RELEASE, Act.DELETE_NODE, Act.REPLACE, Act.UNINSTALL})
 """What is decided next needs what these changed, which our caches do not show yet."""
 WARN = frozenset({MachinePhase.DEGRADED, MachinePhase.UNREACHABLE, MachinePhase.FAILED})
+ORDINARY = {MachinePhase.RUNNING, MachinePhase.UPDATING}
+"""Between these a Machine goes with every rollout: the set tells of it."""
+SETTLE = 2.0
+"""Seconds in which what sets and agents write of components is gathered to one look: between an
+assignment and its success there are six such writes within seconds, each a condition or two."""
+AGENT_READY = MachineConditionType.AGENT_READY
+BY_SETS = frozenset({"components", "permit"})
 TOLD = frozenset(
     {
         Act.CREATE,
@@ -56,18 +63,24 @@ TOLD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MachineController:
+    """later  looks at a Machine after so many seconds, at once for whatever changed until then"""
+
     ground: Ground
     access: MachineAccess
     observer: Observer
     acts: Acts
     instances: InstanceAccess
     fights: Fights
+    later: Callable[[str, float], None] = lambda name, seconds: None
+    _written: dict[str, str] = field(default_factory=dict)
+    """Machine to the version that our last write of its status made."""
 
     async def reconcile(self, name: str) -> Result:
         known = self.ground.machines.get(name)
         if known is None or not self.ground.machines.readable(name):
             self.instances.forget(name)
             self.fights.forget(name)
+            self._written.pop(name, None)
             return DONE
         machine, heard = known, Heard()
         for _ in range(ROUNDS):
@@ -92,8 +105,9 @@ class MachineController:
         self.ground.fence.check()
         before = seen.machine.status.phase
         machine = await self.access.write(seen.machine, status)
+        self._written[machine.metadata.name] = machine.metadata.resource_version
         phase = machine.status.phase
-        if phase is not None and phase is not before:
+        if phase is not None and phase is not before and {before, phase} != ORDINARY:
             type_ = "Warning" if phase in WARN else "Normal"
             told = f"from {before} to {phase}" if before is not None else f"begins as {phase}"
             await self.ground.recorder.emit(regarding(machine), type_, str(phase), told)
@@ -109,6 +123,14 @@ class MachineController:
         self.ground.audit.write(Line(now, BY, who, str(act), outcome, why=why, node=node))
 
     # -- whom a change concerns -------------------------------------------------------------------
+
+    def of_machine(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
+        """Itself; a little later where only components go on, and not for what we wrote of it."""
+        if old is None or new is None or old is new or _hurries(old, new):
+            return (key,)
+        if self._written.get(key) != new.metadata.resource_version:
+            self.later(key, SETTLE)
+        return ()
 
     def of_node(self, key: str, old: Node | None, new: Node | None) -> tuple[str, ...]:
         """A heartbeat concerns nobody; a resync, which shows the same object, does."""
@@ -140,6 +162,24 @@ class MachineController:
         )
 
 
+def _hurries(old: Machine, new: Machine) -> bool:
+    """Whether more changed than what sets assign and agents report."""
+    if new.metadata.deletion_timestamp is not None or _marks(old) != _marks(new):
+        return True
+    before, after = old.status, new.status
+    if (before.host is None, before.bootstrap) != (after.host is None, after.bootstrap):
+        return True
+    if before.condition(AGENT_READY) != after.condition(AGENT_READY):
+        return True
+    fields = type(new.spec).model_fields.keys() - BY_SETS
+    return any(getattr(old.spec, each) != getattr(new.spec, each) for each in fields)
+
+
+def _marks(machine: Machine) -> tuple[object, ...]:
+    meta = machine.metadata
+    return (meta.uid, meta.labels, meta.annotations, meta.finalizers, meta.owner_references)
+
+
 def _said(node: Node) -> tuple[object, ...]:
     """What a Machine takes notice of."""
     meta, spec, ready = node.metadata, node.spec, node.ready_condition
@@ -152,7 +192,10 @@ def _later(after: Step) -> Result:
 
 
 def wired(
-    ground: Ground, disruptions: Disruptions, provisioning: Provisioning
+    ground: Ground,
+    disruptions: Disruptions,
+    provisioning: Provisioning,
+    later: Callable[[str, float], None],
 ) -> MachineController:
     instances = InstanceAccess(
         provisioning, ground.kube, ground.classes.get, ground.meltdown.frozen, ground.clock
@@ -165,4 +208,5 @@ def wired(
         Acts(ground.kube, disruptions, instances, ground.clock),
         instances,
         fights,
+        later,
     )
