@@ -27,6 +27,15 @@ class Wish:
 NOTHING = Wish()
 
 
+def _alike(a: Wish | None, b: Wish | None) -> bool:
+    """But for when it was planned, which each look plans anew."""
+    if a is None or b is None or a.entry is None or b.entry is None:
+        return a == b
+    planned = {"assigned_at": b.entry.assigned_at}
+    same = a.entry.model_copy(update=planned) == b.entry
+    return same and (a.drop, a.leave) == (b.drop, b.leave)
+
+
 @dataclass(slots=True)
 class Board:
     """wake     called with the name of each machine of which something else is wanted
@@ -44,8 +53,18 @@ class Board:
         before = self._wishes.get(set_, {})
         self._wishes[set_] = wishes
         for machine in before.keys() | wishes.keys():
-            if before.get(machine) != wishes.get(machine):
+            if not _alike(before.get(machine), wishes.get(machine)):
                 self.wake(machine)
+
+    def narrow(self, set_: str, wishes: Mapping[str, Wish]) -> None:
+        """Take back at once what `set_` does not want any more; what is new waits for `put`.
+
+        Between a look and `put` lies a write: what was wanted before and was carried out meanwhile
+        would come on top of what the look found room for.
+        """
+        before = self._wishes.get(set_)
+        if before is not None:
+            self._wishes[set_] = {m: w for m, w in before.items() if _alike(w, wishes.get(m))}
 
     def forget(self, set_: str) -> None:
         self.put(set_, {})

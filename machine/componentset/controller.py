@@ -20,7 +20,7 @@ from machine.componentset.looking import Look, Looker, rivals_of
 from machine.componentset.member import Member
 from machine.componentset.revisions import Made, history
 from machine.componentset.rollout import Plan, Reason, Rollout, Said, Seen
-from machine.componentset.status import left_behind, remembered, status_after
+from machine.componentset.status import left_behind, only_counts, remembered, status_after
 from machine.componentset.step import step
 from machine.ground import Ground
 from machine.inspection.port import Inspected, Inspector
@@ -29,6 +29,8 @@ from rules.leaves.window import inside
 FINALIZER = "kubenode.io/componentset"
 AT_WORK = timedelta(seconds=30)
 UNSURE = timedelta(seconds=5)
+COUNTED = timedelta(seconds=1)
+"""Between two writes of a status of which only what is counted and told has changed."""
 
 
 class Steady:
@@ -53,11 +55,13 @@ class SetController:
     board: Board
     steady: Steady
     _lookers: dict[str, tuple[object, Looker]] = field(default_factory=dict)
+    _written: dict[str, float] = field(default_factory=dict)
 
     async def reconcile(self, name: str) -> Result:
         set_ = self.ground.component_sets.get(name)
         if set_ is None:
             self._lookers.pop(name, None)
+            self._written.pop(name, None)
             if self.board.known(name):
                 self.board.forget(name)
             return DONE
@@ -125,20 +129,27 @@ class SetController:
 
     async def _step(self, set_: MachineComponentSet, aim: Aim, look: Look) -> Result:
         before, strategy = remembered(set_.status), set_.spec.update_strategy
+        if back := await self.aimer.of(set_, {m.back for m in look.members if m.back}):
+            look = self._look(set_, aim)  # what is wanted is planned on what is so now
         seen, turns = self._seen(set_, aim, look)
         after, plan = step(before, strategy, seen)
         if plan.inspect:
             what = self._inspected(set_, after, look)
             answer = await self.inspector.inspect(strategy.inspection.checks, what)
-            after, plan = step(before, strategy, replace(seen, inspected=answer))
-        back = await self.aimer.of(set_, {m.back for m in look.members if m.back})
+            look = self._look(set_, aim)
+            seen = replace(self._seen(set_, aim, look)[0], inspected=answer)
+            after, plan = step(before, strategy, seen)
+        name = set_.metadata.name
         wishes = self._wishes(set_, aim, look, plan, back, may_remove=_may_remove(seen))
-        status = self._status(set_, aim, look, after, plan)
+        self.board.narrow(name, wishes)
+        status, waits = self._status(set_, aim, look, after, plan), False
         if status != set_.status:
-            await self._write(set_, status)
-            await events.tell(self.ground.recorder, set_, before, after, plan)
-        self.board.put(set_.metadata.name, wishes)
-        return self._again(plan, aim, seen, turns)
+            waits = only_counts(set_.status, status) and self._told_lately(name)
+            if not waits:
+                await self._write(set_, status)
+                await events.tell(self.ground.recorder, set_, before, after, plan)
+        self.board.put(name, wishes)
+        return Result(COUNTED) if waits else self._again(plan, aim, seen, turns)
 
     def _wishes(
         self,
@@ -219,10 +230,15 @@ class SetController:
         self.board.put(name, wishes)
         return Result(AT_WORK)
 
+    def _told_lately(self, name: str) -> bool:
+        since = self.ground.clock.monotonic() - self._written.get(name, float("-inf"))
+        return since < COUNTED.total_seconds()
+
     async def _write(self, set_: MachineComponentSet, status: MachineComponentSetStatus) -> None:
         body = status.model_dump(mode="json", by_alias=True)
         written = await self.access.status(set_, body)
         meta = written.metadata
+        self._written[meta.name] = self.ground.clock.monotonic()
         await self.ground.component_sets.wait_for(meta.name, meta.resource_version)
 
     async def _finalizers(self, set_: MachineComponentSet, finalizers: list[str]) -> None:

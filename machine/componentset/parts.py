@@ -7,6 +7,7 @@ once for all that changed meanwhile: a set of 10,000 machines is not looked at 1
 from collections.abc import Iterable
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.result import Result
@@ -22,6 +23,7 @@ from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.nodes import cordoned
 from machine.ground import Ground, Job
 from machine.inspection.port import Inspector
+from machine.machine.controller import BY_SETS
 
 SOON = 0.2
 PER_MACHINE = 1 / 2000
@@ -157,10 +159,14 @@ class ComponentSets:
     def _concerned(self, old: Machine | None, new: Machine | None) -> set[str]:
         if old is None or new is None or _whole(old) != _whole(new):
             return {name for each in (old, new) if each is not None for name in self._sets_of(each)}
-        before = {c.name: c for c in old.status.components}
-        after = {c.name: c for c in new.status.components}
+        before, after = _parts(old), _parts(new)
         families = {n for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
-        return {c.set for c in new.spec.components if c.name in families and c.set}
+        owners = [
+            {c.name: c.set for c in m.spec.components if c.name in families} for m in (old, new)
+        ]
+        if owners[0] != owners[1]:  # what one set takes or leaves is another's to have
+            return self._sets_of(old) | self._sets_of(new)
+        return set(owners[1].values()) - {""}
 
     def _sets_of(self, machine: Machine) -> set[str]:
         """Those that it has something of, and those that select it."""
@@ -190,6 +196,10 @@ def carried(key: str, old: Machine | None, new: Machine | None) -> tuple[str, ..
     return (key,) if changed else ()
 
 
+SEEN = (MachineConditionType.AGENT_READY, MachineConditionType.NODE_READY)
+"""Conditions by which a set judges a machine; the others say what is made of components."""
+
+
 def _whole(machine: Machine) -> tuple[object, ...]:
     """What concerns every set of a machine."""
     meta, spec, status = machine.metadata, machine.spec, machine.status
@@ -197,12 +207,24 @@ def _whole(machine: Machine) -> tuple[object, ...]:
         meta.labels,
         meta.annotations,
         meta.deletion_timestamp,
-        spec,
+        [getattr(spec, each) for each in type(spec).model_fields if each not in BY_SETS],
         status.host is None,
         status.node_ref,
         status.initialized_at,
-        [c.status for c in status.conditions],
+        [status.condition(each) for each in SEEN],
     )
+
+
+def _parts(machine: Machine) -> dict[str, tuple[object, ...]]:
+    """By component what is assigned, allowed and reported of it."""
+    permit = machine.spec.permit
+    assigned = {c.name: c for c in machine.spec.components}
+    reported = {c.name: c for c in machine.status.components}
+    allowed = permit.components if permit is not None else ()
+    return {
+        name: (assigned.get(name), reported.get(name), permit if name in allowed else None)
+        for name in assigned.keys() | reported.keys()
+    }
 
 
 def _of_use(node: Node) -> tuple[object, ...]:

@@ -80,6 +80,17 @@ def status_after(
     )
 
 
+def only_counts(before: MachineComponentSetStatus, after: MachineComponentSetStatus) -> bool:
+    """Whether nothing that is remembered changed, nor whether a condition holds."""
+    return _pressing(before) == _pressing(after)
+
+
+def _pressing(status: MachineComponentSetStatus) -> tuple[object, ...]:
+    plain = status.model_copy(update={"counts": None, "versions": [], "conditions": []})
+    conditions = {c.type: (c.status, c.observed_generation) for c in status.conditions}
+    return plain, conditions, _condition(status, Type.PAUSED)
+
+
 def left_behind(
     set_: MachineComponentSet, said: Said | None, now: datetime
 ) -> MachineComponentSetStatus:
