@@ -3,6 +3,10 @@
 import pytest
 from support.rollout_model import Host, World, fleet, quick
 
+from kubenode.api.v1alpha1 import Machine
+from kubenode.runtime.components.rollback import PREFIX, Rollback
+from machine.componentset.carrier import rollbacks_over
+from machine.componentset.facts import Around, View, member_of
 from machine.componentset.rollout import Reason
 
 
@@ -94,3 +98,46 @@ def test_rolled_back_set_ends_with_all_at_the_revision_before() -> None:
     host.held = ""
     world.run(200)
     assert len(world.on("A")) == 6 and world.rollout.rejected == "B"
+
+
+OLD, NEW = "1-000000000a", "1-000000000b"
+WISH = Rollback(job="rj-1", permit="p", up_to="Restart", from_=NEW, to=OLD)
+
+
+def a_machine(revision: str) -> Machine:
+    entry = {"name": "c", "component": "c-1", "set": "s", "revision": revision, "configHash": OLD}
+    return Machine.model_validate(
+        {
+            "apiVersion": "kubenode.io/v1alpha1",
+            "kind": "Machine",
+            "metadata": {"name": "m1", "annotations": {PREFIX + "c": WISH.text, "other": "x"}},
+            "spec": {"addresses": ["10.0.0.1"], "components": [entry]},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("revision", "held", "said"),
+    [
+        (NEW, "rj-1", (OLD, "", True)),
+        (NEW, "rj-2", ("", "", False)),
+        (NEW, "", ("", "", False)),
+        (OLD, "rj-1", ("", NEW, True)),
+        (OLD, "", ("", NEW, False)),
+    ],
+)
+def test_wish_counts_while_its_own_job_is_open(
+    revision: str, held: str, said: tuple[str, str, bool]
+) -> None:
+    view = View("s", "c", quick())
+    member = member_of(a_machine(revision), Around(None, answers=True, held=held), view)
+    assert (member.back, member.left, member.repaired) == said
+
+
+def test_wish_is_taken_off_with_the_first_other_revision() -> None:
+    machine = a_machine(OLD)
+    (entry,) = machine.spec.components
+    assert rollbacks_over(machine, [entry]) == []
+    assert rollbacks_over(machine, [entry.model_copy(update={"revision": NEW})]) == []
+    other = entry.model_copy(update={"revision": "1-000000000c"})
+    assert rollbacks_over(machine, [other]) == rollbacks_over(machine, []) == [PREFIX + "c"]
