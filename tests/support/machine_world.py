@@ -26,8 +26,9 @@ from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
 from machine.bootstrap.tokens import Kept, Tokens
+from machine.ground import MachineSettings
 from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, agent_user
-from machine.operator import MachineOperator, MachineSettings
+from machine.operator import MachineOperator
 from machine.provisioning import Provisioning
 
 T = TypeVar("T")
