@@ -58,7 +58,8 @@ def leave_for(
         names, class_ = _asked(waiting)
         return Leave(Act.PREPARE, lead, names, class_)
     of = {e.name: (e, s) for e, s in entries}
-    lead = next((of[name][0].set for name in permit.components if name in of), "")
+    sets = [of[name][0].set for name in permit.components if name in of]
+    lead = min(sets, key=lambda name: name not in held, default="")
     begun = any(_under_way(*of[n], permit.start_before, now) for n in permit.components if n in of)
     if now >= permit.start_before + patience or not (begun or waiting):
         return Leave(Act.CLEAR, lead)

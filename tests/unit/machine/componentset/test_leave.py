@@ -124,6 +124,16 @@ def test_who_waits_too_joins_the_permit() -> None:
     assert leave(both) == Leave(Act.KEEP, "a", ("a",), ChangeClass.DRAIN)
 
 
+def test_who_joins_does_so_under_the_leave_of_the_set_for_which_the_node_is_held() -> None:
+    """Kube Defender gives a node to one: asked for another set it would refuse for good."""
+    names = ("a", "b", "c")
+    ends = [status("a", "Healthy"), status("b", "Staged", "Drain"), status("c", "Staged", "Drain")]
+    seen = machine([entry(name) for name in names], ends, permit("a", "c"))
+    found = leave(seen, *names, held=("c",))
+    assert found == Leave(Act.PREPARE, "c", ("a", "c", "b"), ChangeClass.DRAIN)
+    assert leave(seen, held=("c",)).lead == "c", "nor is another's kept alive"
+
+
 def test_an_agent_that_came_too_late_gets_new_leave_only_if_its_set_still_lets_go() -> None:
     late = machine([entry("a")], [status("a", "Staged", "Drain")], permit("a", minutes=-1))
     assert leave(late, "a") == Leave(Act.PREPARE, "a", ("a",), ChangeClass.DRAIN)
