@@ -34,6 +34,7 @@ AT_ONCE: Mapping[str, Any] = {
     "batches": ["100%"],
     "maxUnavailable": "100%",
     "bakeTime": "0s",
+    "failurePolicy": "Continue",
 }
 """For the first install, which disturbs nobody."""
 CAREFUL: Mapping[str, Any] = {

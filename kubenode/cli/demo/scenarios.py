@@ -46,7 +46,7 @@ LEFT = 0.1
 class Pace:
     """How often things happen, in seconds of a real fleet of 300 nodes.
 
-    every   mean time between single faults
+    every   mean time between single faults, after the `first`
     storm   when the first storm comes; again every `storms`
     lasts   how long it lasts, and `spread` more on its last node
     share   of the zone's workers that it hits
@@ -58,9 +58,9 @@ class Pace:
     lasts: float
     spread: float
     share: float
+    first: float = 10.0
 
 
-FIRST = 10.0
 FLAP = 6.0
 """Seconds that a flapping condition stays True: below every `for` of the library."""
 
@@ -97,7 +97,7 @@ class Scenario:
         and attempts would rightly hold it, and the demo shows that on its own.
         """
         every = self.pace.every / speed * max(0.6, 300 / nodes)
-        at, turn = FIRST / speed, _in_turn(rng, workers)
+        at, turn = self.pace.first / speed, _in_turn(rng, workers)
         kinds = _kinds(rng, self.opening, self.sorts)
         while True:
             kind = next(kinds)
@@ -180,7 +180,7 @@ ROLLOUT = Scenario(
     "containerd is upgraded in batches; the third gets a build that crashes, and it stops",
     nodes=33,
     speed=30,
-    pace=Pace(every=600, storm=1e9, storms=1e9, lasts=1, spread=1, share=0.1),
+    pace=Pace(every=600, storm=1e9, storms=1e9, lasts=1, spread=1, share=0.1, first=86400),
     sorts=CURABLE,
     rollout=True,
 )
