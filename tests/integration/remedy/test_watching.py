@@ -12,9 +12,7 @@ from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 
 pytestmark = pytest.mark.integration
-BOOT = [
-    {"name": "boot", "steps": [{"cordon": {}}, {"replace": {"surge": "First"}}]}
-]
+BOOT = [{"name": "boot", "steps": [{"cordon": {}}, {"replace": {"surge": "First"}}]}]
 WATCHES: dict[str, Any] = {
     "mode": "DryRun",
     "nodes": {"all": True},
@@ -69,7 +67,9 @@ async def test_a_person_who_lets_it_act_is_refused_and_it_goes_on_watching(
         await cluster.kube.patch(paths.custom("noderemediers", "boots"), acts)
         status = await status_of(cluster, "boots", "Rejected")
         (compiled,) = (c for c in status["conditions"] if c["type"] == "Compiled")
-        assert "step replace with surge First is not available in this version" in compiled["message"]
+        assert (
+            "step replace with surge First is not available in this version" in compiled["message"]
+        )
         await cluster.say("d3", "Sick", "True")
         job = await cluster.wait(lambda j: j.spec.node_name == "d3" and j.status.phase.closed)
         assert (job.spec.mode, job.status.phase, job.status.steps) == ("DryRun", "Shadowed", [])

@@ -126,9 +126,7 @@ async def test_f08_a_persons_uncordon_cancels_and_no_second_job_follows(cluster:
 
 async def test_a_rule_with_a_step_of_a_later_version_is_rejected_by_name(cluster: Cluster) -> None:
     await cluster.node("w4")
-    await cluster.rule(
-        "boots", **a_rule({"cordon": {}}, {"replace": {"surge": "First"}})
-    )
+    await cluster.rule("boots", **a_rule({"cordon": {}}, {"replace": {"surge": "First"}}))
     async with operating(cluster.operator(two_engines())):
         await cluster.say("w4", FAULT, "True")
         status: dict[str, Any] = {}
@@ -137,7 +135,9 @@ async def test_a_rule_with_a_step_of_a_later_version_is_rejected_by_name(cluster
             status = found.get("status", {})
         compiled = next(c for c in status["conditions"] if c["type"] == "Compiled")
         assert compiled["status"] == "False"
-        assert "step replace with surge First is not available in this version" in compiled["message"]
+        assert (
+            "step replace with surge First is not available in this version" in compiled["message"]
+        )
         assert await cluster.jobs() == []
 
 

@@ -104,9 +104,7 @@ def test_a_file_that_is_not_there_is_a_mistake_of_usage(tmp_path: Path) -> None:
 
 
 def test_steps_that_this_version_cannot_do_are_told(file: Path) -> None:
-    file.write_text(
-        BAD.replace("[{cordon: {}}]", "[{cordon: {}}, {replace: {surge: First}}]")
-    )
+    file.write_text(BAD.replace("[{cordon: {}}]", "[{cordon: {}}, {replace: {surge: First}}]"))
     told = [f for f in judged([file]).findings if f.code == "unavailable"]
     assert [(f.field, f.line) for f in told] == [("spec.ladder", 10)]
     assert "step replace with surge First is not available" in told[0].message

@@ -276,9 +276,7 @@ async def test_every_outcome_is_counted() -> None:
         assert [counted(o) for o in ("allowed", "refused", "accepted", "unknown")] == [1] * 4
 
 
-BOOT = [
-    {"name": "boot", "steps": [{"cordon": {}}, {"replace": {"surge": "First"}}]}
-]
+BOOT = [{"name": "boot", "steps": [{"cordon": {}}, {"replace": {"surge": "First"}}]}]
 
 
 @pytest.mark.parametrize(
@@ -288,4 +286,6 @@ async def test_a_step_to_come_is_refused_where_the_rule_acts(mode: str, passes: 
     with Admission(FleetInHand(1000, sick=1)) as admission:
         said = await admission.create(a_spec(mode=mode, ladder=BOOT))
     assert said["allowed"] is passes
-    assert passes or "step replace with surge First is not available in this version" in said["text"]
+    assert (
+        passes or "step replace with surge First is not available in this version" in said["text"]
+    )
