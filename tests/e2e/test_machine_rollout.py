@@ -10,6 +10,7 @@ KUBENODE_ROLLOUT_HOSTS  how many hosts (default 3, at least 3)
 import os
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from support.agent_service import AGENT
@@ -33,9 +34,20 @@ from support.rollout_hosts import (
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 COUNT = max(3, int(os.environ.get("KUBENODE_ROLLOUT_HOSTS", "3")))
-AT_MOST = 2
-AT_ONCE = {"batches": ["100%"], "maxUnavailable": "100%", "bakeTime": "0s"}
-CAREFUL = {"batches": [1, 2], "maxUnavailable": AT_MOST, "bakeTime": "3s", "maxAttempts": 1}
+AT_ONCE: dict[str, Any] = {"batches": ["100%"], "maxUnavailable": "100%", "bakeTime": "0s"}
+CAREFUL: dict[str, Any] = {
+    "batches": [1, 2],
+    "maxUnavailable": 1,
+    "bakeTime": "3s",
+    "maxAttempts": 1,
+}
+LENIENT: dict[str, Any] = {
+    **CAREFUL,
+    "maxUnavailable": 2,
+    "machineTimeout": "30s",
+    "failurePolicy": "Continue",
+}
+"""One may be dead. A host that is only slow is late, and well in the end."""
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +73,7 @@ def installs_in_the_order_of_dependencies(fleet: Rollouts) -> None:
     fleet.create(*(a_set(name, **AT_ONCE) for name in reversed(NEEDS)))
     for name in NEEDS:
         fleet.until(partial(fleet.completed, name, OLD), f"{name} is on all hosts")
-
-    def running() -> bool:
-        return all(m["status"].get("phase") == "Running" for m in fleet.machines().values())
-
-    fleet.until(running, "every Machine is Running")
+    fleet.until(partial(running, fleet), "every Machine is Running")
     for name, host in fleet.hosts.items():
         lines = host.read("/var/log/dpkg.log").splitlines()
         steps = [line.split()[3].partition(":")[0] for line in lines if " configure " in line]
@@ -156,9 +164,8 @@ def puts_right_what_was_changed_by_hand(fleet: Rollouts) -> None:
 
 
 def goes_on_without_a_host_that_dies(fleet: Rollouts) -> None:
-    strategy = {**CAREFUL, "machineTimeout": "60s", "failurePolicy": "Continue"}
     hold(fleet, "motor")
-    fleet.change("motor", component=f"motor-{NEW}", updateStrategy=strategy)
+    fleet.change("motor", component=f"motor-{NEW}", updateStrategy=LENIENT)
     dead = fleet.until(lambda: in_dpkg(fleet, "motor"), "a host is in the middle of dpkg")
     others = [name for name in fleet.hosts if name != dead]
     untouched(fleet, others, "motor", OLD)
@@ -182,10 +189,15 @@ def goes_on_without_a_host_that_dies(fleet: Rollouts) -> None:
     assert fleet.hosts[dead].run("dpkg", "--audit").stdout == "", "nothing is left in the middle"
     fleet.until(lambda: fleet.completed("motor", NEW), "and the rollout is completed")
     fleet.until(lambda: fleet.schedulable(dead), "its node is schedulable again")
+    fleet.until(partial(running, fleet), "every Machine is Running again")
     never_more_at_once(fleet)
 
 
 # -- hands and eyes -------------------------------------------------------------------------------
+
+
+def running(fleet: Rollouts) -> bool:
+    return all(m["status"].get("phase") == "Running" for m in fleet.machines().values())
 
 
 def hold(fleet: Rollouts, package: str) -> None:
@@ -231,8 +243,10 @@ def batches_were_kept(fleet: Rollouts, first: str, wanted: str) -> None:
 
 def never_more_at_once(fleet: Rollouts) -> None:
     """From the first upgrade on: installing on empty hosts was to be at once."""
-    upgraded = False
+    limit = len(fleet.hosts)
     for machines in fleet.history.states():
-        upgraded |= any(assigned(m, "wheel") == f"wheel-{NEW}" for m in machines.values())
+        for part, strategy in (("wheel", CAREFUL), ("motor", LENIENT)):
+            if any(assigned(m, part) == f"{part}-{NEW}" for m in machines.values()):
+                limit = strategy["maxUnavailable"]
         allowed = [name for name, m in machines.items() if m["spec"].get("permit")]
-        assert not upgraded or len(allowed) <= AT_MOST, allowed
+        assert len(allowed) <= limit, f"{allowed} at once, of {limit}"
