@@ -31,7 +31,7 @@ demo: $(READY) ## run the whole system on an embedded API server (ARGS="--for 60
 
 test: $(READY) ## every test that this machine can run; in CI (CI=true) a missing component fails
 	@bad=0; for part in "-n auto tests/unit" "-n auto --maxprocesses 4 --dist loadfile tests/integration" \
-		"-n 2 --dist loadfile tests/e2e"; do \
+		"-n 2 --dist loadfile --ignore tests/e2e/nodes tests/e2e" tests/e2e/nodes; do \
 		$(PY) -m pytest $$part $(ARGS) || [ $$? -eq 5 ] || bad=1; done; exit $$bad # 5: ARGS select none of these
 
 test-unit: $(READY) ## unit tests: no network, no sleep
@@ -57,7 +57,7 @@ deb: $(READY) ## the agent as a Debian package, into dist/
 	@$(PY) -m agent.deb dist $(ARGS)
 
 e2e: $(READY) ## hosts with systemd, real control plane (root)
-	$(PY) -m pytest -n 2 --dist loadfile tests/e2e $(ARGS)
+	$(PY) -m pytest tests/e2e $(ARGS)
 
 bench: $(READY) ## benchmarks, JSON on standard output (ARGS="--nodes 1000")
 	@PYTHONPATH=tests $(PY) -m bench.run $(ARGS)
