@@ -11,6 +11,9 @@ ARGS ?=
 GENERATORS := kubenode.api.crd kubenode.api.reference kubenode.api.jsonschema kubenode.cli.schema rules.reference \
 	defender.small_clusters defender.http.openapi remedy.job.diagram machine.machine.diagram machine.componentset.diagram kubenode.cli.grafana kubenode.cli.coverage kubenode.cli.cases.report
 
+# Tests that have the machine to themselves: they count the processes of all hosts, or set clocks.
+ALONE := tests/e2e/nodes tests/e2e/test_agent_fleet.py
+
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -31,7 +34,7 @@ demo: $(READY) ## run the whole system on an embedded API server (ARGS="--for 60
 
 test: $(READY) ## every test that this machine can run; in CI (CI=true) a missing component fails
 	@bad=0; for part in "-n auto tests/unit" "-n auto --maxprocesses 4 --dist loadfile tests/integration" \
-		"-n 2 --dist loadfile --ignore tests/e2e/nodes tests/e2e" tests/e2e/nodes; do \
+		"-n 2 --dist loadfile $(addprefix --ignore ,$(ALONE)) tests/e2e" "$(ALONE)"; do \
 		$(PY) -m pytest $$part $(ARGS) || [ $$? -eq 5 ] || bad=1; done; exit $$bad # 5: ARGS select none of these
 
 test-unit: $(READY) ## unit tests: no network, no sleep
