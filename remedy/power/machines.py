@@ -7,22 +7,19 @@ the set acts under the job's permit.
 
 from typing import Any
 
-import msgspec
-
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.api.v1alpha1.machine import MachineMode, MachineOrigin
 from kubenode.api.v1alpha1.machinestatus import OperationState
 from kubenode.api.v1alpha1.machinework import MachineOperation, MachineOperationType
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import BadRequest, KubeError, NotFound
+from kubenode.runtime.kube.errors import KubeError, NotFound
 from kubenode.runtime.kube.objects import Node
-from kubenode.runtime.kube.paths import custom
 from remedy.job.model import Act, Heard
+from remedy.machines import MACHINES, machines_in, machines_named
 from remedy.power.seen import Outcome, ReplaceSeen
 from remedy.power.ways import CLOCKS, Asked, Found, Nodes, heard, taken
 
-MACHINES = custom(Machine.resource.plural)
 SET = MachineSet.resource.kind
 
 
@@ -65,7 +62,7 @@ class OwnMachine:
 
     async def far(self, asked: Asked) -> ReplaceSeen:
         name, uid = asked.target.split("/")
-        found = await self._kube.get(MACHINES, _machines)
+        found = await self._kube.get(MACHINES, machines_in)
         old = next((m for m in found if m.metadata.uid == uid), None)
         new = [m for m in found if m.metadata.uid != uid and _made_for(m, asked)]
         ready = next((node for node in map(_node_of, new) if node and self._ready(node)), "")
@@ -83,18 +80,8 @@ class OwnMachine:
 
     async def _of(self, node: Node) -> Machine | None:
         """The Machine that says it is this node's."""
-        name = node.metadata.name
-        try:
-            query = {"fieldSelector": f"spec.nodeName={name}"}
-            found = await self._kube.get(MACHINES, _machines, query)
-        except NotFound:
-            return None  # there are no Machines in this cluster
-        except BadRequest:
-            found = []  # an old server cannot search; most Machines are called as their node
-        same = await self._read(name)
-        every = [*found, *([same] if same is not None else [])]
-        mine = (m for m in every if m.node_name == name and _is_of(m, node))
-        return next(mine, None)
+        found = await machines_named(self._kube, node.metadata.name)
+        return next((machine for machine in found if _is_of(machine, node)), None)
 
     async def _read(self, name: str) -> Machine | None:
         try:
@@ -105,11 +92,6 @@ class OwnMachine:
     def _ready(self, name: str) -> bool:
         node = self._nodes.get(name)
         return node is not None and node.is_ready
-
-
-def _machines(raw: bytes) -> list[Machine]:
-    items: list[Any] = msgspec.json.decode(raw)["items"]
-    return [Machine.from_server(msgspec.json.encode(item)) for item in items]
 
 
 def _is_of(machine: Machine, node: Node) -> bool:

@@ -2,10 +2,7 @@
 an annotation of the Machine.
 """
 
-from contextlib import suppress
 from typing import Any
-
-import msgspec
 
 from kubenode.api.v1alpha1 import Disruption, Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machine import MachineMode
@@ -14,14 +11,14 @@ from kubenode.api.v1alpha1.machinestatus import ComponentState, ComponentStatus
 from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, DesiredState
 from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import BadRequest, Conflict, KubeError, NotFound
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
 from kubenode.runtime.kube.paths import custom
 from remedy.job.model import Act, Heard, Job
+from remedy.machines import MACHINES, machines_named
 from remedy.power.seen import Outcome
 from remedy.power.ways import outcome_of
 from remedy.rollback.seen import Back, RollbackSeen
 
-MACHINES = custom(Machine.resource.plural)
 SETS = custom(MachineComponentSet.resource.plural)
 UP_TO = {
     Disruption.HOST: ChangeClass.RESTART,
@@ -78,17 +75,8 @@ class Rollbacks:
 
     async def _machine(self, job: Job) -> Machine | None:
         """The Machine that says it is this node's."""
-        name = job.spec.node_name
-        try:
-            query = {"fieldSelector": f"spec.nodeName={name}"}
-            found = await self._kube.get(MACHINES, _machines, query)
-        except NotFound:
-            return None  # there are no Machines in this cluster
-        except BadRequest:
-            found = []  # an old server cannot search; most Machines are called as their node
-        with suppress(NotFound):
-            found = [*found, await self._kube.get(f"{MACHINES}/{name}", Machine.from_server)]
-        return next((m for m in found if m.node_name == name and _is_of(m, job)), None)
+        found = await machines_named(self._kube, job.spec.node_name)
+        return next((machine for machine in found if _is_of(machine, job)), None)
 
     async def _set(self, name: str) -> MachineComponentSet | None:
         try:
@@ -169,11 +157,6 @@ def _family(job: Job) -> str:
 
 def _entry(machine: Machine, family: str) -> AssignedComponent | None:
     return next((c for c in machine.spec.components if c.name == family), None)
-
-
-def _machines(raw: bytes) -> list[Machine]:
-    items: list[Any] = msgspec.json.decode(raw)["items"]
-    return [Machine.from_server(msgspec.json.encode(item)) for item in items]
 
 
 def _is_of(machine: Machine, job: Job) -> bool:

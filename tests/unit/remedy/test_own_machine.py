@@ -10,7 +10,8 @@ from support.defender_world import MemoryApi
 
 from kubenode.runtime.kube.errors import BadRequest
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
-from remedy.power.machines import MACHINES, OwnMachine
+from remedy.machines import MACHINES
+from remedy.power.machines import OwnMachine
 from remedy.power.seen import Outcome
 from remedy.power.ways import Asked, Found
 

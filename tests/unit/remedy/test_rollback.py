@@ -15,8 +15,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
 from remedy.job.step import step
+from remedy.machines import MACHINES
 from remedy.power.seen import Outcome
-from remedy.rollback.access import MACHINES, SETS, Rollbacks, far
+from remedy.rollback.access import SETS, Rollbacks, far
 from remedy.rollback.seen import Back, RollbackSeen
 from rules.truth import Truth
 

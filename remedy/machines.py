@@ -1,0 +1,36 @@
+"""The Machines of a node, as they say themselves."""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import BadRequest, NotFound
+from kubenode.runtime.kube.paths import custom
+
+MACHINES = custom(Machine.resource.plural)
+
+
+async def machines_named(kube: Kube, node: str) -> list[Machine]:
+    """Those whose Node is called `node`; none where the cluster has no Machines. Raises KubeError.
+
+    A Node that was made anew has the same name: compare `status.nodeRef` too.
+    """
+    try:
+        query = {"fieldSelector": f"spec.nodeName={node}"}
+        found = await kube.get(MACHINES, machines_in, query)
+    except NotFound:
+        return []
+    except BadRequest:
+        found = []  # an old server cannot search; most Machines are called as their node
+    with suppress(NotFound):
+        found = [*found, await kube.get(f"{MACHINES}/{node}", Machine.from_server)]
+    return [machine for machine in found if machine.node_name == node]
+
+
+def machines_in(raw: bytes) -> list[Machine]:
+    """Of a list as the API server sends it."""
+    items: list[Any] = msgspec.json.decode(raw)["items"]
+    return [Machine.from_server(msgspec.json.encode(item)) for item in items]
