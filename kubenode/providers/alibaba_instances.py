@@ -31,6 +31,7 @@ from kubenode.providers.instances import (
     InstanceError,
     InstanceState,
     Order,
+    several,
 )
 from kubenode.providers.settings import AlibabaSettings
 from kubenode.providers.threaded import Once, still_wanted
@@ -125,9 +126,7 @@ class AlibabaInstances:
             for one in self._pages(tag=_asked({CLUSTER_TAG: cluster, TOKEN_TAG: token}))
         ]
         if len(found) > 1:
-            names = ", ".join(sorted(one.provider_id for one in found))
-            told = f"{len(found)} instances carry token {token}: end all but one of {names}"
-            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+            raise several(NAME, token, [one.provider_id for one in found])
         return found[0] if found else None
 
     def delete(self, provider_id: str, cluster: str) -> Deletion:

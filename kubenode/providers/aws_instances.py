@@ -25,6 +25,7 @@ from kubenode.providers.instances import (
     InstanceError,
     InstanceState,
     Order,
+    several,
 )
 from kubenode.providers.settings import AwsSettings
 from kubenode.providers.threaded import Once, still_wanted
@@ -154,9 +155,7 @@ class AwsInstances:
         found = self._all({f"tag:{CLUSTER_TAG}": cluster, f"tag:{TOKEN_TAG}": token})
         living = [one for one in found if not _ended(one)]
         if len(living) > 1:
-            names = ", ".join(sorted(str(one["InstanceId"]) for one in living))
-            told = f"{len(living)} instances carry token {token}: end all but one of {names}"
-            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+            raise several(NAME, token, [str(one["InstanceId"]) for one in living])
         return next(iter([*living, *found]), None)
 
     def _all(self, wanted: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:

@@ -32,6 +32,7 @@ from kubenode.providers.instances import (
     InstanceError,
     InstanceState,
     Order,
+    several,
 )
 from kubenode.providers.settings import AzureSettings
 from kubenode.providers.threaded import Once, still_wanted
@@ -109,9 +110,7 @@ class AzureInstances:
     def find(self, cluster: str, token: str) -> Instance | None:
         found = [one for one in self.list(cluster) if one.token == token]
         if len(found) > 1:
-            names = ", ".join(sorted(one.provider_id for one in found))
-            told = f"{len(found)} machines carry token {token}: end all but one of {names}"
-            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+            raise several(NAME, token, [one.provider_id for one in found])
         return found[0] if found else None
 
     def delete(self, provider_id: str, cluster: str) -> Deletion:

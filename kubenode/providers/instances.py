@@ -68,6 +68,12 @@ class InstanceError(ProviderError):
         self.code, self.told, self.after = code, told, after
 
 
+def several(provider: str, token: str, names: Sequence[str]) -> InstanceError:
+    """More than one instance carries a token that is for one: a person ends the others."""
+    told = f"{len(names)} instances carry token {token}: end all but one of"
+    return InstanceError(provider, Code.FAILED_PRECONDITION, f"{told} {', '.join(sorted(names))}")
+
+
 class On(StrEnum):
     """What has to come before the next try."""
 

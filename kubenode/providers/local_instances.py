@@ -33,6 +33,7 @@ from kubenode.providers.instances import (
     InstanceError,
     InstanceState,
     Order,
+    several,
 )
 from kubenode.providers.local import NAME, PREFIX, TIMEOUT, machine_name
 from kubenode.providers.words import plain
@@ -127,9 +128,7 @@ class LocalInstances:
     async def find(self, cluster: str, token: str) -> Instance | None:
         found = [one for one in await self.list(cluster) if one.token == token]
         if len(found) > 1:
-            names = ", ".join(sorted(one.provider_id for one in found))
-            told = f"{len(found)} machines carry token {token}: end all but one of {names}"
-            raise self._error(Code.FAILED_PRECONDITION, told)
+            raise several(self.name, token, [one.provider_id for one in found])
         return found[0] if found else None
 
     async def delete(self, provider_id: str, cluster: str) -> Deletion:
