@@ -28,8 +28,8 @@ class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
             return None
         return WebhookSettings(
             self.webhook_port,
-            self.webhook_address,
-            self.namespace,
-            self.webhook_service,
-            (self.webhook_host,) if self.webhook_host else (),
+            address=self.webhook_address,
+            namespace=self.namespace,
+            service=self.webhook_service,
+            hosts=(self.webhook_host,) if self.webhook_host else (),
         )

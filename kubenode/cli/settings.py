@@ -182,10 +182,10 @@ class WebhookFlags(HostDoctorFlags):
         most = self.webhook_max_matching
         return WebhookSettings(
             self.webhook_port,
-            self.webhook_address,
-            self.namespace,
-            self.webhook_service,
-            (self.webhook_host,) if self.webhook_host else (),
+            address=self.webhook_address,
+            namespace=self.namespace,
+            service=self.webhook_service,
+            hosts=(self.webhook_host,) if self.webhook_host else (),
             most=most if most.endswith("%") else int(most),
             spokesmen=tuple(_users(self.webhook_spokesmen)),
         )

@@ -6,15 +6,15 @@ It runs on every replica, leader or not: the caches that it reads are current on
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kubenode.runtime.admission.app import CannotJudge, app
 from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
+from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.keeper import VALIDATING, CertificateKeeper
-from kubenode.runtime.tls.rotation import Lives
 from kubenode.runtime.tls.server import HttpsServer
 from machine.ground import Ground
 from machine.webhook.judge import KINDS, YES, Known, Validate, judged
@@ -25,27 +25,11 @@ log = logging.getLogger(__name__)
 PATH = "/validate/machines"
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
-    """port    0 takes a free one
-    service  of the chart, in `namespace`; `hosts` are further names or addresses that lead here
-    secret   where all replicas keep the certificate
-    hook     name of the webhook configuration
-    """
-
-    port: int
-    address: str = "127.0.0.1"
-    namespace: str = "kubenode-system"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings(WebhookPlace):
     service: str = "kubenode-machine-webhook"
-    hosts: tuple[str, ...] = ()
     secret: str = "kubenode-machine-webhook"
     hook: str = "kubenode-machine"
-    lives: Lives = field(default_factory=Lives)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        name = f"{self.service}.{self.namespace}"
-        return (f"{name}.svc", name, f"{name}.svc.cluster.local", *self.hosts)
 
 
 class Validator:

@@ -5,20 +5,20 @@ They run on every replica, leader or not: the caches that they read are current 
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from prometheus_client import CollectorRegistry
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.admission.app import app
+from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
-from kubenode.runtime.tls.rotation import Lives
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
 from remedy.registry.radius import MOST_MATCHING
@@ -33,31 +33,18 @@ SAMPLE = 200
 """Nodes whose condition types stand for those of the fleet."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
-    """port    0 takes a free one
-    service  of the chart, in `namespace`; `hosts` are further names or addresses that lead here
-    secret   where all replicas keep the certificate
-    hook     name of the webhook configurations, the validating and the mutating one
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings(WebhookPlace):
+    """hook     names the validating and the mutating configuration
     most     nodes that a destructive rule in Enforce may match when it is written
     spokesmen  users that may say for whom they speak when they write into a job
     """
 
-    port: int
-    address: str = "127.0.0.1"
-    namespace: str = "kubenode-system"
     service: str = "kubenode-remedy-webhook"
-    hosts: tuple[str, ...] = ()
     secret: str = "kubenode-remedy-webhook"
     hook: str = "kubenode-remedy"
     most: int | str = MOST_MATCHING
     spokesmen: tuple[str, ...] = ()
-    lives: Lives = field(default_factory=Lives)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        name = f"{self.service}.{self.namespace}"
-        return (f"{name}.svc", name, f"{name}.svc.cluster.local", *self.hosts)
 
 
 class Webhook:
