@@ -248,7 +248,8 @@ def test_an_alert_of_a_real_prometheus_is_healed_and_resolves(world: World) -> N
     assert event["spec"]["attributes"]["instance"] == f"{world.host.address}:9100"
     assert event["status"]["phase"] == "Completed"
     collected = next(s for s in job["status"]["steps"] if s["name"] == "collect")
-    kept = list((world.folder / "bundles" / NODE).glob("*.tar.gz"))
+    uid = job["metadata"]["uid"]
+    kept = list((world.folder / "bundles" / NODE).glob(f"{uid}.*.tar.gz"))
     assert collected["state"] == "Done" and len(kept) == 1, (collected, kept)
 
 
