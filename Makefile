@@ -11,9 +11,6 @@ ARGS ?=
 GENERATORS := kubenode.api.crd kubenode.api.reference kubenode.api.jsonschema kubenode.cli.schema rules.reference \
 	defender.small_clusters defender.http.openapi remedy.job.diagram machine.machine.diagram machine.componentset.diagram kubenode.cli.grafana kubenode.cli.coverage kubenode.cli.cases.report
 
-# Tests that have the machine to themselves: they count the processes of all hosts, or set clocks.
-ALONE := tests/e2e/nodes tests/e2e/test_agent_fleet.py
-
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -33,9 +30,7 @@ demo: $(READY) ## run the whole system on an embedded API server (ARGS="--for 60
 	@$(VENV)/bin/kubenode demo $(ARGS)
 
 test: $(READY) ## every test that this machine can run; in CI (CI=true) a missing component fails
-	@bad=0; for part in "-n auto tests/unit" "-n auto --maxprocesses 4 --dist loadfile tests/integration" \
-		"-n 2 --dist loadfile $(addprefix --ignore ,$(ALONE)) tests/e2e" "$(ALONE)"; do \
-		$(PY) -m pytest $$part $(ARGS) || [ $$? -eq 5 ] || bad=1; done; exit $$bad # 5: ARGS select none of these
+	@$(PY) tests/run.py $(ARGS)
 
 test-unit: $(READY) ## unit tests: no network, no sleep
 	$(PY) -m pytest -n auto tests/unit -m "not exhaustive" $(ARGS)
@@ -49,6 +44,9 @@ check: $(READY) ## format, lint, types, import contracts, generated files up to 
 
 docs: $(READY) ## write what is generated: CRDs and docs/reference
 	@set -e; for generator in $(GENERATORS); do $(PY) -m $$generator; done
+
+docs-site: $(READY) ## the documentation as a site, into dist/site; nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict $(ARGS)
 
 rules-test: $(READY) ## the library's own tests: timelines and what must come of them
 	$(VENV)/bin/kubenode rules test rules/library $(ARGS)
@@ -76,4 +74,4 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 wheel: $(READY) ## build dist/*.whl
 	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
 
-.PHONY: help venv demo test test-unit check docs rules-test rules-report e2e bench deflake lock wheel
+.PHONY: help venv demo test test-unit check docs docs-site rules-test rules-report e2e bench deflake lock wheel

@@ -1,0 +1,44 @@
+"""What counts as failed: the second look is for tests that wait, and only for a few of them."""
+
+from pathlib import Path
+
+import pytest
+from run import MOST_AGAIN, Part, run
+
+UNSTEADY = """
+from pathlib import Path
+def test_steady(): pass
+def test_unsteady():
+    seen = Path(__file__).with_name("seen")
+    known = seen.exists()
+    seen.touch()
+    assert known
+"""
+BROKEN = "def test_broken(): assert False\n"
+MANY = "".join(f"def test_{n}(): assert False\n" for n in range(MOST_AGAIN + 1))
+OPTIONS = ["-q", "--rootdir", "."]
+
+
+def part(folder: Path, text: str, *, waits: bool) -> Part:
+    file = folder / "test_looked_at.py"
+    file.write_text(text)
+    return Part("some", (str(file),), waits=waits)
+
+
+@pytest.mark.parametrize(
+    ("text", "waits", "holds", "again"),
+    [
+        (UNSTEADY, True, True, 1),
+        (UNSTEADY, False, False, 0),
+        (BROKEN, True, False, 1),
+        (MANY, True, False, 0),
+        ("def test_well(): pass\n", True, True, 0),
+        ("no python", True, False, 1),
+        ("", True, True, 0),
+    ],
+)
+def test_a_second_look_is_for_few_tests_that_wait_and_never_hides_one_that_fails_again(
+    tmp_path: Path, text: str, waits: bool, holds: bool, again: int
+) -> None:
+    found, looked_at = run(part(tmp_path, text, waits=waits), OPTIONS)
+    assert (found, len(looked_at)) == (holds, again)

@@ -1,0 +1,86 @@
+"""The whole suite, part by part: `python tests/run.py [pytest's options]`.
+
+Tests with real components share the cores with each other and wait on real clocks. One of them
+that fails beside others is looked at once more, alone on the machine: it fails if it fails there
+too, and is named as unsteady if not. Unit tests have no second look, and no part has one when more
+than MOST_AGAIN of its tests fail.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+MOST_AGAIN = 6
+NONE_SELECTED = 5
+"""What pytest exits with when the options select none of a part."""
+ALONE = ("tests/e2e/nodes", "tests/e2e/test_agent_fleet.py")
+"""They count the processes of all hosts, or set clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    name: str
+    tests: tuple[str, ...]
+    workers: tuple[str, ...] = ()
+    waits: bool = True
+    """On clocks and real components, so that it may be looked at again."""
+
+
+PARTS = (
+    Part("unit", ("tests/unit",), ("-n", "auto"), waits=False),
+    Part("integration", ("tests/integration",), ("-n", "4", "--dist", "loadfile")),
+    Part(
+        "hosts",
+        ("tests/e2e", *(f"--ignore={path}" for path in ALONE)),
+        ("-n", "2", "--dist", "loadfile"),
+    ),
+    Part("alone", ALONE),
+)
+
+
+def run(part: Part, options: list[str]) -> tuple[bool, list[str]]:
+    """Whether the part holds, and which of its tests needed a second look for it."""
+    with tempfile.TemporaryDirectory(prefix="kubenode-tests-") as cache:
+        if _pytest(cache, *part.workers, *part.tests, *options):
+            return True, []
+        failed = _failed(Path(cache))
+        if not (part.waits and 0 < len(failed) <= MOST_AGAIN):
+            return False, []
+        say(f"\n{len(failed)} of part {part.name} failed; once more, alone:")
+        return _pytest(cache, "--last-failed", *part.tests, *options), failed
+
+
+def _pytest(cache: str, *options: str) -> bool:
+    command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *options]
+    return subprocess.run(command, cwd=REPOSITORY, check=False).returncode in {0, NONE_SELECTED}
+
+
+def _failed(cache: Path) -> list[str]:
+    told = cache / "v/cache/lastfailed"
+    return sorted(json.loads(told.read_text())) if told.exists() else []
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main(options: list[str]) -> int:
+    broken, unsteady = [], []
+    for part in PARTS:
+        holds, again = run(part, options)
+        if not holds:
+            broken.append(part.name)
+        unsteady += again
+    for name in unsteady:
+        say(f"needed a second look: {name}")
+    say(f"failed: {', '.join(broken)}" if broken else "all parts passed")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
