@@ -7,13 +7,10 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import CompletedProcess
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -23,6 +20,7 @@ from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.hosts import Host, Hosts
 from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, install
+from support.package_site import served
 from support.programs import Program
 from support.ssh_hosts import USER, SshHosts
 
@@ -234,23 +232,3 @@ def test_cloud_init_lets_a_host_in_that_fetches_its_agent(site: Site, boot: Any)
     again = kubenode("machine", "import", "cloud1", "--address", host.address, "--node", "none",
                      "--print-cloud-init", "--kubeconfig", site.cp.kubeconfig)  # fmt: skip
     assert again.returncode == 1 and "kubenode machine reissue cloud1" in again.stderr
-
-
-@contextmanager
-def served(folder: Path, address: str) -> Iterator[str]:
-    """A site's web server for packages; its URL."""
-    handler = partial(QuietFiles, directory=str(folder))
-    server = ThreadingHTTPServer((address, 0), handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://{address}:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class QuietFiles(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        """Tests are quiet."""
