@@ -1,14 +1,10 @@
 """Provider `local` makes real hosts: they boot, follow their user data, and end without a trace."""
 
-import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cgroups import processes
-from support.host_claims import command
 from support.host_rack import HostRack
 from support.hosts import Host, Hosts
 from support.instance_contract import CLUSTER, an_order, ended
@@ -50,16 +46,7 @@ class World:
         assert not [one.trouble for one in self.rack.made.values() if one.trouble]
 
     def traces(self) -> list[str]:
-        """What is left of hosts: folders, mounts, network namespaces, links, processes."""
-        found = [str(h.root.parent) for h in self.booted.values() if h.root.parent.exists()]
-        mounts = Path("/proc/self/mounts").read_text()
-        spaces = command("ip", "netns", "list").stdout.split()
-        links = [link["ifname"] for link in json.loads(command("ip", "-j", "link").stdout)]
-        for name, host in self.booted.items():
-            own = f"{self._hosts.bridge}-{name}"
-            found += [own] if own in mounts or own in spaces or own in links else []
-            found += [str(pid) for pid in processes(host.groups)]
-        return found
+        return [trace for host in self.booted.values() for trace in host.traces()]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from support.cgroups import end_groups, remove_groups
+from support.cgroups import end_groups, processes, remove_groups
 
 CLAIMS = Path("/run/kubenode-hosts")
 NSPAWN_RUN = Path("/run/systemd/nspawn")
@@ -69,6 +69,16 @@ def remove_host(link: str, root: Path, groups: Sequence[Path]) -> None:
     command("ip", "netns", "del", link, check=False)
     command("ip", "link", "del", link, check=False)
     remove_groups(groups)
+
+
+def left_of(link: str, root: Path, groups: Sequence[Path]) -> list[str]:
+    """What there still is of a host: its folder, mount, network namespace, link, processes."""
+    found = [str(root.parent)] if root.parent.exists() else []
+    mounts = Path("/proc/self/mounts").read_text().split()
+    spaces = command("ip", "netns", "list").stdout.split()
+    links = [each["ifname"] for each in json.loads(command("ip", "-j", "link").stdout)]
+    found += [link] if link in (*mounts, *spaces, *links) else []
+    return found + [str(pid) for pid in processes(groups)]
 
 
 def clear_what_others_left() -> None:

@@ -37,6 +37,7 @@ from support.host_claims import (
     claims,
     clear_what_others_left,
     command,
+    left_of,
     mount_for_nspawn,
     release_network,
     remove_host,
@@ -98,7 +99,7 @@ class Hosts:
         args: Sequence[str] = (),
         boot_delay: float = 0.0,
     ) -> "Host":
-        """A new host, up and running. `name` has at most 8 characters.
+        """A new host, up and running. `name` has at most 9 characters.
 
         bind        read-only: folder or file here, and where the host sees it
         args        more arguments for systemd-nspawn
@@ -281,6 +282,10 @@ class Host:
         end_groups(self.groups)
         remove_host(self._link, self.root, self.groups)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def traces(self) -> list[str]:
+        """What of it is left after `destroy`: nothing."""
+        return left_of(self._link, self.root, self.groups)
 
     # ---- use
 
