@@ -343,8 +343,14 @@ class Engine:
             for name, (_, read) in self._read.items()
             if isinstance(read, Problem)
         }
-        observe = machine.spec.mode != "Manage"
-        self._wanted = Wanted(assigned, kept, problems, machine.spec.permit, observe=observe)
+        self._wanted = Wanted(
+            assigned,
+            kept,
+            problems,
+            machine.spec.permit,
+            observe=machine.spec.mode != "Manage",
+            leaving=machine.metadata.deletion_timestamp is not None,
+        )
         for name in assigned:
             if name not in self._records:
                 self._records[name] = Record(name=name)

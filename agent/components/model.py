@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from agent.components.before import Before
 from agent.components.drift.fight import FRESH, Fights
 from kubenode.runtime.components.change import Form, form_of
 from kubenode.runtime.components.render import Rendered
@@ -52,6 +53,7 @@ class Move(StrEnum):
     STOP = "stop"
     TAKE_FILES = "takeFiles"
     TAKE_SOFTWARE = "takeSoftware"
+    GIVE_BACK = "giveBack"
     REBOOT = "reboot"
 
 
@@ -61,7 +63,7 @@ PUT = (
 )
 PUT_BACK = (Move.NOTE, Move.SOFTWARE, Move.FILES, Move.UNITS, Move.RUN)
 """Without hooks, as they lead to the new version."""
-TAKE = (Move.LEAVE, Move.STOP, Move.TAKE_FILES, Move.TAKE_SOFTWARE)
+TAKE = (Move.LEAVE, Move.STOP, Move.TAKE_FILES, Move.TAKE_SOFTWARE, Move.GIVE_BACK)
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -94,6 +96,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     tries     how often the moves were taken up by a process that found them in the middle
     fights    how often what drifted was put right
     fresh     nothing of it was on the host before
+    before    what was there before anything of ours; None: nobody looked
+    leaving   it is removed because the host is let go, which is to be as it was before
     needs     class of the change that waits for a permit
     """
 
@@ -112,6 +116,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 0
     fights: Fights = FRESH
     fresh: bool = False
+    before: Before | None = None
+    leaving: bool = False
     staged_at: datetime | None = None
     needs: ChangeClass | None = None
     reason: str = ""
@@ -148,11 +154,15 @@ class Done(msgspec.Struct, frozen=True):
     text     what went wrong, "" if nothing did
     final    another try is no use
     started  by unit that is to be restarted its invocation until then
+    before   what was on the host until now; None: it was not looked at
+    stays    what could not be made as it was before
     """
 
     text: str = ""
     final: bool = False
     started: dict[str, str] = {}
+    before: Before | None = None
+    stays: str = ""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +174,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     target    what it comes to on this host; None: not known (yet, or see `problem`)
     problem   (reason, message) why it cannot be; ("", "") for none
     observe   the Machine says to report only
+    leaving   the Machine is being deleted
     there     whether anything of it is on the host
     same      whether the host is as `target` says
     how       class of the change: to the target, or, at rest, of putting right what differs
@@ -181,6 +192,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     target: Kept | None = None
     problem: tuple[str, str] = ("", "")
     observe: bool = False
+    leaving: bool = False
     there: bool = False
     same: bool = False
     how: ChangeClass = ChangeClass.NONE

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from agent.components.files.owned import put, take_away
+from agent.components import giving_back
+from agent.components.before import Before, noted
+from agent.components.files.owned import put, put_back, take_away
 from agent.components.model import Done, Kept, Move, Record, State
 from agent.components.ports import ComponentPorts, Source
 from agent.components.sources import source_of
@@ -17,6 +19,7 @@ from agent.components.units import START_SECONDS, let_go, running, settle
 from agent.host import Contraindicated, HostError, HostUnreachable
 from kubenode.runtime.components.render import RenderedFile, RenderedUnit
 from kubenode.runtime.components.wire import ChangeClass, ComponentSource, Hook, UnitState
+from kubenode.runtime.duration import seconds
 
 MILD = frozenset({ChangeClass.NONE, ChangeClass.RELOAD})
 """Classes that are put right at once."""
@@ -68,6 +71,7 @@ class Moves:
             Move.STOP: self._stop,
             Move.TAKE_FILES: self._take_files,
             Move.TAKE_SOFTWARE: self._take_software,
+            Move.GIVE_BACK: self._give_back,
         }
 
     async def stage(self, record: Record, target: Kept) -> Done:
@@ -109,9 +113,14 @@ class Moves:
     # -- putting in place -------------------------------------------------------------------------
 
     async def _note(self, record: Record, way: Way) -> Done:
-        """What runs before anything is changed: if a package restarts it, nobody else need to."""
+        """What runs before anything is changed: if a package restarts it, nobody else need to.
+        And what is there, to be given back one day.
+        """
         assert way.new is not None and way.new.form is not None
-        return Done(started=await self._running(way.new.form.units))
+        before = record.before
+        if before is not None:
+            before = await noted(before, way.new.form, self._ports)
+        return Done(started=await self._running(way.new.form.units), before=before)
 
     async def _software(self, record: Record, way: Way) -> Done:
         assert way.new is not None
@@ -138,7 +147,7 @@ class Moves:
             touched |= await put(self._ports.files, file, _before(file, way.olds))
         for old in way.olds:
             for gone in (file for file in old.rendered.files if file.path not in wanted):
-                await take_away(self._ports.files, gone, old.spec.uninstall.keep_data)
+                await self._take_file(record, gone, old)
         # What was restarted before it had these files is to be restarted once more.
         return Done(started=await self._running(way.new.form.units) if touched else {})
 
@@ -189,13 +198,39 @@ class Moves:
         for old in way.olds:
             if old.spec.uninstall.purge_files:
                 for file in old.rendered.files:
-                    await take_away(self._ports.files, file, old.spec.uninstall.keep_data)
+                    await self._take_file(record, file, old)
         return Done()
 
+    async def _take_file(self, record: Record, file: RenderedFile, old: Kept) -> None:
+        before, keep = _before_us(record), old.spec.uninstall.keep_data
+        if before is None:
+            await take_away(self._ports.files, file, keep)
+        else:
+            await put_back(self._ports.files, file, before.files.get(file.path), keep)
+
     async def _take_software(self, record: Record, way: Way) -> Done:
+        before, stays = _before_us(record), ""
         for old in way.olds:
-            wanted = old.spec.uninstall
-            await self._source(record, old).remove(wanted.keep_data, purge=wanted.purge_files)
+            wanted, source = old.spec.uninstall, old.spec.source
+            manager = self._ports.packages.get(source.type)
+            if before is None or manager is None or before.manager != source.type:
+                await self._source(record, old).remove(wanted.keep_data, purge=wanted.purge_files)
+                continue
+            purge = wanted.purge_files and not wanted.keep_data
+            named = source.apt or source.dnf
+            wait = seconds(named.lock_wait) if named is not None else 0.0
+            stays = await giving_back.packages(manager, before, wait, purge=purge)
+        return Done(stays=stays)
+
+    async def _give_back(self, record: Record, way: Way) -> Done:
+        before = _before_us(record)
+        if before is None:
+            return Done()
+        if await giving_back.files(self._ports, before):
+            await self._ports.units.reread()
+        for name, was in before.units.items():
+            if was.loaded or was.masked:
+                await giving_back.unit(self._ports, name, was)
         return Done()
 
     # -- programs ---------------------------------------------------------------------------------
@@ -237,6 +272,12 @@ async def _told(move: Awaitable[Done]) -> Done:
         return Done(str(error), final=True)
     except HostError as error:
         return Done(str(error))
+
+
+def _before_us(record: Record) -> Before | None:
+    """What is to be there again; None: what is ours only goes."""
+    back = record.leaving if record.state is State.REMOVING else record.state is State.UNDOING
+    return record.before if back else None
 
 
 def _before(file: RenderedFile, olds: tuple[Kept, ...]) -> RenderedFile | None:

@@ -63,6 +63,20 @@ class Packages(Protocol):
 
     async def hold(self, names: Sequence[str], *, on: bool) -> None: ...
 
+    async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
+        """Which others an install would bring, as these need them. Changes nothing."""
+        ...
+
+    async def automatic(self, names: Sequence[str]) -> frozenset[str]:
+        """Those that came because others needed them."""
+        ...
+
+    async def set_automatic(self, names: Sequence[str]) -> None: ...
+
+    async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
+        """Of packages that came along, those that nothing else needs, with their configuration."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Artefact:

@@ -24,6 +24,7 @@ class Wanted:
     assigned  by name; None: the Machine was not read yet
     kept      what each comes to on this host
     problems  (reason, message) why some cannot be
+    leaving   it is being deleted
     """
 
     def __init__(
@@ -34,9 +35,10 @@ class Wanted:
         permit: MachinePermit | None,
         *,
         observe: bool,
+        leaving: bool = False,
     ) -> None:
         self.assigned, self.kept = assigned, kept
-        self.permit, self.observe = permit, observe
+        self.permit, self.observe, self.leaving = permit, observe, leaving
         self.order, stuck = turns.in_order(kept)
         self.problems = dict(problems)
         for name, one in kept.items():
@@ -73,6 +75,7 @@ class Eyes:
             target=wanted.kept.get(name),
             problem=wanted.problems.get(name, ("", "")),
             observe=wanted.observe,
+            leaving=wanted.leaving,
             done=done,
         )
         if record.state in UNCHECKED:

@@ -32,6 +32,7 @@ class SimulatedPackages:
     cut_short  how many installs to come end in the middle, with packages half-configured
     locked     somebody else has the lock, longer than anybody waits
     brings     the units that a package starts, as Debian's do
+    needs      packages that come along with one, by its name and version
     """
 
     packages: dict[str, PackageFound] = field(default_factory=dict)
@@ -40,6 +41,8 @@ class SimulatedPackages:
     cut_short: int = 0
     locked: bool = False
     brings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    needs: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    unasked: set[str] = field(default_factory=set)
     installs: int = 0
     started: Callable[[str], None] = lambda unit: None
     removed: Callable[[str], None] = lambda unit: None
@@ -59,6 +62,11 @@ class SimulatedPackages:
         self.installs += 1
         broken, self.cut_short = self.cut_short > 0, max(0, self.cut_short - 1)
         for one in wanted:
+            for name in self.needs.get((one.name, one.version), ()):
+                if name not in self.packages:
+                    self.packages[name] = PackageFound("1")
+                    self.unasked.add(name)
+            self.unasked.discard(one.name)
             held = self.packages.get(one.name, PackageFound()).held
             self.packages[one.name] = PackageFound(one.version, held, broken)
             for unit in () if broken else self.brings.get(one.name, ()):
@@ -78,6 +86,23 @@ class SimulatedPackages:
             if name not in self.packages:
                 raise HostError(f"package {name} is not installed, so it cannot be held")
             self.packages[name] = replace(self.packages[name], held=on)
+
+    async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
+        needed = [self.needs.get((one.name, one.version), ()) for one in wanted]
+        coming = [name for names in needed for name in names]
+        return [name for name in coming if name not in self.packages]
+
+    async def automatic(self, names: Sequence[str]) -> frozenset[str]:
+        return frozenset(names) & self.unasked
+
+    async def set_automatic(self, names: Sequence[str]) -> None:
+        self.unasked |= set(names)
+
+    async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
+        there = [(name, found.version) for name, found in self.packages.items()]
+        needed = {name for one in there for name in self.needs.get(one, ())}
+        unneeded = [name for name in names if name in self.unasked and name not in needed]
+        await self.remove(unneeded, lock_wait, purge=True)
 
     def _unlocked(self, lock_wait: float) -> None:
         if self.locked:

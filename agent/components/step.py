@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
+from agent.components.before import Before, as_is
 from agent.components.drift.fight import FRESH
 from agent.components.model import (
     PUT,
@@ -27,6 +28,9 @@ from kubenode.runtime.components.wire import ChangeClass, DesiredState, UndoMode
 
 MOST_TRIES = 3
 """Processes, or boots, that find the same change in the middle before it is taken back."""
+
+STAYS = "Stays"
+"""Reason of what is Absent: something of the host could not be made as it was before."""
 
 _S = State
 _ANEW = frozenset({_S.PENDING})
@@ -179,17 +183,44 @@ def _blocked(record: Record, seen: Seen, reason: str, message: str) -> Next:
 
 def _as_it_is(record: Record, seen: Seen) -> Record:
     """Nothing to change, so nothing is restarted (F35); that it is well is seen first (F31)."""
-    changed = replace(record, target=seen.target, how=ChangeClass.NONE, at=None, fresh=False)
+    before = record.before
+    if _untouched(record) and seen.target is not None and seen.target.form is not None:
+        before = as_is(seen.target.form)
+    changed = replace(
+        record, target=seen.target, how=ChangeClass.NONE, at=None, fresh=False, before=before
+    )
     return _to(changed, State.VERIFYING)
 
 
 def _leave(record: Record, seen: Seen) -> Next:
     if not seen.there and record.applied is None and record.stray is None:
         return _to(replace(record, previous=None), State.ABSENT), Act.NONE
+    if seen.leaving and _as_found(record):
+        gone = replace(record, applied=None, previous=None, target=None, before=None)
+        return _to(gone, State.ABSENT), Act.NONE
     if asks := _asks(record, seen):
         return asks
-    removing = replace(record, target=seen.target, how=seen.how, at=TAKE[0], tries=0, started={})
+    removing = replace(
+        record,
+        target=seen.target,
+        how=seen.how,
+        at=TAKE[0],
+        tries=0,
+        started={},
+        leaving=seen.leaving,
+    )
     return _to(removing, State.REMOVING), Act.NONE
+
+
+def _untouched(record: Record) -> bool:
+    """Nothing of ours has come to the host yet."""
+    return record.applied is None and record.stray is None and record.before is None
+
+
+def _as_found(record: Record) -> bool:
+    """What is applied was there before us, and is as it was then."""
+    form = record.applied.form if record.applied is not None else None
+    return form is not None and record.stray is None and record.before == as_is(form)
 
 
 def _asks(record: Record, seen: Seen) -> Next | None:
@@ -241,6 +272,7 @@ def _applying(record: Record, target: Kept, how: ChangeClass, *, there: bool) ->
         started={},
         boot_id="",
         fresh=record.applied is None and record.stray is None and not there,
+        before=Before() if _untouched(record) else record.before,
     )
     return _to(begun, State.APPLYING)
 
@@ -274,6 +306,11 @@ def _next_move(record: Record, done: Done, boot_id: str) -> Record:
     way = moves(record)
     if done.started:
         record = replace(record, started=done.started)
+    if done.before is not None:
+        record = replace(record, before=done.before)
+    if done.stays:
+        told = f"{record.message}; {done.stays}" if record.message else done.stays
+        record = replace(record, reason=record.reason or STAYS, message=told)
     after = way[way.index(record.at) + 1 :] if record.at in way else ()
     if after:
         return replace(record, at=after[0])
@@ -301,8 +338,11 @@ def _arrived(record: Record) -> Record:
                 _to(back, State.ROLLED_BACK), reason=record.reason, message=record.message
             )
         case _:
-            gone = replace(record, applied=None, previous=None, target=None, stray=None)
-            return _to(gone, State.ABSENT)
+            before = None if record.leaving else record.before
+            gone = replace(
+                record, applied=None, previous=None, target=None, stray=None, before=before
+            )
+            return _to(gone, State.ABSENT, record.reason, record.message)
 
 
 def _gives_up(record: Record, why: str) -> Next:

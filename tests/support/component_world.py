@@ -115,6 +115,7 @@ class ComponentWorld:
         self.assigned: dict[str, dict[str, Any]] = {}
         self.permit: dict[str, Any] | None = None
         self.mode = "Manage"
+        self.leaving = False
         self.engine = self.life()
 
     def life(self) -> Engine:
@@ -141,9 +142,12 @@ class ComponentWorld:
     # -- what people and operators do -------------------------------------------------------------
 
     def machine(self) -> wire.Machine:
+        meta: dict[str, Any] = {"name": "m1", "labels": {"pool": "online"}}
+        if self.leaving:
+            meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         return wire.machine_of(
             {
-                "metadata": {"name": "m1", "labels": {"pool": "online"}},
+                "metadata": meta,
                 "spec": {
                     "mode": self.mode,
                     "components": list(self.assigned.values()),

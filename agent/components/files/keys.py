@@ -19,11 +19,30 @@ def merged(path: str, current: str, ours: str, before: str = "") -> str:
     It is `current` itself if there is nothing to do. Raises Contraindicated.
     """
     form = _format(path)
-    read, wanted = _read(form, path, current), _read(form, f"the content for {path}", ours)
+    wanted = _read(form, f"the content for {path}", ours)
     old = _read(form, f"the earlier content for {path}", before)
-    set_: Mapping[Path, Any] = dict(_leaves(wanted))
-    text, meant = current, read
-    for way in dict(_leaves(old)):
+    return _edited(path, current, dict(_leaves(wanted)), dict(_leaves(old)))
+
+
+def given_back(path: str, current: str, ours: str, before: str) -> str:
+    """The file with the values that our keys had in `before`, and without those that it had not.
+
+    It is `before` itself if nobody else has changed the file since. Raises Contraindicated.
+    """
+    if merged(path, before, ours) == current:
+        return before
+    form = _format(path)
+    read = _read(form, f"what was in {path} before", before)
+    leaves = dict(_leaves(_read(form, f"the content for {path}", ours)))
+    earlier = {way: old for way in leaves if (old := _at(read, way)) is not _NOTHING}
+    return _edited(path, current, earlier, leaves)
+
+
+def _edited(path: str, current: str, set_: Mapping[Path, Any], dropped: Mapping[Path, Any]) -> str:
+    """`current` with the leaves `set_`, and without those of `dropped` that are not among them."""
+    form = _format(path)
+    text, meant = current, _read(form, path, current)
+    for way in dropped:
         if way not in set_ and _at(meant, way) is not _NOTHING:
             text, meant = form.drop(text, way), _without(meant, way)
     for way, value in set_.items():

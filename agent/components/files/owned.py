@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from agent.components.files.keys import merged, without
+from agent.components.files.keys import given_back, merged, without
 from agent.components.ports import MOST_BYTES, FileFound, Files
 from agent.host import Contraindicated
 from kubenode.runtime.components.render import RenderedFile
@@ -53,6 +53,23 @@ async def take_away(files: Files, ours: RenderedFile, keep: Collection[str] = ()
                 await files.write(ours.path, left.encode(), found.mode, found.owner)
             return
     await files.remove(ours.path)
+
+
+async def put_back(
+    files: Files, ours: RenderedFile, before: FileFound | None, keep: Collection[str] = ()
+) -> None:
+    """As it was before us; None: there was none. Foreign keys and the paths `keep` stay."""
+    if before is None:
+        return await take_away(files, ours, keep)
+    if any(ours.path == path or ours.path.startswith(f"{path}/") for path in keep):
+        return
+    found = await files.read(ours.path)
+    content = before.content
+    if found is not None and ours.ownership is Ownership.KEYS:
+        now, then = _text(ours.path, found), _text(ours.path, before)
+        content = given_back(ours.path, now, ours.content, then).encode()
+    if found != FileFound(content, before.mode, before.owner):
+        await files.write(ours.path, content, before.mode, before.owner)
 
 
 def _content(wanted: RenderedFile, found: FileFound | None, before: RenderedFile | None) -> bytes:

@@ -17,9 +17,7 @@ class PackageSource:
         self, version: str, source: wire.Packages, manager: Packages, lock_wait: float
     ) -> None:
         self._version, self._manager, self._lock_wait = version, manager, lock_wait
-        # An epoch of 0 is not shown.
-        plain = [(one.name, one.version.removeprefix("0:")) for one in source.packages]
-        self._wanted = [PackageWanted(name, version) for name, version in plain]
+        self._wanted = wanted_of(source)
         self._names = [one.name for one in source.packages]
         self._hold = source.hold
 
@@ -55,6 +53,11 @@ class PackageSource:
         loose = [name for name in self._names if found[name].version and not found[name].held]
         if self._hold and loose:
             await self._manager.hold(loose, on=True)
+
+
+def wanted_of(source: wire.Packages) -> list[PackageWanted]:
+    """An epoch of 0 is not shown."""
+    return [PackageWanted(one.name, one.version.removeprefix("0:")) for one in source.packages]
 
 
 def judged(

@@ -35,6 +35,9 @@ SHOWN = "\\t".join(f"${{{field}}}" for field in _FIELDS) + "\\n"
 LOCKED = re.compile(
     r"could not get lock|lock was locked|is locked by another process|unable to lock", re.IGNORECASE
 )
+_NEW = re.compile(r"^Inst (\S+) \(", re.MULTILINE)
+"""What `apt-get --simulate` says of a package that is not there yet; else its version follows."""
+_GOING = re.compile(r"^(?:Remv|Purg) (\S+) ", re.MULTILINE)
 _ABSENT = ("not-installed", "config-files")
 
 
@@ -104,6 +107,27 @@ class DpkgPackages:
     async def hold(self, names: Sequence[str], *, on: bool) -> None:
         argv = ["apt-mark", "hold" if on else "unhold", *names]
         await self._patient.checked("apt-mark", argv, READ_SECONDS, HOLD_LOCK_SECONDS)
+
+    async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
+        archives = await self._archives()
+        what = [archives.get((w.name, w.version)) or f"{w.name}={w.version}" for w in wanted]
+        said = await self._read([*_apt(0.0), *_PINS, "--no-remove", "--simulate", "install", *what])
+        named = {one.name for one in wanted}
+        return [name for name in _NEW.findall(said) if name not in named]
+
+    async def automatic(self, names: Sequence[str]) -> frozenset[str]:
+        said = await self._read(["apt-mark", "showauto", *names]) if names else ""
+        return frozenset(said.split())
+
+    async def set_automatic(self, names: Sequence[str]) -> None:
+        argv = ["apt-mark", "auto", *names]
+        await self._patient.checked("apt-mark", argv, READ_SECONDS, HOLD_LOCK_SECONDS)
+
+    async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
+        said = await self._read([*_apt(0.0), "--simulate", "autoremove"])
+        unneeded = [name for name in _GOING.findall(said) if name in names]
+        if unneeded:
+            await self.remove(unneeded, lock_wait, purge=True)
 
     async def _repair(self, lock_wait: float) -> None:
         """Bring to an end what was ended in the middle; nothing where nothing was."""

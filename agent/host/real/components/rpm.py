@@ -77,6 +77,19 @@ class DnfPackages:
         argv = ["dnf", "--quiet", "versionlock", "add" if on else "delete", *names]
         await self._patient.checked("dnf-versionlock", argv, READ_SECONDS, READ_SECONDS)
 
+    async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
+        """None is told: what came along stays."""
+        return ()
+
+    async def automatic(self, names: Sequence[str]) -> frozenset[str]:
+        return frozenset()
+
+    async def set_automatic(self, names: Sequence[str]) -> None:
+        return
+
+    async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
+        return
+
     async def _read(self, argv: Sequence[str]) -> str:
         """rpm's exit status is the number of packages it does not know."""
         try:

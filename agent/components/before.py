@@ -1,0 +1,128 @@
+"""What was on the host where a component came to, so that the host can be left as it was found.
+
+It is looked at before the first move that changes anything, and stands in the record from then on.
+A later version may come with more files, packages and units: those are added when they are first
+touched. What KubeNode found just as it should be was there before it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from agent.components.ports import (
+    MOST_BYTES,
+    ComponentPorts,
+    FileFound,
+    PackageFound,
+    Packages,
+    PackageWanted,
+    UnitFound,
+)
+from agent.components.sources.packages import wanted_of
+from agent.components.units import MODE, OWNER, drop_in_files
+from agent.host import Contraindicated, HostError
+from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.wire import ComponentSource, UnitState
+from kubenode.runtime.components.wire import Packages as PackageNames
+
+
+class Before(msgspec.Struct, frozen=True):
+    """manager    of the packages: apt or dnf
+    packages   by name; one without a version was not there
+    automatic  of these, those that had come because others needed them
+    along      packages that come with ours, as ours need them
+    files      by path, drop-ins of units too; None: there was none
+    units      by name
+    """
+
+    manager: str = ""
+    packages: dict[str, PackageFound] = {}
+    automatic: tuple[str, ...] = ()
+    along: tuple[str, ...] = ()
+    files: dict[str, FileFound | None] = {}
+    units: dict[str, UnitFound] = {}
+
+
+def as_is(form: Form) -> Before:
+    """Of a component that was found wholly as it should be: nothing of it is ours. Pure."""
+    named = _packages(form.source)
+    hold = named is not None and named.hold
+    wanted = wanted_of(named) if named is not None else []
+    files: dict[str, FileFound | None] = {
+        file.path: FileFound(file.content.encode(), file.mode, file.owner) for file in form.files
+    }
+    for unit in form.units:
+        for path, content in drop_in_files(unit).items():
+            files[path] = FileFound(content.encode(), MODE, OWNER)
+    units = {
+        unit.name: UnitFound(
+            True,
+            "masked" if unit.state is UnitState.MASKED else _enabled(on=unit.enabled),
+            "active" if unit.state is UnitState.ACTIVE else "inactive",
+        )
+        for unit in form.units
+    }
+    packages = {one.name: PackageFound(one.version, hold) for one in wanted}
+    manager = form.source.type if packages else ""
+    return Before(manager, packages, files=files, units=units)
+
+
+async def noted(known: Before, form: Form, ports: ComponentPorts) -> Before:
+    """`known`, and what it does not say yet of all that `form` touches.
+
+    Raises HostError; Contraindicated for a file that is too large to be kept.
+    """
+    paths = [file.path for file in form.files]
+    paths += [path for unit in form.units for path in drop_in_files(unit)]
+    files = dict(known.files)
+    for path in _unknown(paths, files):
+        files[path] = _small(path, await ports.files.read(path))
+    units = dict(known.units)
+    for name in _unknown((unit.name for unit in form.units), units):
+        units[name] = await ports.units.found(name)
+    known = replace(known, files=files, units=units)
+    named, manager = _packages(form.source), ports.packages.get(form.source.type)
+    if named is None or manager is None:
+        return known
+    known = replace(known, manager=form.source.type)
+    return await _with_packages(known, wanted_of(named), manager)
+
+
+async def _with_packages(known: Before, wanted: list[PackageWanted], manager: Packages) -> Before:
+    new = _unknown((one.name for one in wanted), known.packages)
+    if not new:
+        return known
+    found = await manager.found(new)
+    automatic = await manager.automatic([name for name in new if found[name].version])
+    try:
+        along = await manager.along(wanted)
+    except HostError:
+        along = ()  # the install itself tells what is wrong
+    return replace(
+        known,
+        packages={**known.packages, **found},
+        automatic=(*known.automatic, *sorted(automatic)),
+        along=tuple(dict.fromkeys((*known.along, *along))),
+    )
+
+
+def _unknown(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
+    return [name for name in names if name not in known]
+
+
+def _small(path: str, found: FileFound | None) -> FileFound | None:
+    if found is not None and len(found.content) > MOST_BYTES:
+        raise Contraindicated(
+            f"{path}: what is there is larger than {MOST_BYTES} bytes, and could not be put back"
+            " when the host is let go; move it away, then raise the component's attempt"
+        )
+    return found
+
+
+def _packages(source: ComponentSource) -> PackageNames | None:
+    return source.apt or source.dnf
+
+
+def _enabled(*, on: bool) -> str:
+    return "enabled" if on else "disabled"
