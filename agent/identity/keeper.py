@@ -92,6 +92,7 @@ class IdentityKeeper:
         self._look = look
         self._transports = (kube.transport, *others)
         self.trouble = ""
+        self._rests_until = float("-inf")
         self._authority = self._read_authority()
         if store.read_current():
             self.there.set()
@@ -105,9 +106,9 @@ class IdentityKeeper:
         await self._follow_authority()
         try:
             known = self._known()
-            if known is not None and self._clock.now() < known.due_at(self._spread()):
+            if known is not None and (left := self._left(known)) > 0:
                 self._well()
-                return self._until(known)
+                return min(self._look, max(1.0, left))
             await self._obtain(known)
         except TROUBLE as error:
             self._tell(error)
@@ -115,6 +116,7 @@ class IdentityKeeper:
         self._backoff.reset()
         self._well()
         self.renewed += 1
+        self._rest()
         return LEAST_APART
 
     async def _follow_authority(self) -> None:
@@ -142,9 +144,18 @@ class IdentityKeeper:
     def _spread(self) -> float:
         return pem.spread_of(self._store.read_current())
 
-    def _until(self, known: Validity) -> float:
+    def _left(self, known: Validity) -> float:
+        """Seconds until it is to be renewed, 0 or less: now."""
         left = (known.due_at(self._spread()) - self._clock.now()).total_seconds()
-        return min(self._look, max(1.0, left))
+        return max(left, self._rests_until - self._clock.monotonic())
+
+    def _rest(self) -> None:
+        """A new certificate that is due at once says that our wall clock is ahead: its age is
+        counted from now, or it would be renewed again and again.
+        """
+        known = self._known()
+        if known is not None and self._left(known) <= 0:
+            self._rests_until = self._clock.monotonic() + known.life.total_seconds() / 3
 
     # -- getting one ------------------------------------------------------------------------------
 

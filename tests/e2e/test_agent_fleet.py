@@ -104,7 +104,9 @@ def fleet(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fl
         install(cp)
         cp.kubectl("apply", "-f", str(REPOSITORY / "charts/kubenode/agent/admission.yaml"))
         rights = cp.kubeconfig_for(OPERATOR, OPERATOR_GROUPS)
-        flags = ["--health-port=0", f"--kubeconfig={rights}", "--audit-file="]
+        # No lease: a test takes the API server away for longer than one is held, and no kubelet
+        # would start again here who lost it.
+        flags = ["--health-port=0", f"--kubeconfig={rights}", "--audit-file=", "--no-lease"]
         operator = Program("machine", ["run", "machine", *flags], folder)
         operator.start()
         stack.callback(operator.stop)
