@@ -77,7 +77,7 @@ def plan(
 @component_app.command("pause")
 def pause(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """No batch starts any more; machines that are at work finish, drift is still put right."""
-    from kubenode.cli.component_sets import hold_command
+    from kubenode.cli.component_holding import hold_command
     from kubenode.cli.exits import run
 
     run(hold_command(name, {"paused": True}, kubeconfig, context))
@@ -85,17 +85,20 @@ def pause(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> 
 
 @component_app.command("resume")
 def resume(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Go on after a pause or a freeze by a person."""
-    from kubenode.cli.component_sets import hold_command
+    """Go on after a person's pause or freeze, or after the set stopped by itself.
+
+    Machines that failed are tried once more.
+    """
+    from kubenode.cli.component_holding import resume_command
     from kubenode.cli.exits import run
 
-    run(hold_command(name, {"paused": False, "frozen": False}, kubeconfig, context))
+    run(resume_command(name, kubeconfig, context))
 
 
 @component_app.command("freeze")
 def freeze(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Nothing is done for the set but certificates: no joiners, no drift."""
-    from kubenode.cli.component_sets import hold_command
+    from kubenode.cli.component_holding import hold_command
     from kubenode.cli.exits import run
 
     run(hold_command(name, {"frozen": True}, kubeconfig, context))

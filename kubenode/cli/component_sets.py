@@ -1,6 +1,5 @@
-"""`kubenode component sets`, `pause`, `resume` and `freeze`."""
+"""`kubenode component sets`."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -8,10 +7,8 @@ import typer
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import ComponentSetConditionType
 from kubenode.cli.cluster import connected, require_crds
-from kubenode.cli.exits import Refusal, say
 from kubenode.cli.options import Listing
 from kubenode.cli.tables import show
-from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.paths import custom
 
 PLURAL = MachineComponentSet.resource.plural
@@ -32,7 +29,7 @@ _TELLING = (
     ComponentSetConditionType.DEGRADED,
     ComponentSetConditionType.PROGRESSING,
 )
-"""The first of these that is True and has something to say is the why."""
+"""The first of these that has something to say is the why; Progressing says it when False too."""
 
 
 async def sets_command(output: Listing, kubeconfig: str | None, context: str | None) -> None:
@@ -71,24 +68,7 @@ def why(wanted: MachineComponentSet) -> str:
     said = {condition.type: condition for condition in wanted.status.conditions}
     for type_ in _TELLING:
         found = said.get(type_)
-        if found is not None and found.status == "True" and found.message:
+        tells = type_ is ComponentSetConditionType.PROGRESSING
+        if found is not None and found.message and (tells or found.status == "True"):
             return f"{found.reason}: {found.message}"
     return ""
-
-
-async def hold_command(
-    name: str, spec: Mapping[str, bool], kubeconfig: str | None, context: str | None
-) -> None:
-    async with connected(kubeconfig, context) as kube:
-        await require_crds(kube, {PLURAL})
-        try:
-            await kube.patch(custom(PLURAL, name), {"spec": dict(spec)})
-        except NotFound as error:
-            known = "`kubenode component sets` lists those that are"
-            raise Refusal(f"there is no MachineComponentSet {name}; {known}") from error
-        except Forbidden as error:
-            raise Refusal(
-                f"a right is missing: {error.message}; charts/kubenode/people.yaml has the roles"
-            ) from error
-    said = ", ".join(f"{key} {str(value).lower()}" for key, value in spec.items())
-    say(f"MachineComponentSet {name}: {said}")

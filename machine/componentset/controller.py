@@ -20,7 +20,13 @@ from machine.componentset.looking import Look, Looker, rivals_of
 from machine.componentset.member import Member
 from machine.componentset.revisions import Made, history
 from machine.componentset.rollout import Plan, Reason, Rollout, Said, Seen
-from machine.componentset.status import left_behind, only_counts, remembered, status_after
+from machine.componentset.status import (
+    left_behind,
+    only_counts,
+    remembered,
+    status_after,
+    unsure,
+)
 from machine.componentset.step import step
 from machine.ground import Ground
 from machine.inspection.port import Inspected, Inspector
@@ -76,8 +82,16 @@ class SetController:
         if deleting:
             return await self._deleted(set_, look)
         if look.unsure:
-            return Result(UNSURE)
+            return await self._unsure(set_, aim)
         return await self._step(set_, aim, look)
+
+    async def _unsure(self, set_: MachineComponentSet, aim: Aim) -> Result:
+        said = words.unsure(self.ground.settings.stale)
+        target = aim.target.name if aim.target is not None else ""
+        status = unsure(set_, target, said, self.steady.now())
+        if status != set_.status:
+            await self._write(set_, status)
+        return Result(UNSURE)
 
     # -- looking ------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     WINDOW_CLOSED = "WindowClosed"
     PARTITION_REACHED = "PartitionReached"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    AGENTS_UNKNOWN = "AgentsUnknown"
     USER = "User"
     AUTO_PAUSED = "AutoPaused"
     INSPECTION_FAILED = "InspectionFailed"

@@ -11,6 +11,7 @@ from kubenode.api.v1alpha1.machinecomponentset import (
     ComponentSetConditionType,
     MachineComponentSetStatus,
     MemberCounts,
+    RolloutPhase,
     SetRevision,
     VersionCount,
 )
@@ -89,6 +90,23 @@ def _pressing(status: MachineComponentSetStatus) -> tuple[object, ...]:
     plain = status.model_copy(update={"counts": None, "versions": [], "conditions": []})
     conditions = {c.type: (c.status, c.observed_generation) for c in status.conditions}
     return plain, conditions, _condition(status, Type.PAUSED)
+
+
+def unsure(
+    set_: MachineComponentSet, target: str, said: Said, now: datetime
+) -> MachineComponentSetStatus:
+    """Of a set that has something to do and may not begin yet: what it waits for.
+
+    target  the revision that the spec asks for, "" when it cannot be told
+    """
+    status = set_.status
+    rests = status.phase in (RolloutPhase.COMPLETED, RolloutPhase.IDLE)
+    news = status.observed_generation != set_.metadata.generation
+    if rests and not news and target in ("", status.update_revision):
+        return status
+    others = [c for c in status.conditions if c.type != Type.PROGRESSING]
+    mine = _said(set_, Type.PROGRESSING, False, said, now)
+    return status.model_copy(update={"conditions": [mine, *others]})
 
 
 def left_behind(

@@ -96,7 +96,7 @@ def failures(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) 
         text = f"no end within progressDeadline{': ' + text if text else ''}"
     else:
         text = f"failed: {text}"
-    return f"batch {batch.index} {text}; to try again pause the set and let it go on"
+    return f"batch {batch.index} {text}; `kubenode component resume` tries again"
 
 
 def _why(turn: Turn, member: Member) -> str:
@@ -147,6 +147,13 @@ def _short(turn: Turn) -> str:
     down = [m for m in turn.seen.members if m.down and not m.newcomer]
     names = named(m.name for m in down if m.name not in turn.excluded)
     return f"maxUnavailable or spread is used up by {names or 'the strategy itself'}"
+
+
+def unsure(stale: float) -> Said:
+    """stale: seconds after which an agent that says nothing counts as dead."""
+    why = "the operator has just started, or does not see their Leases"
+    text = f"which agents live is not known yet: {why}; nothing starts for up to {stale:g} s"
+    return Said(Reason.AGENTS_UNKNOWN, text)
 
 
 def baking(batch: Batch) -> Said:

@@ -186,8 +186,9 @@ class RolloutPhase(StrEnum):
 
 class ComponentSetConditionType(StrEnum):
     """Reasons: Progressing (the phases, WaitingForPermit, WindowClosed, PartitionReached,
-    DeadlineExceeded), Paused (User, AutoPaused, InspectionFailed, Inconclusive, Frozen, Meltdown),
-    Degraded (MachinesFailed, RolledBack, Conflict, VersionSkew, MissingComponent)."""
+    DeadlineExceeded, AgentsUnknown), Paused (User, AutoPaused, InspectionFailed, Inconclusive,
+    Frozen, Meltdown), Degraded (MachinesFailed, RolledBack, Conflict, VersionSkew,
+    MissingComponent)."""
 
     PROGRESSING = "Progressing"
     PAUSED = "Paused"

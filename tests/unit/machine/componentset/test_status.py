@@ -9,9 +9,10 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
+from machine.componentset import words
 from machine.componentset.events import told
 from machine.componentset.rollout import Batch, Plan, Reason, Rollout, Said
-from machine.componentset.status import left_behind, remembered, status_after
+from machine.componentset.status import left_behind, remembered, status_after, unsure
 
 TIMES = st.none() | st.integers(0, 10**6).map(lambda s: T0 + timedelta(seconds=s))
 BATCHES = st.builds(
@@ -82,3 +83,21 @@ def test_a_deleted_set_says_what_cannot_be_removed_and_when_it_can() -> None:
     assert left_behind(a_set(stuck), Said(Reason.MACHINES_FAILED, "m1"), T0) == stuck
     (after,) = left_behind(a_set(stuck), None, T0).conditions
     assert after.status == "False"
+
+
+def test_a_set_that_waits_until_it_is_known_which_agents_live_says_so_once() -> None:
+    said = words.unsure(120.0)
+    rests = status_after(a_set(), Rollout(phase=RolloutPhase.COMPLETED), Plan(), [], [], T0)
+    assert unsure(a_set(rests), "", said, T0) == rests, "it waits for nothing"
+    for waits, target in (
+        (rests.model_copy(update={"phase": RolloutPhase.UPDATING}), ""),
+        (rests.model_copy(update={"observed_generation": 2}), ""),
+        (rests, "1-0000000002"),
+    ):
+        found = unsure(a_set(waits), target, said, T0)
+        told = next(c for c in found.conditions if c.type == "Progressing")
+        assert (told.status, told.reason) == ("False", "AgentsUnknown")
+        assert "120 s" in told.message
+        assert remembered(found) == remembered(waits), "nothing is forgotten"
+        later = unsure(a_set(found), target, said, T0 + timedelta(seconds=5))
+        assert later == found, "each look again says the same"
