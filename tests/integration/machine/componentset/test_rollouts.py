@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from support.control_plane import ControlPlane
 from support.machine_world import until
 from support.set_world import condition, set_world
 
+from kubenode.cli.component_holding import hold_command, resume_command
+from kubenode.cli.exits import Refusal
 from kubenode.runtime.kube.paths import custom
 
 
@@ -24,8 +27,8 @@ async def test_a_set_installs_upgrades_and_completes(cluster: ControlPlane, tmp_
         assert sorted(order) == sorted(machines), "each once"
 
 
-async def test_f30_bad_version_stops_at_the_first_machine(
-    cluster: ControlPlane, tmp_path: Path
+async def test_f30_bad_version_stops_at_the_first_machine_until_a_person_lets_it_go_on(
+    cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with set_world(cluster, tmp_path, "bad") as world:
         machines = await world.machines(4)
@@ -40,6 +43,20 @@ async def test_f30_bad_version_stops_at_the_first_machine(
         (touched,) = [name for name in machines if world.has(name) == bad]
         assert stopped.status.batch is not None and stopped.status.batch.failed == [touched]
         assert touched in condition(stopped, "Paused")[2]
+
+        world.agents.bad.clear()
+        await resume_command("bad", str(cluster.kubeconfig), None)
+        told = capsys.readouterr().err
+        assert f"it stopped by itself, AutoPaused: batch 1 failed: {touched}" in told
+        assert f"goes on: batch 1 tries {touched} once more" in told
+        assert not (await world.completed(bad)).spec.paused
+        await resume_command("bad", str(cluster.kubeconfig), None)
+        assert "was not held: nothing changes" in capsys.readouterr().err
+        await hold_command("bad", {"frozen": True}, str(cluster.kubeconfig), None)
+        await resume_command("bad", str(cluster.kubeconfig), None)
+        assert "goes on: frozen no more" in capsys.readouterr().err
+        with pytest.raises(Refusal, match="component sets` lists"):
+            await resume_command("none", str(cluster.kubeconfig), None)
 
 
 async def test_f34_a_deleted_set_uninstalls_first_and_takes_its_permits_back(
