@@ -25,7 +25,7 @@ from machine.machine.deletion import keeps_permit, stage_of
 from machine.machine.instances import InstanceAccess
 from machine.machine.model import FINALIZER, Act, Heard, Seen
 from machine.machine.step import plan_of
-from machine.names import LEAVING
+from machine.names import LEASES, LEAVING
 
 UNINSTALL_WITHIN = timedelta(hours=1)
 """From the permit on the agent may begin; it is written again while components are left."""
@@ -46,6 +46,8 @@ class Acts:
             case Act.ADD_FINALIZER:
                 return await self._finalizer(machine, on=True), heard
             case Act.REMOVE_FINALIZER:
+                if seen.provision:  # nobody renews it any more, and names do not come again
+                    await self._delete(paths.lease(LEASES, machine.metadata.name))
                 await self._finalizer(machine, on=False)
                 return None, heard
             case Act.ADOPT:
@@ -119,7 +121,7 @@ class Acts:
         metadata = {**body.get("metadata", {}), **version}
         await self.kube.patch(paths.node(meta.name), {**body, "metadata": metadata})
 
-    async def _delete(self, path: str, uid: str) -> None:
+    async def _delete(self, path: str, uid: str | None = None) -> None:
         try:
             await self.kube.delete(path, uid=uid)
         except NotFound:

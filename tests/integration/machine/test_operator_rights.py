@@ -18,6 +18,7 @@ MAY: list[Question] = [
     ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kubelet-serving"),
     ("patch", CERTIFICATES, f"{CSR}/approval", "", "x"),
     ("patch", "kubenode.io", "machines/status", "", "m"),
+    ("delete", "coordination.k8s.io", "leases", "kubenode-agents", "m"),
     ("create", "kubenode.io", "machines", "", ""),
     ("patch", "kubenode.io", "machines", "", "m"),
     ("delete", "kubenode.io", "machines", "", "m"),

@@ -8,7 +8,9 @@ from support.machine_double import MACHINE, NODE, Double, a_node, imported, made
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Operation
 from kubenode.providers.instances import Code, InstanceError
+from kubenode.runtime.kube import paths
 from machine.disruption.port import UNNEEDED, Prepared, State, Why
+from machine.names import LEASES
 
 REVISION, CONFIG = "1-0000000001", "1-00000000cc"
 WAITING = Prepared(State.WAITING, reason="ConcurrencyLimit", message="full", look_again=5.0)
@@ -40,6 +42,19 @@ async def test_nothing_is_ended_before_kube_defender_and_the_drain_allow_it() ->
     assert {w.operation for w in double.wishes} == {Operation.DELETE}
     assert {w.class_ for w in double.wishes} == {ChangeClass.REBOOT}
     assert double.wishes[-1].begun and not double.wishes[0].begun
+
+
+async def test_the_lease_of_its_agent_goes_with_it_and_not_before() -> None:
+    double = await made()
+    lease = paths.lease(LEASES, "m")
+    double.put(lease, {"metadata": {"name": "m"}})
+    annotate(double, pre_terminate_disks="y")
+    double.ask_to_delete()
+    await double.run(looks=10)
+    assert double.machine is not None and lease in double.objects
+    annotate(double, pre_terminate_disks=None)
+    await double.run(looks=10)
+    assert double.machine is None and lease not in double.objects
 
 
 async def test_what_its_set_began_goes_on_under_the_same_operation() -> None:
