@@ -6,10 +6,9 @@ import msgspec
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import MachineOrigin
-from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_import_rows import ImportRow, addresses_of
-from kubenode.cli.machine_tokens import authority, server_url
+from kubenode.cli.machine_tokens import authority, server_url, waited_for
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, NotFound
@@ -19,8 +18,6 @@ from machine.access import PLURAL
 from machine.certificates.wire import SigningRequest, requests
 from machine.importing.preflight import Finding, Level
 from machine.importing.signing import AGENT_SIGNER, operator_findings, signer_findings
-from machine.importing.steps import ANEW
-from machine.machine.model import Starting
 
 LEADER = "kubenode-machine"
 """Lease of the operator's leader, in its namespace."""
@@ -79,7 +76,8 @@ def _unknown(what: str, right: str) -> Finding:
 async def made(kube: Kube, row: ImportRow) -> tuple[Machine, bool]:
     """The Machine of this host, and whether it was made now. Raises Refusal if that is another's.
 
-    One that is there already stays as it is: an import goes on, it does not change.
+    One that is there already stays as it is: an import goes on, it does not change. One that gave
+    up on its host waits for it anew.
     """
     name = row.machine_name
     addresses = await addresses_of(row)
@@ -89,16 +87,13 @@ async def made(kube: Kube, row: ImportRow) -> tuple[Machine, bool]:
     except AlreadyExists:
         there = await kube.get(custom(PLURAL, name), Machine.from_server)
     _same(row, there, addresses)
-    return there, False
+    return await waited_for(kube, there), False
 
 
 def _same(row: ImportRow, there: Machine, addresses: list[str]) -> None:
     name, spec = there.metadata.name, there.spec
     if there.metadata.deletion_timestamp is not None:
         raise Refusal(f"Machine {name} is being deleted; run it again when that is over")
-    health = there.status.condition(MachineConditionType.HEALTHY)
-    if health is not None and health.reason == Starting.TIMEOUT:
-        raise Refusal(f"Machine {name} has given up: {health.message}; {ANEW.format(name)}")
     if spec.origin is not MachineOrigin.IMPORT:
         raise Refusal(f"Machine {name} was made by a provider; say another --name")
     if not set(addresses) & set(spec.addresses):

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 import typer
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
-from kubenode.api.v1alpha1.machine import REISSUE
+from kubenode.api.v1alpha1.machine import REISSUE, MachineOrigin
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Refusal, say
 from kubenode.cli.machine_app import Printed
@@ -18,15 +20,17 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.paths import custom
 from machine.access import PLURAL
-from machine.bootstrap.controller import need_of
+from machine.bootstrap.controller import HAVE_FAILED, has_failed, need_of
 from machine.bootstrap.step import Need
 from machine.bootstrap.tokens import Kept, Tokens
 from machine.importing.joining import Joining, agent_toml
+from machine.machine.model import Starting
 from machine.names import TOKEN_NAMESPACE
 
 MADE_SECONDS = 15.0
 """The operator makes a token within a second; who waits longer asks somebody to run it."""
 LOOK_SECONDS = 0.3
+ANEW_SECONDS = 60.0
 ROOT_CA = "kube-root-ca.crt"
 """ConfigMap of every namespace: who signs the API server's certificate."""
 
@@ -63,13 +67,53 @@ async def print_token(
 async def reissue(name: str, kubeconfig: str | None, context: str | None) -> None:
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
-        mark = {"metadata": {"annotations": {REISSUE: format_time(kube.clock.now())}}}
         with refusals(name):
-            await kube.patch(custom(PLURAL, name), mark)
+            machine = await _machine(kube, name)
+            if has_failed(machine) and _gave_up(machine) is None:
+                raise Refusal(f"Machine {name} has failed for good: {_why_failed(machine)}")
+            await _mark(kube, machine)
     say(
         f"the agent of {name} may have a first certificate once more: write what"
         f" `kubenode machine token {name}` prints into its bootstrap_token_file"
     )
+
+
+async def waited_for(kube: Kube, machine: Machine) -> Machine:
+    """The Machine, once it waits for its host again, if it gave up. Raises Refusal."""
+    if _gave_up(machine) is None:
+        return machine
+    name, deadline = machine.metadata.name, kube.clock.monotonic() + ANEW_SECONDS
+    await _mark(kube, machine)
+    while _gave_up(machine) is not None:
+        if kube.clock.monotonic() >= deadline:
+            raise Refusal(
+                f"Machine {name} gave up on its host and does not wait for it anew after"
+                f" {ANEW_SECONDS:.0f} s: does `kubenode run machine` run and lead?"
+            )
+        await kube.clock.sleep(LOOK_SECONDS)
+        machine = await _machine(kube, name)
+    return machine
+
+
+async def _mark(kube: Kube, machine: Machine) -> None:
+    """Later than when it gave up, whatever the clock here says."""
+    since, now = _gave_up(machine), kube.clock.now()
+    at = now if since is None else max(now, since + timedelta(seconds=1))
+    mark = {"metadata": {"annotations": {REISSUE: format_time(at)}}}
+    await kube.patch(custom(PLURAL, machine.metadata.name), mark)
+
+
+def _gave_up(machine: Machine) -> datetime | None:
+    """When an imported Machine gave up on its host; None: it did not."""
+    health = machine.status.condition(MachineConditionType.HEALTHY)
+    imported = machine.spec.origin is MachineOrigin.IMPORT
+    late = health is not None and health.reason == Starting.TIMEOUT
+    return health.last_transition_time if health is not None and imported and late else None
+
+
+def _why_failed(machine: Machine) -> str:
+    said = next(c for c in machine.status.conditions if c.reason in HAVE_FAILED)
+    return f"{said.message}; delete it, its set makes another"
 
 
 @contextmanager

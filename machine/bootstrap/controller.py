@@ -26,7 +26,7 @@ OF_MACHINE = "machine"
 """Index of requests by the Machine whose agent they name."""
 SOON = timedelta(seconds=1)
 HAVE_FAILED = frozenset({"CreateFailed", "InstanceGone", "StartupTimeout"})
-"""Reasons of conditions from which no way leads back."""
+"""Reasons of conditions under which nobody waits for a host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,7 @@ from kubenode.api.meta import Condition, format_time
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import MachineMode
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType, MachinePhase
-from machine.machine.model import Starting
 from machine.machine.success import applied, status_of
-
-ANEW = "`kubectl delete knm {}`, then import it again"
-"""What to do about a Machine that has given up on its host: it never takes that back."""
 
 
 class Name(StrEnum):
@@ -155,8 +151,6 @@ def _running(machine: Machine, now: datetime) -> Step:
     said = _condition(machine, MachineConditionType.HEALTHY)
     told = "" if said is None or said.status == "True" else said.message
     why = f"phase {phase or 'unknown'}" + (f": {told}" if told else "")
-    if said is not None and said.reason == Starting.TIMEOUT:
-        why += f"; {ANEW.format(machine.metadata.name)}"
     bad = phase in (MachinePhase.FAILED, MachinePhase.DELETING)
     return Step(Name.RUNNING, Mark.FAILED if bad else Mark.WAITING, why)
 

@@ -16,6 +16,7 @@ from machine.machine.success import said, status_of, succeeded
 
 Type = MachineConditionType
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+ANEW = "`kubenode machine import` of the same host, or `kubenode machine reissue`, waits anew"
 CHANGES_ITS_CLOCK = frozenset({Type.DELETABLE})
 """Conditions whose last transition is that of their reason: stages that have a limit of time."""
 
@@ -25,7 +26,7 @@ def healthy(
 ) -> Said | None:
     """Its reason remembers how far a Machine has come: see `Starting`."""
     known = seen.known(Type.HEALTHY)
-    if seen.deleting or (known is not None and known.reason == Starting.TIMEOUT):
+    if seen.deleting or (seen.gave_up and not _once_more(seen, node)):
         return None
     if not seen.joined:
         here = joins(seen, node)
@@ -36,6 +37,11 @@ def healthy(
     if seen.machine.status.initialized_at is None and not whole(seen, node):
         return Said(UNKNOWN, Starting.JOINED, "its host has come and is not whole yet")
     return Said(TRUE, "Healthy", "agent, Node and components are well")
+
+
+def _once_more(seen: Seen, node: Said | None) -> bool:
+    """Of a Machine that gave up: an imported host may come late after all, or be asked for anew."""
+    return not seen.provision and (seen.asked_anew or joins(seen, node))
 
 
 def joins(seen: Seen, node: Said | None) -> bool:
@@ -57,10 +63,12 @@ def _starting(seen: Seen, known: Condition | None, *, here: bool) -> Said | None
     if seen.provision and not seen.machine.spec.provider_id:
         return None
     limit = startup_timeout(seen)
-    late = known is not None and seen.now - known.last_transition_time >= limit
+    begun = None if known is None or seen.gave_up else known.last_transition_time
+    late = begun is not None and seen.now - begun >= limit
     if late and not here and not seen.unsure:
         seconds = limit.total_seconds()
-        return Said(FALSE, Starting.TIMEOUT, f"its host did not come within {seconds:g} s")
+        told = f"its host did not come within {seconds:g} s"
+        return Said(FALSE, Starting.TIMEOUT, told if seen.provision else f"{told}; {ANEW}")
     return Said(UNKNOWN, Starting.WAITING, "its host has not come yet")
 
 

@@ -28,6 +28,7 @@ WHEN: dict[tuple[Phase, Phase], str] = {
     (Phase.DEGRADED, Phase.RUNNING): "well for minReady",
     (Phase.UNREACHABLE, Phase.DEGRADED): "one of the two is back",
     (Phase.UNREACHABLE, Phase.RUNNING): "well for minReady",
+    (Phase.FAILED, Phase.IMPORTING): "its host came late, or is imported once more",
 }
 """Of every edge but those to COMMON."""
 
@@ -46,7 +47,9 @@ stateDiagram-v2
 From every phase a Machine goes to Deleting when it is deleted. To Failed it goes from Provisioning
 when its provider refuses for good or createTimeout is over, from Provisioned and Importing when its
 host does not come in time, and from every phase with an instance when the provider does not find
-that twice, 450 s apart. From Failed no way leads back: delete it, its set makes another.
+that twice, 450 s apart. Only an imported Machine comes back from Failed: its host may come late,
+and `kubenode machine import` or `reissue` waits for it anew. Delete any other: its set makes
+another.
 
 | from | to | when |
 | --- | --- | --- |

@@ -8,7 +8,7 @@ from typing import Any
 
 from kubenode.api.meta import Condition
 from kubenode.api.v1alpha1 import Machine
-from kubenode.api.v1alpha1.machine import MachineMode, MachineOrigin
+from kubenode.api.v1alpha1.machine import REISSUE, MachineMode, MachineOrigin
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.providers.instances import Code, Instance
 from kubenode.runtime.kube.objects import Node
@@ -193,6 +193,24 @@ class Seen:
         """Whether its host came once: remembered by the reason of Healthy."""
         reason = self.reason(MachineConditionType.HEALTHY)
         return reason not in ("", Starting.WAITING, Starting.TIMEOUT)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether it waited for its host in vain."""
+        return self.reason(MachineConditionType.HEALTHY) == Starting.TIMEOUT
+
+    @property
+    def asked_anew(self) -> bool:
+        """Whether a person wanted its host let in since it gave up. What is no time says nothing:
+        it would be wanted for ever."""
+        known = self.known(MachineConditionType.HEALTHY)
+        try:
+            asked = datetime.fromisoformat(self.machine.metadata.annotations.get(REISSUE, ""))
+        except ValueError:
+            return False
+        if known is None or asked.tzinfo is None:
+            return False
+        return asked > known.last_transition_time
 
     def hooks(self, kind: str) -> tuple[str, ...]:
         """Names of the annotations that hold it back."""

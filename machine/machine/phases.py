@@ -37,7 +37,7 @@ EDGES: dict[Phase, set[Phase]] = {
     },
     Phase.DEGRADED: {Phase.RUNNING, Phase.UNREACHABLE, Phase.FAILED, Phase.DELETING},
     Phase.UNREACHABLE: {Phase.RUNNING, Phase.DEGRADED, Phase.FAILED, Phase.DELETING},
-    Phase.FAILED: {Phase.DELETING},
+    Phase.FAILED: {Phase.IMPORTING, Phase.DELETING},
     Phase.DELETING: set(),
 }
 
@@ -146,5 +146,7 @@ def _way(start: Phase, end: Phase) -> Phase | None:
         if at is end:
             return first
         seen.add(at)
+        if at is Phase.FAILED:
+            continue  # nothing passes through it that has not failed
         ways.extend((first, edge) for edge in Phase if edge in EDGES[at] and edge not in seen)
     return None

@@ -15,9 +15,13 @@ from support.machine_double import (
     running,
 )
 
+from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import MachineComponentSet
+from kubenode.api.v1alpha1.machine import REISSUE
 from kubenode.providers.instances import Code, InstanceError, InstanceState
 from machine.bootstrap.agentready import Lifesign
+from machine.bootstrap.controller import need_of
+from machine.bootstrap.step import Need
 
 MINUTE = timedelta(minutes=1)
 REVISION, NEXT = "1-0000000001", "1-0000000002"
@@ -47,7 +51,8 @@ def report(double: Double, revision: str, state: str = "Healthy", **more: object
 # -- the beginning --------------------------------------------------------------------------------
 
 
-async def test_a_host_that_does_not_come_in_time_has_failed_and_stays_so() -> None:
+async def too_late() -> Double:
+    """An imported host that did not come in time."""
     double = Double()
     double.put(MACHINE, imported())
     controller = double.controller()
@@ -56,10 +61,41 @@ async def test_a_host_that_does_not_come_in_time_has_failed_and_stays_so() -> No
     await double.run(controller, looks=3)
     assert double.there.status.phase == "Failed"
     assert double.reason("Healthy") == "StartupTimeout"
+    return double
+
+
+def want_anew(double: Double) -> None:
+    double.clock.step(MINUTE)
+    double.change(MACHINE, metadata={"annotations": {REISSUE: format_time(double.clock.now())}})
+
+
+async def test_an_imported_host_that_did_not_come_in_time_has_failed_until_it_comes() -> None:
+    double = await too_late()
+    await double.run()
+    assert double.there.status.phase == "Failed"
     double.says(AgentReady="True")
     double.put(NODE, a_node())
-    await double.run(controller)
-    assert double.there.status.phase == "Failed"
+    await double.run()
+    assert double.there.status.phase == "Running"
+
+
+async def test_an_imported_host_is_waited_for_anew_once_each_time_a_person_wants_it() -> None:
+    double = await too_late()
+    double.change(MACHINE, metadata={"annotations": {REISSUE: "please"}})
+    await double.run()
+    assert double.there.status.phase == "Failed", "what is no time would be wanted for ever"
+    want_anew(double)
+    await double.run(looks=19)
+    assert double.there.status.phase == "Importing"
+    assert need_of(double.there, joined=False) is Need.WANTED, "its host may have a token"
+    await double.run(looks=4)
+    assert double.there.status.phase == "Failed", "once"
+    want_anew(double)
+    await double.run()
+    double.says(AgentReady="True")
+    double.put(NODE, a_node())
+    await double.run()
+    assert double.there.status.phase == "Running"
 
 
 async def test_no_host_is_given_up_while_it_is_not_known_if_its_agent_lives() -> None:

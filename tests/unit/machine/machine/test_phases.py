@@ -106,7 +106,7 @@ def test_a_stale_lease_of_a_node_that_is_ready_is_never_unreachable() -> None:
     assert Phase.UNREACHABLE not in {phase_of(f) for f in ready}
 
 
-def test_deleting_and_failed_let_nothing_back() -> None:
-    assert EDGES[Phase.FAILED] == {Phase.DELETING}
+def test_deleting_lets_nothing_back_and_failed_only_imports() -> None:
+    assert EDGES[Phase.FAILED] == {Phase.IMPORTING, Phase.DELETING}
     assert EDGES[Phase.DELETING] == set()
     assert all(Phase.DELETING in EDGES[phase] for phase in Phase if phase is not Phase.DELETING)
