@@ -13,11 +13,15 @@ LOCK_WAIT = 30.0
 
 @dataclass(frozen=True)
 class Given:
-    """A package in two versions with a unit of its name, and a tarball in two versions."""
+    """A package in two versions with a unit of its name, and tarballs to replace each other.
+
+    manager  of the package: apt or dnf
+    """
 
     package: str
     versions: tuple[str, str]
-    tarballs: tuple[tuple[str, str], tuple[str, str]]
+    tarballs: tuple[tuple[str, str], ...] = ()
+    manager: str = "apt"
 
 
 async def refused(asked: Awaitable[object]) -> bool:
@@ -54,7 +58,7 @@ async def _files(ports: ComponentPorts) -> dict[str, bool]:
 
 
 async def _packages(ports: ComponentPorts, given: Given) -> dict[str, bool]:
-    (manager, name), (old, new) = (ports.packages["apt"], given.package), given.versions
+    manager, name, (old, new) = ports.packages[given.manager], given.package, given.versions
     unit = f"{name}.service"
 
     async def version() -> str:
@@ -72,6 +76,10 @@ async def _packages(ports: ComponentPorts, given: Given) -> dict[str, bool]:
     held["its unit runs"] = (await ports.units.found(unit)).active == "active"
     await manager.hold([name], on=True)
     held["it is held"] = (await manager.found([name]))[name].held
+    await manager.install([PackageWanted(name, new)], LOCK_WAIT)
+    await manager.hold([name], on=True)
+    held["our own hold is not in our way"] = await version() == new
+    held["what is held is what is there"] = (await manager.found([name]))[name].held
     held |= await _units(ports, unit)
     await manager.hold([name], on=False)
     held["it is not held any more"] = not (await manager.found([name]))[name].held

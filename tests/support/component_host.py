@@ -16,12 +16,12 @@ WAIT_SECONDS = 90.0
 
 
 class ComponentHost:
-    def __init__(self, hosts: Hosts, name: str) -> None:
+    def __init__(self, hosts: Hosts, name: str, image: Path | None = None) -> None:
         programs = {
             PROGRAMS / "component_host.py": "/opt/kubenode/component_host.py",
             PROGRAMS / "component_contract.py": "/opt/kubenode/hosts/component_contract.py",
         }
-        self.host: Host = hosts.boot(name, bind={**binds(), **programs})
+        self.host: Host = hosts.boot(name, bind={**binds(), **programs}, image=image)
         self.host.write(f"/etc/systemd/system/{DRIVER}", _sandboxed(SERVICE.read_text()))
         self.host.run("systemctl", "daemon-reload")
         self.host.run("systemctl", "start", DRIVER)

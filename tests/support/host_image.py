@@ -31,6 +31,8 @@ PACKAGES = (
     # What a person's machine reaches a host by (support.ssh_hosts).
     "openssh-server",
 )
+DNF_PACKAGES = ("dnf", "dnf-plugins-core", "rpm", "createrepo-c")
+"""What a host has that is looked after by dnf beside apt; they build its packages as well."""
 NOT_STARTED = ("chrony.service", "containerd.service", "ssh.service")
 """Units that Debian starts at every boot, and only some hosts of the tests need."""
 SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
@@ -49,6 +51,13 @@ def base_image() -> Path:
     """
     recipe = " ".join([SUITE, *PACKAGES, *NOT_STARTED, SYSTEM_CONF])
     return _once(f"hosts-{SUITE}-{_digest(recipe)}", _make_image)
+
+
+def dnf_image() -> Path:
+    """The same with dnf on it. Raises MissingComponent when its packages cannot be had."""
+    base = base_image()
+    name = f"{base.name}-dnf-{_digest(' '.join(DNF_PACKAGES))}"
+    return _once(name, lambda root: _make_dnf_image(base, root))
 
 
 def agent_packages() -> Path:
@@ -125,3 +134,21 @@ def _make_image(root: Path) -> None:
     # Each host draws its own machine id; systemd would otherwise take the copy that dbus left.
     (root / "var/lib/dbus/machine-id").unlink(missing_ok=True)
     (root / "etc/machine-id").write_text("")
+
+
+def _make_dnf_image(base: Path, root: Path) -> None:
+    """apt runs in the copy, with this machine's way to the mirror."""
+    log = root.with_suffix(".log")
+    install = ["apt-get", "install", "--yes", "--no-install-recommends", *DNF_PACKAGES]
+    with log.open("wb") as output:
+        for argv in (
+            ["cp", "--archive", "--reflink=auto", f"{base}/.", str(root)],
+            ["cp", "/etc/resolv.conf", str(root / "etc/resolv.conf")],
+            ["chroot", str(root), "apt-get", "update"],
+            ["chroot", str(root), "env", "DEBIAN_FRONTEND=noninteractive", *install],
+            ["chroot", str(root), "apt-get", "clean"],
+        ):
+            done = subprocess.run(argv, stdout=output, stderr=output, check=False)
+            if done.returncode != 0:
+                end = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+                raise MissingComponent(f"no image with dnf: {argv[0]} failed, see {log}:\n{end}")

@@ -98,16 +98,18 @@ class Hosts:
         bind: Mapping[Path, str] | None = None,
         args: Sequence[str] = (),
         boot_delay: float = 0.0,
+        image: Path | None = None,
     ) -> "Host":
         """A new host, up and running. `name` has at most 9 characters.
 
         bind        read-only: folder or file here, and where the host sees it
         args        more arguments for systemd-nspawn
         boot_delay  seconds between down and up of every reboot
+        image       its disk at first, None for the one that all share
         """
         address = str(ipaddress.ip_address(f"{self._net}.{next(self._numbers)}"))
         binds = [f"--bind-ro={here}:{there}" for here, there in (bind or {}).items()]
-        host = Host(self, name, address, self._image, [*binds, *args], boot_delay)
+        host = Host(self, name, address, image or self._image, [*binds, *args], boot_delay)
         self._hosts[name] = host
         host.start()
         return host

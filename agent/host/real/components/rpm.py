@@ -7,6 +7,7 @@ right nobody here knows, and the error names the command that does it.
 
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from agent.components.ports import PackageFound, PackageWanted, Runner
 from agent.host import HostError
@@ -32,16 +33,8 @@ class DnfPackages:
 
     async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
         ran = await self._read(["rpm", "--query", "--queryformat", SHOWN, *names])
-        locks = await self._read(["dnf", "--quiet", "versionlock", "list"])
-        versions, locked = listed(ran), locked_names(locks, names)
-        return {
-            name: PackageFound(
-                there[-1] if (there := versions.get(name, [])) else "",
-                name in locked,
-                len(there) > 1,
-            )
-            for name in names
-        }
+        versions, locks = listed(ran), await self._locks()
+        return {name: _found(name, versions.get(name, []), locks) for name in names}
 
     async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
         argv = [*DNF, UNLOCKED, "--setopt=keepcache=True", "install", "--downloadonly"]
@@ -74,8 +67,19 @@ class DnfPackages:
             await self._patient.checked("rpm-erase", argv, WORK_SECONDS, lock_wait)
 
     async def hold(self, names: Sequence[str], *, on: bool) -> None:
-        argv = ["dnf", "--quiet", "versionlock", "add" if on else "delete", *names]
-        await self._patient.checked("dnf-versionlock", argv, READ_SECONDS, READ_SECONDS)
+        """A lock on another version is no hold: dnf would go there. Ours takes its place, as
+        versionlock adds none where a package has one. What it excludes is left alone.
+        """
+        found, locks = await self.found(names), await self._locks()
+        wanted = [_lock(name, found[name].version) for name in names] if on else []
+        there = [lock for name in names for lock in locks_of(name, locks)]
+        for what, specs in (
+            (["delete"], [lock for lock in there if lock not in wanted]),
+            (["add", "--raw"], [lock for lock in wanted if lock not in there]),
+        ):
+            if specs:
+                argv = ["dnf", "--quiet", "versionlock", *what, *specs]
+                await self._patient.checked("dnf-versionlock", argv, READ_SECONDS, READ_SECONDS)
 
     async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
         """None is told: what came along stays."""
@@ -89,6 +93,10 @@ class DnfPackages:
 
     async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
         return
+
+    async def _locks(self) -> Sequence[str]:
+        said = await self._read(["dnf", "--quiet", "versionlock", "list"])
+        return [line.strip() for line in said.splitlines() if not line.startswith("!")]
 
     async def _read(self, argv: Sequence[str]) -> str:
         """rpm's exit status is the number of packages it does not know."""
@@ -123,11 +131,26 @@ def listed(said: str) -> dict[str, list[str]]:
     return known
 
 
-def locked_names(said: str, names: Sequence[str]) -> set[str]:
-    """Which of `names` versionlock lists: NAME-EPOCH:VERSION-RELEASE.* on a line."""
-    locks = [line.strip() for line in said.splitlines() if not line.startswith("!")]
-    return {
-        name
-        for name in names
-        if any(re.match(rf"{re.escape(name)}-(?:\d+:)?\d", lock) for lock in locks)
-    }
+def locks_of(name: str, locks: Sequence[str]) -> list[str]:
+    """Those of versionlock for this package, NAME-EPOCH:VERSION-RELEASE.ARCH or a pattern of it."""
+    return [lock for lock in locks if re.match(rf"{re.escape(name)}-(?:\d+:)?\d", lock)]
+
+
+def locked(name: str, version: str, locks: Sequence[str]) -> bool:
+    """Whether one of them keeps the package at this version."""
+    shown = [f"{name}-{version}", _lock(name, version).removesuffix(".*")]
+    return any(
+        fnmatchcase(text, lock)
+        for lock in locks_of(name, locks)
+        for each in shown
+        for text in (each, f"{each}.any")
+    )
+
+
+def _lock(name: str, version: str) -> str:
+    return f"{name}-{version if ':' in version else f'0:{version}'}.*"
+
+
+def _found(name: str, versions: Sequence[str], locks: Sequence[str]) -> PackageFound:
+    version = versions[-1] if versions else ""
+    return PackageFound(version, locked(name, version, locks), len(versions) > 1)

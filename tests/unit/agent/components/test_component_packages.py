@@ -134,8 +134,35 @@ async def test_rpm_removes_only_what_is_there_and_never_what_needs_it() -> None:
     assert runner.asked("--erase") == [["rpm", "--erase", "shop"]]
 
 
-def test_a_lock_of_one_name_is_not_that_of_a_longer_one() -> None:
-    assert rpm.locked_names("shop-keeper-0:1-1.*", ["shop", "shop-keeper"]) == {"shop-keeper"}
+@pytest.mark.parametrize(
+    ("lock", "held"),
+    [
+        ("shop-0:2.0-1.*", True),
+        ("shop-2.0-1.*", True),
+        ("shop-2.0-1", True),
+        ("shop-0:2.*", True),
+        ("shop-0:1.0-1.*", False),
+        ("shop-1:2.0-1.*", False),
+        ("shop-keeper-0:2.0-1.*", False),
+    ],
+)
+def test_a_lock_holds_the_version_that_it_names_of_its_own_package(lock: str, held: bool) -> None:
+    assert rpm.locked("shop", "2.0-1", [lock]) is held
+
+
+async def test_a_lock_on_the_version_before_makes_room_for_one_on_that_which_is_there() -> None:
+    locks = Ran(0, "shop-0:1.0-1.*\n!shop-0:3.0-1.*\n")
+    runner = Scripted(query=[Ran(0, "shop\t0:2.0-1\n")], list=[locks])
+    assert not (await DnfPackages(runner).found(["shop"]))["shop"].held
+    await DnfPackages(runner).hold(["shop"], on=True)
+    assert runner.asked("delete")[0][-1] == "shop-0:1.0-1.*"
+    assert runner.asked("add")[0][-2:] == ["--raw", "shop-0:2.0-1.*"]
+
+
+async def test_what_is_locked_already_is_asked_of_nobody() -> None:
+    runner = Scripted(query=[Ran(0, "shop\t0:2.0-1\n")], list=[Ran(0, "shop-0:2.0-1.*")])
+    await DnfPackages(runner).hold(["shop"], on=True)
+    assert not runner.asked("add") and not runner.asked("delete")
 
 
 def test_a_unit_is_found_again_by_step_and_program() -> None:
