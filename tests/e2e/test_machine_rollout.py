@@ -4,7 +4,7 @@ Real hosts with the packaged agent under its own identity, packages built here, 
 the Machine operator and Kube Defender as processes. One story, as each part begins where the last
 one ended.
 
-KUBENODE_ROLLOUT_HOSTS  how many hosts (default 3, at least 3)
+KUBENODE_ROLLOUT_HOSTS  how many hosts (default 5, at least 3)
 """
 
 import os
@@ -18,6 +18,7 @@ from support.components import CONTROL_PLANE, require
 from support.hosts import Hosts
 from support.rollout_hosts import (
     BAD,
+    FRAGILE,
     NEEDS,
     NEW,
     OLD,
@@ -30,24 +31,26 @@ from support.rollout_hosts import (
     rollouts,
     text_of,
 )
+from support.rollout_steps import Steps
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
-COUNT = max(3, int(os.environ.get("KUBENODE_ROLLOUT_HOSTS", "3")))
+COUNT = max(3, int(os.environ.get("KUBENODE_ROLLOUT_HOSTS", "5")))
 AT_ONCE: dict[str, Any] = {"batches": ["100%"], "maxUnavailable": "100%", "bakeTime": "0s"}
 CAREFUL: dict[str, Any] = {
     "batches": [1, 2],
-    "maxUnavailable": 1,
+    "maxUnavailable": 2,
     "bakeTime": "3s",
     "maxAttempts": 1,
 }
 LENIENT: dict[str, Any] = {
     **CAREFUL,
-    "maxUnavailable": 2,
+    "maxUnavailable": 3,
     "machineTimeout": "30s",
     "failurePolicy": "Continue",
 }
 """One may be dead. A host that is only slow is late, and well in the end."""
+REVERTING: dict[str, Any] = {**CAREFUL, "bakeTime": "0s", "failurePolicy": "Rollback"}
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +66,14 @@ def test_f30_f31_invariants_06_07_08_a_fleet_through_good_and_bad_rollouts(
     installs_in_the_order_of_dependencies(fleet)
     upgrades_in_batches_though_operator_and_agent_are_killed(fleet)
     stops_a_version_that_crashes_at_the_canary(fleet)
+    takes_back_by_policy_what_fails_after_the_canary(fleet)
     puts_right_what_was_changed_by_hand(fleet)
     goes_on_without_a_host_that_dies(fleet)
 
 
 def installs_in_the_order_of_dependencies(fleet: Rollouts) -> None:
     fleet.create(*(a_component(name, version) for name in NEEDS for version in (OLD, NEW)))
-    fleet.create(a_component("wheel", BAD))
+    fleet.create(a_component("wheel", BAD), a_component("gear", BAD))
     fleet.create(*(a_set(name, **AT_ONCE) for name in reversed(NEEDS)))
     for name in NEEDS:
         fleet.until(partial(fleet.completed, name, OLD), f"{name} is on all hosts")
@@ -87,22 +91,15 @@ def installs_in_the_order_of_dependencies(fleet: Rollouts) -> None:
 def upgrades_in_batches_though_operator_and_agent_are_killed(fleet: Rollouts) -> None:
     hold(fleet, "wheel")
     fleet.change("wheel", component=f"wheel-{NEW}", updateStrategy=CAREFUL)
-    first = fleet.until(lambda: in_dpkg(fleet, "wheel"), "the first host is in the middle of dpkg")
-    others = [name for name in fleet.hosts if name != first]
-    fleet.kill_operator("dpkg of the canary")
+    steps = Steps(fleet, "wheel", f"wheel-{NEW}")
+    first = steps.until(lambda: in_dpkg(fleet, "wheel"), "the first host is in the middle of dpkg")
     fleet.hosts[first].run("systemctl", "kill", "--signal=KILL", AGENT)
-    untouched(fleet, others, "wheel", OLD)
+    untouched(fleet, [name for name in fleet.hosts if name != first], "wheel", OLD)
     assert not fleet.schedulable(first), "a change of class Drain cordons its node"
     release(fleet, "wheel")
-
-    fleet.until(lambda: fleet.runs(first, "wheel", NEW), "the first host has the new version")
-    fleet.kill_operator("the canary is well")
-    fleet.until(
-        lambda: any(assigned(fleet.machine(name), "wheel") == f"wheel-{NEW}" for name in others),
-        "the second batch begins",
-    )
-    fleet.kill_operator("the second batch")
-    fleet.until(lambda: fleet.completed("wheel", NEW), "the upgrade is completed")
+    steps.until(lambda: fleet.completed("wheel", NEW), "the upgrade is completed")
+    at_work = [seen for seen in steps.seen if seen.begun and seen.allowed and seen.cordoned]
+    assert at_work, f"killed while a host was at work: {steps.seen}"
 
     for name, host in fleet.hosts.items():
         assert fleet.configured(name, "wheel") == [f"{OLD}-1", f"{NEW}-1"], f"{name}: each once"
@@ -144,6 +141,39 @@ def stops_a_version_that_crashes_at_the_canary(fleet: Rollouts) -> None:
 
     fleet.change("wheel", component=f"wheel-{NEW}")
     fleet.until(lambda: fleet.completed("wheel", NEW), "asked for the old one, the stop is over")
+    never_more_at_once(fleet)
+
+
+def takes_back_by_policy_what_fails_after_the_canary(fleet: Rollouts) -> None:
+    before = {name: fleet.invocation(name, "gear") for name in fleet.hosts}
+    hold(fleet, "gear")
+    fleet.change("gear", component=f"gear-{BAD}", updateStrategy=REVERTING)
+    canary = fleet.until(lambda: in_dpkg(fleet, "gear"), "the canary is in the middle of dpkg")
+    for name, host in fleet.hosts.items():
+        if name != canary:
+            host.write(FRAGILE, "")
+    release(fleet, "gear")
+
+    def rejected() -> bool:
+        return fleet.condition("gear", "Degraded").get("reason") == "RolledBack"
+
+    fleet.until(rejected, "the version is rejected")
+    fleet.kill_operator("the way back has begun")
+    for name, host in fleet.hosts.items():
+        fleet.until(partial(fleet.runs, name, "gear", OLD), f"{name} is on the old version")
+        assert assigned(fleet.machine(name), "gear") == f"gear-{OLD}", name
+        assert host.read(file_of("gear")) == text_of("gear", OLD), name
+        assert host.unit("gear.service", "ActiveState") == "active", name
+    back = [name for name in fleet.hosts if f"{BAD}-1" in fleet.configured(name, "gear")]
+    assert canary in back and 2 <= len(back) <= 3, f"the canary and the second batch: {back}"
+    for name in fleet.hosts:
+        fleet.until(partial(fleet.schedulable, name), f"{name} is schedulable again")
+        if name not in back:
+            assert fleet.invocation(name, "gear") == before[name], f"{name} was not touched"
+    status = fleet.set("gear")["status"]
+    assert status["rejectedRevision"] == status["updateRevision"] != status["currentRevision"]
+    fleet.change("gear", component=f"gear-{OLD}")
+    fleet.until(lambda: fleet.completed("gear", OLD), "asked for the old one, all is well")
     never_more_at_once(fleet)
 
 

@@ -32,6 +32,9 @@ AT_ONCE = 3
 NEEDS: dict[str, Sequence[str]] = {"motor": (), "gear": ("motor",), "wheel": ("gear",)}
 OLD, NEW, BAD = "1.0.0", "1.1.0", "1.2.0"
 CRASHES = "#!/bin/sh\nexit 1\n"
+FRAGILE = "/opt/fragile"
+CRASHES_WHERE_FRAGILE = f"#!/bin/sh\n[ ! -e {FRAGILE} ] || exit 1\nexec sleep infinity\n"
+"""For a version that is well on the canary, and nowhere else."""
 SETS = custom("machinecomponentsets")
 POOL = {"pool": "rollout"}
 UNHURRIED = ("--node-monitor-grace-period=2h",)
@@ -96,6 +99,7 @@ def repository(folder: Path) -> Path:
     """A folder that apt reads, with all versions of all packages; it is bound into the hosts."""
     made = [deb(folder, name, f"{version}-1") for name in NEEDS for version in (OLD, NEW)]
     made.append(deb(folder, "wheel", f"{BAD}-1", program=CRASHES))
+    made.append(deb(folder, "gear", f"{BAD}-1", program=CRASHES_WHERE_FRAGILE))
     shelf = folder / "shelf"
     shelf.mkdir()
     for package in made:
