@@ -6,6 +6,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from agent.components import turns
+from agent.components.claims import conflicts
 from agent.components.differing import Difference, Lapse, lapse, permitted, to_target
 from agent.components.drift.compare import Drifted
 from agent.components.looking import Looks
@@ -41,11 +42,14 @@ class Wanted:
         self.permit, self.observe, self.leaving = permit, observe, leaving
         self.order, stuck = turns.in_order(kept)
         self.problems = dict(problems)
+        shared = conflicts({n: form for n, one in kept.items() if (form := one.form) is not None})
         for name, one in kept.items():
             if name in stuck:
                 self.problems[name] = ("DependencyCycle", stuck[name])
             elif lost := turns.missing(one, assigned or {}):
                 self.problems[name] = ("MissingDependency", lost)
+            elif name in shared:
+                self.problems[name] = ("FileConflict", shared[name])
 
 
 NOTHING_YET = Wanted(None, {}, {}, None, observe=False)

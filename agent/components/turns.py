@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from agent.components.claims import still_had
 from agent.components.model import Kept, Move, Record, State
 from agent.components.step import MOVING
 from kubenode.runtime.components.order import DependencyCycle, depends_on, ordered
@@ -54,7 +55,16 @@ def waits(
         version = record.applied.spec.version if record.applied is not None else ""
         if not satisfies(version, need.version):
             return f"needs {need.component} {need.version}, this machine has {version}"
-    return ""
+    return _given_up(name, wanted[name], records)
+
+
+def _given_up(name: str, target: Kept, records: Mapping[str, Record]) -> str:
+    """A file goes from one component to another when the one has let it go."""
+    if (form := target.form) is None:
+        return ""
+    applied = {other: record.applied for other, record in records.items() if other != name}
+    forms = {other: its for other, kept in applied.items() if kept and (its := kept.form)}
+    return still_had(name, form, forms)
 
 
 def _in_the_middle(record: Record) -> bool:

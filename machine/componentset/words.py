@@ -109,7 +109,7 @@ def _why(turn: Turn, member: Member) -> str:
     if member.standing is Standing.UNWELL:
         return "its Node is not Ready"
     if member.late(turn.now):
-        return "no end within machineTimeout"
+        return f"no end within machineTimeout{': ' if member.why else ''}{member.why}"
     return member.why or str(member.standing)
 
 

@@ -5,11 +5,11 @@ from kubenode.api.v1alpha1.machinestatus import ComponentState
 from machine.bootstrap.agentready import Said
 from machine.machine.model import Seen
 from machine.machine.phases import Components
-from machine.machine.success import BAD, applied, status_of, undone
+from machine.machine.success import BAD, applied, reported, status_of, undone
 
 TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
-SHARED = frozenset({"Installing", "Missing", "DependencyCycle", "FileConflict"})
-"""Reasons of an agent that are reasons of ComponentsReady too."""
+STUCK = frozenset({"DependencyCycle", "FileConflict"})
+"""Reasons of an agent that are reasons of ComponentsReady too: no waiting helps."""
 
 
 def components_of(seen: Seen) -> Components:
@@ -33,12 +33,16 @@ def components_ready(seen: Seen) -> Said | None:
             return Said(FALSE, "DriftFight", _told(status.name, status.message))
         if status.state in BAD:
             return Said(FALSE, "Unhealthy", _told(status.name, status.message))
-    for one in machine.spec.components:
-        status_or_none = status_of(machine, one.name)
-        if not applied(one, status_or_none):
-            reason = "" if status_or_none is None else status_or_none.reason
-            named = reason if reason in SHARED else "Installing"
-            return Said(FALSE, named, f"{one.name} is not at revision {one.revision} yet")
+    missing = [
+        (one, status_of(machine, one.name))
+        for one in machine.spec.components
+        if not applied(one, status_of(machine, one.name))
+    ]
+    for one, found in missing:
+        if found is not None and reported(one, found) and found.reason in STUCK:
+            return Said(FALSE, found.reason, _told(one.name, found.message))
+    for one, _ in missing:
+        return Said(FALSE, "Installing", f"{one.name} is not at revision {one.revision} yet")
     if seen.missing:
         return Said(FALSE, "Missing", f"no component of {', '.join(seen.missing)} yet"[:1024])
     return Said(TRUE, "Ready", "all components are as assigned")

@@ -66,6 +66,12 @@ def without(path: str, current: str, ours: str) -> str:
     return left if _pruned(_read(_format(path), path, left)) else ""
 
 
+def ways(path: str, ours: str) -> tuple[Path, ...]:
+    """The keys that this content of ours has. Raises Contraindicated."""
+    read = _read(_format(path), f"the content for {path}", ours)
+    return tuple(way for way, _ in _leaves(read))
+
+
 def _format(path: str) -> Format:
     suffix = PurePosixPath(path).suffix
     if suffix in BY_SUFFIX:

@@ -197,6 +197,24 @@ async def test_it_is_not_whole_before_every_set_that_selects_it_has_given_its_co
     assert double.there.status.phase == "Running"
 
 
+async def test_components_that_want_one_file_are_named_whatever_else_goes_on() -> None:
+    double = await running()
+    others = {"component": "c-1", "revision": REVISION, "configHash": CONFIG}
+    names = ("cni", "registry", "runc")
+    double.change(MACHINE, spec={"components": [{**others, "name": name} for name in names]})
+    told = "/etc/x.toml is runc's too: leave it to one of them"
+    blocked = {"state": "Blocked", "reason": "FileConflict", "message": told}
+    said = [
+        {"name": name, "revision": REVISION, "attempt": 1, **more}
+        for name, more in (("cni", {"state": "Staging"}), ("registry", blocked))
+    ]
+    double.change(MACHINE, status={"components": said})
+    await double.run()
+    found = double.there.status.condition("ComponentsReady")
+    assert found is not None and (found.status, found.reason) == ("False", "FileConflict")
+    assert found.message == f"registry: {told}"
+
+
 @pytest.mark.parametrize("spec", [{"frozen": True}, {"selector": {"matchLabels": {"pool": "b"}}}])
 async def test_a_set_that_gives_nothing_now_is_not_waited_for(spec: dict[str, object]) -> None:
     double = Double(sets=[a_set(**spec)])

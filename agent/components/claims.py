@@ -1,0 +1,89 @@
+"""Whose each file is, of several components of one host; pure.
+
+A file has one owner. Where several write only keys of it, each key has one.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+from agent.components.files.keys import ways
+from agent.components.units import drop_in_files
+from agent.host import Contraindicated
+from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.render import RenderedFile
+from kubenode.runtime.components.wire import Ownership
+
+SHOWN = 5
+
+
+class Claim(NamedTuple):
+    """file  None: a drop-in of a unit, which is its component's as a whole"""
+
+    component: str
+    file: RenderedFile | None
+
+
+def conflicts(forms: Mapping[str, Form]) -> dict[str, str]:
+    """By component what it shares with another, and what to do; those that share nothing are out.
+
+    forms  by component: as each shall be on the host
+    """
+    by_path: dict[str, list[Claim]] = {}
+    for name, form in sorted(forms.items()):
+        for path, claim in _claims(name, form):
+            by_path.setdefault(path, []).append(claim)
+    found: dict[str, list[str]] = {}
+    for path, claims in by_path.items():
+        for one, other in combinations(claims, 2):
+            if what := _shared(path, one, other):
+                found.setdefault(one.component, []).append(f"{what} is {other.component}'s too")
+                found.setdefault(other.component, []).append(f"{what} is {one.component}'s too")
+    return {name: _told(said) for name, said in found.items()}
+
+
+def still_had(name: str, form: Form, others: Mapping[str, Form]) -> str:
+    """Which component has, and will give up, what `name` shall have, in a sentence; "" for none.
+
+    others  by component: as each is on the host now
+    """
+    mine = dict(_claims(name, form))
+    for other, its in sorted(others.items()):
+        for path, claim in _claims(other, its):
+            if other != name and path in mine and (what := _shared(path, mine[path], claim)):
+                return f"waits for {other}, which still has {what}"
+    return ""
+
+
+def _claims(name: str, form: Form) -> Iterator[tuple[str, Claim]]:
+    for file in form.files:
+        yield file.path, Claim(name, file)
+    for unit in form.units:
+        for path in drop_in_files(unit):
+            yield path, Claim(name, None)
+
+
+def _shared(path: str, one: Claim, other: Claim) -> str:
+    """The file or the key that both claim, "" for none."""
+    if one.component == other.component:
+        return ""
+    mine, its = one.file, other.file
+    if mine is None or its is None:
+        return path
+    if mine.ownership is not Ownership.KEYS or its.ownership is not Ownership.KEYS:
+        return path
+    try:
+        found = [ways(path, mine.content), ways(path, its.content)]
+    except Contraindicated:
+        return path  # whose key is whose cannot be told
+    for a in found[0]:
+        for b in found[1]:
+            if a[: len(b)] == b[: len(a)]:
+                longer = a if len(a) > len(b) else b
+                return f"key {'.'.join(longer)} of {path}"
+    return ""
+
+
+def _told(said: list[str]) -> str:
+    more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
+    return f"{'; '.join(said[:SHOWN])}{more}: a file or key has one owner, leave it to one of them"
