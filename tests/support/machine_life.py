@@ -46,12 +46,17 @@ class Hosts:
         await self._heartbeat(name)
 
     async def live(self) -> None:
-        """Kubelets go on, until cancelled: a node that is silent for 40 s is taken for lost."""
+        """Kubelets and agents go on, until cancelled: a node that is silent for 40 s is taken for
+        lost, and one sign of an agent says nothing to who began to look after it.
+        """
         while True:
             await asyncio.sleep(5)
             for name in tuple(self._nodes):
                 with suppress(NotFound):
                     await self._heartbeat(name)
+            for name in tuple(self._leases):
+                with suppress(NotFound):
+                    await self.beat(name)
 
     async def _heartbeat(self, name: str) -> None:
         status = "True" if self._nodes[name] else "False"
@@ -67,10 +72,10 @@ class Hosts:
         if name in self._leases:
             await self.kube.patch(paths.lease(LEASES, name), {"spec": spec})
             return
-        self._leases.append(name)
         meta = {"name": name, "namespace": LEASES}
         kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
         await self.kube.create(paths.leases(LEASES), {**kind, "metadata": meta, "spec": spec})
+        self._leases.append(name)
 
     async def report(self, name: str, **components: dict[str, Any]) -> None:
         """The agent says of its components."""

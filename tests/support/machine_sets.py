@@ -146,12 +146,13 @@ class Site:
             await asyncio.sleep(0.05)
 
     async def beat(self) -> None:
-        """Kubelets go on, for ever: a node that is silent for 40 s is taken for lost."""
+        """Kubelets and agents go on, for ever: a node that is silent for 40 s is taken for lost."""
         while True:
             await asyncio.sleep(5)
             for name in tuple(self.joined):
                 with suppress(NotFound):
                     await self._heartbeat(name)
+                    await self.hosts.beat(name)
 
     async def _join(self, name: str) -> None:
         self.joined[name] = True, _now(self.kube)

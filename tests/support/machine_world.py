@@ -64,13 +64,15 @@ def a_machine(name: str, **spec: Any) -> dict[str, Any]:
 
 
 async def until(look: Callable[[], Awaitable[T | None]], what: str, seconds: float = PATIENCE) -> T:
-    """What `look` gives once it is true. Raises AssertionError."""
-    async with asyncio.timeout(seconds):
-        while True:
-            if found := await look():
-                return found
-            await asyncio.sleep(0.03)
-    raise AssertionError(what)
+    """What `look` gives once it is true. Raises TimeoutError."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                if found := await look():
+                    return found
+                await asyncio.sleep(0.03)
+    except TimeoutError:
+        raise TimeoutError(f"after {seconds:g} s: {what}") from None
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from machine.operator import MachineOperator
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
-WHAT = Inspected("containerd", "4f2e1c5a-0000-4000-8000-000000000001", "1-90d2c7e1fa/1/1", [])
+SETS = paths.custom("machinecomponentsets")
 JOB = {
     "apiVersion": "batch/v1",
     "kind": "Job",
@@ -73,12 +73,23 @@ def a_job(name: str, ref: str, timeout: str) -> InspectionCheck:
     return InspectionCheck.model_validate({"name": name, "type": "Job", "job": given})
 
 
-async def ended(operator: MachineOperator, check: InspectionCheck) -> Answer:
+async def ended(operator: MachineOperator, check: InspectionCheck, what: Inspected) -> Answer:
     async def look() -> Answer | None:
-        answer = await operator.inspector.inspect([check], WHAT)
+        answer = await operator.inspector.inspect([check], what)
         return answer if answer.judged is not Judged.PENDING else None
 
     return await until(look, f"{check.name} does not end", 180)
+
+
+@pytest.fixture
+async def what(hands: Cluster) -> AsyncIterator[Inspected]:
+    """A set that is there: the cluster takes away the Jobs of one that is not."""
+    spec = {"selector": {"matchLabels": {"none": "of-them"}}, "component": "absent-1"}
+    kind = {"apiVersion": "kubenode.io/v1alpha1", "kind": "MachineComponentSet"}
+    body = {**kind, "metadata": {"name": "containerd"}, "spec": spec}
+    made = await hands.kube.create(SETS, body)
+    yield Inspected("containerd", made["metadata"]["uid"], "1-90d2c7e1fa/1/1", [])
+    await hands.kube.delete(f"{SETS}/containerd")
 
 
 async def test_a_real_prometheus_answers_for_the_nodes_of_the_batch(
@@ -105,7 +116,7 @@ async def test_without_a_prometheus_there_is_no_answer() -> None:
 
 
 async def test_a_job_runs_once_and_its_end_is_the_answer(
-    operator: MachineOperator, hands: Cluster
+    operator: MachineOperator, hands: Cluster, what: Inspected
 ) -> None:
     maps = f"/api/v1/namespaces/{COMPONENTS}/configmaps"
     data: dict[str, Any] = {"job.yaml": json.dumps(JOB)}
@@ -114,10 +125,10 @@ async def test_a_job_runs_once_and_its_end_is_the_answer(
     good, late = a_job("good", "smoke", "5m"), a_job("late", "smoke", "1s")
     try:
         for _ in range(3):
-            answer = await operator.inspector.inspect([good], WHAT)
+            answer = await operator.inspector.inspect([good], what)
             assert answer.judged is Judged.PENDING
         assert len((await hands.kube.get(jobs))["items"]) == 1
-        name = job_name("good", WHAT)
+        name = job_name("good", what)
 
         async def pod() -> str:
             query = {"labelSelector": f"batch.kubernetes.io/job-name={name}"}
@@ -126,10 +137,10 @@ async def test_a_job_runs_once_and_its_end_is_the_answer(
 
         path = paths.pod(COMPONENTS, await until(pod, "the Job has no pod"), "status")
         await hands.kube.patch(path, {"status": {"phase": "Succeeded"}})
-        assert (await ended(operator, good)).judged is Judged.PASSED
-        failed = await ended(operator, late)
-        assert failed.judged is Judged.FAILED and job_name("late", WHAT) in failed.message
-        absent = await operator.inspector.inspect([a_job("x", "absent", "5m")], WHAT)
+        assert (await ended(operator, good, what)).judged is Judged.PASSED
+        failed = await ended(operator, late, what)
+        assert failed.judged is Judged.FAILED and job_name("late", what) in failed.message
+        absent = await operator.inspector.inspect([a_job("x", "absent", "5m")], what)
         assert absent.judged is Judged.INCONCLUSIVE
         assert f"there is no ConfigMap {COMPONENTS}/absent" in absent.message
     finally:
