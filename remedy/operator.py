@@ -12,7 +12,13 @@ from prometheus_client import CollectorRegistry
 
 from defender.client import Permits
 from kubenode.api.base import Resource
-from kubenode.api.v1alpha1 import HostEvent, HostProbe, NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1 import (
+    HostEvent,
+    HostProbe,
+    KubeNodeRemediation,
+    NodeRemedier,
+    RemedyOperationJob,
+)
 from kubenode.providers.registry import Providers
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
@@ -58,6 +64,7 @@ from remedy.registry.engine import Engine
 from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import Registry
 from remedy.registry.reporter import Reporter
+from remedy.remediation.desk import Remediations
 from remedy.remedier.choice import shortest_max_age
 from remedy.remedier.controller import Remedier, past_of
 from remedy.remedier.evaluator import Evaluator
@@ -143,6 +150,7 @@ class RemedyOperator:
         self.jobs: Informer[RemedyOperationJob] = of(RemedyOperationJob)
         self.host_events: Informer[HostEvent] = of(HostEvent)
         self.probes: Informer[HostProbe] = of(HostProbe)
+        self.requests: Informer[KubeNodeRemediation] = of(KubeNodeRemediation)
         self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
         self.probes.add_index(WITNESS_INDEX, part_of)
         self.node_leases = self._leases(informer, NODE_LEASES)
@@ -190,6 +198,7 @@ class RemedyOperator:
         self.desk = EventDesk(
             kube, self.nodes, self.host_events, clock, self.host_doctor_metrics, self.recorder
         )
+        self.remediations = Remediations(kube, self.requests, self.jobs, self.desk, clock, fence)
         self.host_events.add_handler(OpenEvents(self.host_doctor_metrics).changed)
         self.sweep = self._sweep()
         self.keeper = self._keeper()
@@ -203,7 +212,7 @@ class RemedyOperator:
         registry.register(EngineCollector(diagnoser))
         registry.register(FactCollector(self.facts))
         if runtime is not None:
-            for each in (*self._informers, self.node_leases, self.agent_leases):
+            for each in (*self._informers, self.requests, self.node_leases, self.agent_leases):
                 runtime.informer(each)
             runtime.recorder(self.recorder)
 
@@ -226,7 +235,8 @@ class RemedyOperator:
     @property
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last: whoever decides still gets answers."""
-        return [*self._informers, *self._witnesses, self.recorder, self.evaluator, self.telling]
+        informers = (*self._informers, self.requests)
+        return [*informers, *self._witnesses, self.recorder, self.evaluator, self.telling]
 
     @property
     def parts(self) -> list[Part]:
@@ -238,6 +248,7 @@ class RemedyOperator:
             self.reporter,
             self.questions,
             self.sweep,
+            self.remediations,
             self.keeper,
             self.wakes,
             self.teller,

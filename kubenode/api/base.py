@@ -70,6 +70,7 @@ class ResourceInfo:
     columns: tuple[PrinterColumn, ...] = ()
     selectable_fields: tuple[str, ...] = ()
     scale: ScaleInfo | None = None
+    namespaced: bool = False
 
 
 class Model(BaseModel):

@@ -34,7 +34,7 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
         "metadata": {"name": f"{info.plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
-            "scope": "Cluster",
+            "scope": "Namespaced" if info.namespaced else "Cluster",
             "names": {
                 "kind": info.kind,
                 "listKind": f"{info.kind}List",
@@ -49,7 +49,7 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
 
 
 def _version(kind: type[Resource], info: ResourceInfo) -> dict[str, Any]:
-    subresources: dict[str, Any] = {"status": {}}
+    subresources: dict[str, Any] = {"status": {}} if "status" in kind.model_fields else {}
     if info.scale is not None:
         subresources["scale"] = {
             "specReplicasPath": info.scale.spec_replicas,
@@ -60,7 +60,7 @@ def _version(kind: type[Resource], info: ResourceInfo) -> dict[str, Any]:
         "name": VERSION,
         "served": True,
         "storage": True,
-        "subresources": subresources,
+        **({"subresources": subresources} if subresources else {}),
         "additionalPrinterColumns": [
             {"name": column.name, "type": column.type, "jsonPath": column.json_path}
             | ({"priority": column.priority} if column.priority else {})

@@ -25,8 +25,8 @@ Schema = dict[str, Any]
 HEAD = f"""<!-- Written by `make docs` from kubenode/api; change the models, not this file. -->
 # API reference
 
-Group and version `{API_VERSION}`. Every kind is cluster-scoped; `kubectl get kubenode` lists them
-all. Unknown fields are refused.
+Group and version `{API_VERSION}`. Kinds are cluster-scoped unless they say that they are namespaced;
+`kubectl get kubenode` lists them all. Unknown fields are refused.
 
 - **duration**: a text such as `90s`, `10m` or `1h30m`, of hours, minutes, seconds and `ms`; at most
   ten years.
@@ -100,8 +100,9 @@ def _kind(kind: type[Resource]) -> str:
     info = kind.resource
     columns = ", ".join(column.name for column in info.columns if not column.priority)
     wide = ", ".join(column.name for column in info.columns if column.priority)
+    scope = "Namespaced. " if info.namespaced else ""
     text = (
-        f"\n## {kind.__name__}\n\n{_described(kind)}Short name `{info.short_name}`. "
+        f"\n## {kind.__name__}\n\n{_described(kind)}{scope}Short name `{info.short_name}`. "
         f"`kubectl get` shows {columns}{f'; with `-o wide` also {wide}' if wide else ''}."
     )
     if info.selectable_fields:

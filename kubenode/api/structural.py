@@ -79,17 +79,19 @@ class _Writer:
 
     def kind(self) -> Schema:
         fields = self._json["properties"]
+        properties = {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": self._field(fields["spec"], View()),
+        }
+        if "status" in fields:
+            properties["status"] = self._field(fields["status"], View(defaults=False))
         return {
             "description": plain(self._json["description"]),
             "type": "object",
             "required": ["spec"],
-            "properties": {
-                "apiVersion": {"type": "string"},
-                "kind": {"type": "string"},
-                "metadata": {"type": "object"},
-                "spec": self._field(fields["spec"], View()),
-                "status": self._field(fields["status"], View(defaults=False)),
-            },
+            "properties": properties,
         }
 
     def _field(self, given: Schema, view: View) -> Schema:

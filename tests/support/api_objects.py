@@ -514,6 +514,25 @@ def machine_component_set() -> Object:
     }
 
 
+def remediation() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "KubeNodeRemediation",
+        "metadata": {"name": "worker-7", "namespace": "default"},
+        "spec": {"severity": "Critical"},
+    }
+
+
+def remediation_template() -> Object:
+    metadata = {"labels": {"team": "base"}, "annotations": {"why": "the health check says so"}}
+    return {
+        "apiVersion": API,
+        "kind": "KubeNodeRemediationTemplate",
+        "metadata": {"name": "reboot-first", "namespace": "default"},
+        "spec": {"template": {"metadata": metadata, "spec": {"severity": "Critical"}}},
+    }
+
+
 GOOD: Mapping[str, Object] = {
     "remedier": remedier(),
     "inferring-remedier": inferring_remedier(),
@@ -527,6 +546,8 @@ GOOD: Mapping[str, Object] = {
     "set": machine_set(),
     "component": machine_component(),
     "rollout": machine_component_set(),
+    "remediation": remediation(),
+    "remediation-template": remediation_template(),
 }
 
 

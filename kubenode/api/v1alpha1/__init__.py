@@ -20,6 +20,7 @@ from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet
 from kubenode.api.v1alpha1.machineset import MachineSet
 from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
 from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
+from kubenode.api.v1alpha1.remediation import KubeNodeRemediation, KubeNodeRemediationTemplate
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase, RemedyOperationJob
 
 KINDS: tuple[type[Resource], ...] = (
@@ -34,6 +35,8 @@ KINDS: tuple[type[Resource], ...] = (
     MachineSet,
     MachineComponent,
     MachineComponentSet,
+    KubeNodeRemediation,
+    KubeNodeRemediationTemplate,
 )
 
 __all__ = [
@@ -51,6 +54,8 @@ __all__ = [
     "HostEvent",
     "HostProbe",
     "JobPhase",
+    "KubeNodeRemediation",
+    "KubeNodeRemediationTemplate",
     "LabelSelector",
     "Machine",
     "MachineClass",

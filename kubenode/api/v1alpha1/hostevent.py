@@ -18,6 +18,7 @@ class HostEventSource(StrEnum):
     ALERTMANAGER = "Alertmanager"
     WEBHOOK = "Webhook"
     AGENT = "Agent"
+    CLUSTER_API = "ClusterAPI"
 
 
 class HostEventClass(StrEnum):
@@ -34,6 +35,7 @@ class HostEventClass(StrEnum):
     DISK_FAULT = "DiskFault"
     NETWORK_FAULT = "NetworkFault"
     GPU_FAULT = "GPUFault"
+    UNHEALTHY = "Unhealthy"
     ALERT = "Alert"
     LOG = "Log"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.control_plane import ControlPlane
+from support.foreign_kinds import a_kind
 from support.remedy_builders import a_job
 from support.remedy_cluster import Cluster, connected, established, install_crds, now, operating
 from support.remedy_engine import two_engines
@@ -27,32 +28,6 @@ from remedy.power.ways import Asked, Found
 pytestmark = pytest.mark.integration
 MACHINES = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
-
-
-def a_kind(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{group}",
-            # cluster.x-k8s.io and karpenter.sh are no *.k8s.io groups of others to approve
-            "annotations": {"api-approved.kubernetes.io": "https://example.com/minimal"},
-        },
-        "spec": {
-            "group": group,
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "scope": scope,
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": anything},
-                }
-            ],
-        },
-    }
 
 
 KINDS = (
