@@ -26,6 +26,7 @@ from bench import (
     registry,
     replay,
     rollout,
+    rollout_simulated,
     rules,
     storm,
     verdict,
@@ -45,6 +46,7 @@ MODULES: tuple[ModuleType, ...] = (
     agent,
     logs,
     rollout,
+    rollout_simulated,
 )
 """Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
 

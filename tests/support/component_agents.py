@@ -20,6 +20,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom, lease, leases
+from machine.machine.success import applied
 from machine.names import LEASES
 
 S = ComponentState
@@ -105,9 +106,11 @@ class ComponentAgents:
         if machine is None or name in self.silent:
             return DONE
         known = {status.name: status for status in machine.status.components}
-        after = dict(known)
-        for entry in machine.spec.components:
-            after[entry.name] = self._next(machine, entry, known.get(entry.name))
+        assigned, after = machine.spec.components, dict(known)
+        done = {entry.name for entry in assigned if applied(entry, known.get(entry.name))}
+        for entry in assigned:
+            if done.issuperset(self._needed(entry)):
+                after[entry.name] = self._next(machine, entry, known.get(entry.name))
         for gone in known.keys() - {entry.name for entry in machine.spec.components}:
             del after[gone]
         acts = any(status.state is S.APPLYING for status in after.values())
@@ -132,6 +135,11 @@ class ComponentAgents:
             if entry.name in before and after[entry.name].state is not S.APPLYING:
                 self.acted.append((name, entry.component, self.clock.now()))
         await self.machines.wait_for(name, written.metadata.resource_version)
+
+    def _needed(self, entry: AssignedComponent) -> list[str]:
+        """Families that it stands on: they come first."""
+        component = self.components.get(entry.component)
+        return [need.component for need in component.spec.depends_on] if component else []
 
     def _next(
         self, machine: Machine, entry: AssignedComponent, status: ComponentStatus | None

@@ -1,0 +1,114 @@
+"""An event loop whose time is the work it does: waiting costs nothing, computing does.
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(books)) as runner: ...
+
+Its clock shows the processor time of its thread and, where all tasks wait, jumps to the first of
+them. What else the machine has to do changes nothing, so a rollout of an hour is tested in the
+time that its computing takes, and timeouts mean what they mean on an idle core. No sockets.
+"""
+
+import asyncio
+import selectors
+import time
+from asyncio.events import Handle
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+OWNER: ContextVar[str] = ContextVar("owner", default="other")
+"""Whose work a task does; its children's too."""
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Books:
+    """seconds  of processor time, by owner
+    longest    seconds of the longest turn of the loop without another's, by owner
+    """
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self.longest: dict[str, float] = {}
+        self._others = 0.0
+
+    @contextmanager
+    def lent(self, owner: str) -> Iterator[None]:
+        """Work for somebody else within one turn."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            took = time.thread_time() - began
+            self.seconds[owner] += took
+            self._others += took
+
+    def turn(self, owner: str, took: float) -> None:
+        took, self._others = took - self._others, 0.0
+        self.seconds[owner] += took
+        if took > self.longest.get(owner, 0.0):
+            self.longest[owner] = took
+
+
+class _Metered(Handle):
+    """One turn of the loop, booked on whose it is."""
+
+    def __init__(
+        self, callback: Callable[..., Any], args: Any, loop: "SimulatedLoop", context: Context
+    ) -> None:
+        super().__init__(callback, args, loop, context)
+        self._books, self._owner = loop.books, context.get(OWNER, "other")
+
+    def _run(self) -> None:
+        began = time.thread_time()
+        super()._run()  # type: ignore[misc]
+        self._books.turn(self._owner, time.thread_time() - began)
+
+
+class _Jumping(selectors.DefaultSelector):
+    def __init__(self) -> None:
+        super().__init__()
+        self.skipped = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        found = super().select(0)
+        if not found:
+            if timeout is None:
+                raise RuntimeError("every task waits for another: nothing will ever happen")
+            self.skipped += max(timeout, 0.0)
+        return found
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    def __init__(self, books: Books) -> None:
+        self.books, self._jumping = books, _Jumping()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.skipped + time.thread_time()
+
+    def _call_soon(self, callback: Any, args: Any, context: Context | None) -> Handle:
+        handle = _Metered(callback, args, self, context or copy_context())
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+
+class LoopClock:
+    """Implements kubenode.runtime.clock.Clock by the time of a loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    @classmethod
+    def running(cls) -> Self:
+        return cls(asyncio.get_running_loop())
+
+    def now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
