@@ -136,6 +136,10 @@ def _warnings(found: Planned) -> list[str]:
             seen.append(f"{said.reason}: {said.message}")
     if found.look.conflicts and not any(text.startswith("Conflict") for text in seen):
         seen.append(f"Conflict: another set has this component on {_some(found.look.conflicts)}")
+    by_text: dict[str, list[str]] = {}
+    for name, text in found.shared.items():
+        by_text.setdefault(text, []).append(name)
+    seen += [f"FileConflict on {_some(names)}: {text}" for text, names in by_text.items()]
     return seen
 
 
@@ -146,13 +150,17 @@ def _stage(found: Planned, stage: Stage, members: Mapping[str, Member]) -> dict[
         "revision": stage.revision,
         "component": made.get(stage.revision, ""),
         "machines": [
-            _machine(members[name], found.changes.get(name, Disturbance()))
+            _machine(
+                members[name],
+                found.changes.get(name, Disturbance()),
+                shares=name in found.shared,
+            )
             for name in stage.machines
         ],
     }
 
 
-def _machine(member: Member, change: Disturbance) -> dict[str, Any]:
+def _machine(member: Member, change: Disturbance, *, shares: bool) -> dict[str, Any]:
     class_ = change.class_
     return {
         "machine": member.name,
@@ -164,6 +172,7 @@ def _machine(member: Member, change: Disturbance) -> dict[str, Any]:
         "nothing": change.nothing,
         "needs": "unknown" if class_ is None else NEEDS[class_],
         "heldBy": member.held,
+        "blocked": "FileConflict" if shares else "",
     }
 
 
@@ -207,6 +216,7 @@ def _row(stage: Mapping[str, Any], each: Mapping[str, Any]) -> list[object]:
     most = "at most " if each["atMost"] else ""
     notes = [
         "nothing to do" if each["nothing"] else "",
+        each["blocked"],
         f"held by job {each['heldBy']}" if each["heldBy"] else "",
     ]
     return [

@@ -1,6 +1,6 @@
 """What a component set's rollout would do, worked out by the operator's own code. Reads only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from kubenode.api.v1alpha1.machinecomponentset import (
 )
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.api.v1alpha1.machinework import AssignedComponent
+from kubenode.cli.component_sharing import claimed, shared_on
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -85,6 +86,7 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class Planned:
     """changes   of the machines that are given the revision that is asked for
+    shared    of these: what of it another component of the machine has, so that it is Blocked
     left_out  machines that the set selects and that are none of its members, and why
     leaving   machines that have something of it and are not selected any more
     """
@@ -94,6 +96,7 @@ class Planned:
     look: Look
     forecast: Forecast
     changes: Mapping[str, Disturbance]
+    shared: Mapping[str, str]
     left_out: Mapping[str, str]
     leaving: Sequence[str]
 
@@ -141,12 +144,14 @@ async def planned(
     found = forecast(
         remembered(set_.status), set_.spec.update_strategy, _seen(set_, aim, look, clock)
     )
+    changes, shared = await _changes(fleet, aimer, aim, found)
     return Planned(
         set_,
         aim,
         look,
         found,
-        await _changes(fleet, aimer, aim, found),
+        changes,
+        shared,
         _left_out(fleet, set_, look),
         sorted({machine.metadata.name for machine, _ in look.leavers}),
     )
@@ -175,30 +180,51 @@ def _seen(set_: MachineComponentSet, aim: Aim, look: Look, clock: Clock) -> Seen
     )
 
 
+class _There:
+    """What machines have by now, each made once to be rendered on any of them."""
+
+    def __init__(self, aimer: Aimer) -> None:
+        self._aimer = aimer
+        self._known: dict[tuple[object, ...], Made | None] = {}
+
+    async def read(self, machine: Machine, families: Collection[str]) -> None:
+        """So that it is `known`."""
+        for entry in machine.spec.components:
+            if entry.name in families and (key := _key(entry)) not in self._known:
+                self._known[key] = await _made(self._aimer, entry)
+
+    def known(self, entry: AssignedComponent) -> Made | None:
+        return self._known[_key(entry)]
+
+
+def _key(entry: AssignedComponent) -> tuple[object, ...]:
+    values = tuple(sorted(entry.values.items()))
+    return entry.revision, entry.component, values, entry.desired_state
+
+
 async def _changes(
     fleet: Snapshot, aimer: Aimer, aim: Aim, found: Forecast
-) -> dict[str, Disturbance]:
-    known: dict[tuple[object, ...], Made | None] = {}
-
-    def key(entry: AssignedComponent) -> tuple[object, ...]:
-        values = tuple(sorted(entry.values.items()))
-        return entry.revision, entry.component, values, entry.desired_state
-
-    made = {m.name: m for m in (aim.current, aim.target) if m is not None}
-    changes = {}
+) -> tuple[dict[str, Disturbance], dict[str, str]]:
+    """How each machine is disturbed, and on which another component has the same file or key."""
+    there, made = _There(aimer), {m.name: m for m in (aim.current, aim.target) if m is not None}
+    changes, shared = {}, {}
     for stage in found.stages:
         target = made.get(stage.revision)
         if target is None:
             continue
+        family, places = target.spec.component, claimed(target.spec)
         for name in stage.machines:
             machine = fleet.machines.cache[name]
-            for entry in machine.spec.components:
-                if entry.name == target.spec.component and key(entry) not in known:
-                    known[key(entry)] = await _made(aimer, entry)
-            changes[name] = disturbance(
-                machine, target, aim.current, lambda entry: known[key(entry)]
-            )
-    return changes
+            rivals = {
+                entry.name
+                for entry in machine.spec.components
+                if (spec := aimer.spec_of(entry.component)) and places & claimed(spec)
+            } - {family}
+            await there.read(machine, {*rivals, family})
+            changes[name] = disturbance(machine, target, aim.current, there.known)
+            if said := shared_on(machine, target, rivals, there.known):
+                shared[name] = said
+    return changes, shared
 
 
 async def _made(aimer: Aimer, entry: AssignedComponent) -> Made | None:

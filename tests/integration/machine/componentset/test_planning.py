@@ -11,6 +11,7 @@ from support.set_world import SetWorld, set_world
 from kubenode.cli.component_plan import plan_command
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
+from kubenode.runtime.kube.paths import custom
 
 
 class Planner:
@@ -41,6 +42,18 @@ def kubeconfig(cluster: ControlPlane) -> str:
     return str(cluster.kubeconfig_for(who))
 
 
+async def orphan(world: SetWorld, machine: str, family: str, component: str) -> list[Any]:
+    """A component that no set gives; what the machine had before."""
+    before = [each.to_dict() for each in (await world.world.machine(machine)).spec.components]
+    hashes = {"revision": "1-0000000000", "configHash": "1-0000000000"}
+    await assign(world, machine, [*before, {"name": family, "component": component, **hashes}])
+    return before
+
+
+async def assign(world: SetWorld, machine: str, components: list[Any]) -> None:
+    await world.kube.patch(custom("machines", machine), {"spec": {"components": components}})
+
+
 async def test_what_a_plan_foretells_happens_and_a_plan_changes_nothing(
     cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,7 +73,17 @@ async def test_what_a_plan_foretells_happens_and_a_plan_changes_nothing(
             ended, found = await planner.plan("plan-9.9.9")
             assert ended is Exit.FINDING and "MissingComponent" in found["warnings"][0]
 
+            mine = {"path": "/etc/plan.conf", "content": {"inline": "y"}}
+            rival = await world.component("1.0.0-rival", component="rival", files=[mine])
+            before = await orphan(world, machines[0], "rival", rival)
             ended, found = await planner.plan("", "x=2")
+            assert ended is Exit.FINDING
+            assert found["warnings"][0].startswith(f"FileConflict on {machines[0]}: /etc/plan.conf")
+            blocked = {m["machine"]: m["blocked"] for s in found["stages"] for m in s["machines"]}
+            assert [name for name, why in blocked.items() if why] == [machines[0]]
+            await assign(world, machines[0], before)
+            ended, found = await planner.plan("", "x=2")
+            assert ended is Exit.FINE
             classes = {each["class"] for stage in found["stages"] for each in stage["machines"]}
             assert classes == {"Drain"}, "a file is changed: the default of onChange"
 
