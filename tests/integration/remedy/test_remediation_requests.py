@@ -112,8 +112,9 @@ async def ask(cluster: Cluster, machine: dict[str, Any]) -> None:
 
 
 async def request(cluster: Cluster) -> dict[str, Any]:
-    found: dict[str, Any] = await cluster.kube.get(f"{REQUESTS}/{NAME}")
-    return found.get("status", {})
+    found = await cluster.kube.get(f"{REQUESTS}/{NAME}")
+    status: dict[str, Any] = found.get("status", {})
+    return status
 
 
 async def test_a_request_becomes_a_job_under_kube_defender_and_its_end_is_the_proof(
