@@ -63,6 +63,9 @@ e2e: $(READY) ## hosts with systemd, real control plane (root)
 bench: $(READY) ## benchmarks, JSON on standard output (ARGS="--nodes 1000")
 	@PYTHONPATH=tests $(PY) -m bench.run $(ARGS)
 
+bench-compare: $(READY) ## fails if a figure of NEW="b.json" is worse than of OLD="a.json" by more than its noise
+	@PYTHONPATH=tests $(PY) -m bench.compare --old $(OLD) --new $(NEW)
+
 deflake: $(READY) ## unit tests in random order until one fails
 	while $(PY) -m pytest -q tests/unit; do :; done
 
@@ -74,4 +77,4 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 wheel: $(READY) ## build dist/*.whl
 	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
 
-.PHONY: help venv demo test test-unit check docs docs-site rules-test rules-report e2e bench deflake lock wheel
+.PHONY: help venv demo test test-unit check docs docs-site rules-test rules-report e2e bench bench-compare deflake lock wheel
