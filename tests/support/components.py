@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
+BUILD_HELM = Path(__file__).parents[1] / "helm" / "build.sh"
 CONTROL_PLANE = "control-plane"
+HELM = "helm"
 HOSTS = "hosts"
 PACKAGES = {
     "systemd-nspawn": "systemd-container",
@@ -46,35 +48,46 @@ def control_plane_folder() -> Path:
 
     In CI it is built when it is missing (some ten minutes on two cores). Raises MissingComponent.
     """
-    found = _control_plane()
+    return _of(BUILD, "no kube-apiserver, etcd, kubectl and kwok", "some ten minutes")
+
+
+def helm_program() -> Path:
+    """helm. In CI it is built when it is missing (some three minutes). Raises MissingComponent."""
+    return _of(BUILD_HELM, "no helm", "some three minutes")
+
+
+def _of(build: Path, missing: str, time: str) -> Path:
+    found = _built(build, missing, time)
     if isinstance(found, str):
         raise MissingComponent(found)
     return found
 
 
 @functools.cache
-def _control_plane() -> Path | str:
-    """The folder, or why there is none: a build that failed is not tried for every test."""
-    where = subprocess.run([BUILD, "--where"], capture_output=True, text=True, check=False)
+def _built(build: Path, missing: str, time: str) -> Path | str:
+    """What it prints, or why there is none: a build that failed is not tried for every test."""
+    where = subprocess.run([build, "--where"], capture_output=True, text=True, check=False)
     if where.returncode == 0:
         return Path(where.stdout.strip())
-    remedy = f"run tests/control_plane/{BUILD.name} once (Go 1.26 or later, some ten minutes)"
+    remedy = f"run tests/{build.parent.name}/{build.name} once (Go 1.26 or later, {time})"
     if not in_ci():
-        return f"no kube-apiserver, etcd, kubectl and kwok: {remedy}"
-    built = subprocess.run([BUILD], stdout=subprocess.PIPE, text=True, check=False)
+        return f"{missing}: {remedy}"
+    built = subprocess.run([build], stdout=subprocess.PIPE, text=True, check=False)
     if built.returncode != 0:
-        return f"the control plane does not build (output above): {remedy}"
+        return f"{missing}, and it does not build (output above): {remedy}"
     return Path(built.stdout.strip().splitlines()[-1])
 
 
 def check(component: str) -> None:
     """Raises MissingComponent when `component` cannot be used here.
 
-    Known: "control-plane", "hosts" (systemd-nspawn hosts: root and the packages), and every key
-    of PACKAGES.
+    Known: "control-plane", "helm", "hosts" (systemd-nspawn hosts: root and the packages), and
+    every key of PACKAGES.
     """
     if component == CONTROL_PLANE:
         control_plane_folder()
+    elif component == HELM:
+        helm_program()
     elif component == HOSTS:
         if os.geteuid() != 0:
             raise MissingComponent("systemd-nspawn hosts need root: run the tests as root")

@@ -1,0 +1,261 @@
+{{/* Documents of a file of this chart, but for those of `without` (KIND/NAME). Files hold no templates. */}}
+{{- define "kubenode.file" -}}
+{{- range (.root.Files.Get .name | splitList "\n---\n") }}
+{{- $one := fromYaml . }}
+{{- if and $one (not (has (printf "%s/%s" $one.kind $one.metadata.name) (default list $.without))) }}
+---
+{{ . | trim }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "kubenode.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubenode.selector" -}}
+app.kubernetes.io/name: kubenode-{{ . }}
+{{- end -}}
+
+{{- define "kubenode.labels" -}}
+{{ include "kubenode.selector" .part }}
+app.kubernetes.io/part-of: kubenode
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "kubenode.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "kubenode.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* Every replica by its own name: without Redis one of them answers, and the next is asked. */}}
+{{- define "kubenode.defenderUrls" -}}
+{{- $urls := list -}}
+{{- range until (int .Values.defender.replicas) -}}
+{{- $urls = append $urls (printf "https://kubenode-defender-%d.kubenode-defender-replicas.kubenode-system.svc:8443" .) -}}
+{{- end -}}
+{{- join "," $urls -}}
+{{- end -}}
+
+{{/* Flags of whoever asks Kube Defender. */}}
+{{- define "kubenode.askerArgs" -}}
+- --defender-url={{ include "kubenode.defenderUrls" . }}
+- --defender-token-file=/var/run/secrets/kubernetes.io/serviceaccount/token
+- --defender-ca-file=/etc/kubenode/defender/ca.crt
+{{- end -}}
+
+{{/* The pod starts when Kube Defender has filled it: a missing key keeps kubelet waiting. */}}
+{{- define "kubenode.defenderCa" -}}
+- name: defender
+  secret:
+    secretName: kubenode-defender
+    items: [{key: ca.crt, path: ca.crt}]
+{{- end -}}
+
+{{/*
+A pod of a central program.
+  root, part        and values of the part
+  args              its flags, as YAML
+  ports             {name: number}, beside metrics
+  health            port of /healthz, /readyz and /metrics
+  secrets           {name of a folder in /etc/kubenode: name of a Secret}
+  volumes, mounts   further ones, as YAML
+*/}}
+{{- define "kubenode.pod" -}}
+{{- $values := index .root.Values .part -}}
+metadata:
+  labels: {{- include "kubenode.labels" . | nindent 4 }}
+spec:
+  serviceAccountName: kubenode-{{ .part }}
+  # Variables of Services would be read as settings: both begin with KUBENODE_.
+  enableServiceLinks: false
+  priorityClassName: {{ .root.Values.priorityClassName }}
+  {{- with .root.Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext: {{- include "kubenode.podSecurity" . | nindent 4 }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels: {{- include "kubenode.selector" .part | nindent 10 }}
+  {{- with $values.nodeSelector }}
+  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.tolerations }}
+  tolerations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .part }}
+      image: {{ include "kubenode.image" .root | quote }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args:
+        - run
+        - {{ .part }}
+        - --log-json
+        - --health-address=0.0.0.0
+        - --health-port={{ .health }}
+        {{- .args | nindent 8 }}
+      {{- with $values.settings }}
+      env:
+        {{- range $name, $value := . }}
+        - name: KUBENODE_{{ upper $name }}
+          value: {{ $value | toString | quote }}
+        {{- end }}
+      {{- end }}
+      ports:
+        - {name: metrics, containerPort: {{ .health }}}
+        {{- range $name, $number := .ports }}
+        - {name: {{ $name }}, containerPort: {{ $number }}}
+        {{- end }}
+      # No startup of any size is killed: a restart would only begin it again.
+      startupProbe:
+        httpGet: {path: /healthz, port: metrics}
+        periodSeconds: 5
+        failureThreshold: 60
+      livenessProbe:
+        httpGet: {path: /healthz, port: metrics}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        httpGet: {path: /readyz, port: metrics}
+        periodSeconds: 5
+        timeoutSeconds: 3
+      resources: {{- toYaml $values.resources | nindent 8 }}
+      securityContext: {{- include "kubenode.containerSecurity" . | nindent 8 }}
+      volumeMounts:
+        - {name: tmp, mountPath: /tmp}
+        {{- with .mounts }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        {{- range $folder, $secret := .secrets }}
+        - {name: {{ $folder }}, mountPath: /etc/kubenode/{{ $folder }}, readOnly: true}
+        {{- end }}
+  volumes:
+    - {name: tmp, emptyDir: {medium: Memory, sizeLimit: 64Mi}}
+    {{- with .volumes }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- range $folder, $secret := .secrets }}
+    - {name: {{ $folder }}, secret: {secretName: {{ $secret }}}}
+    {{- end }}
+{{- end -}}
+
+{{- define "kubenode.remedyArgs" }}
+{{- include "kubenode.askerArgs" . }}
+{{- if .Values.remedy.webhook.enabled }}
+- --webhook-address=0.0.0.0
+- --webhook-port=8443
+{{- end }}
+{{- if .Values.remedy.hostDoctor.enabled }}
+- --host-doctor-address=0.0.0.0
+- --host-doctor-port=8445
+{{- with .Values.remedy.hostDoctor.tokensSecret }}
+- --host-doctor-token-files=/etc/kubenode/tokens/tokens
+{{- end }}
+{{- end }}
+{{- with .Values.remedy.receiversSecret }}
+- --receivers-file=/etc/kubenode/receivers/receivers.yaml
+{{- end }}
+{{- with .Values.providersSecret }}
+- --providers-file=/etc/kubenode/providers/providers.yaml
+{{- end }}
+{{- end }}
+
+{{- define "kubenode.machineArgs" }}
+{{- include "kubenode.askerArgs" . }}
+{{- if .Values.machine.webhook.enabled }}
+- --webhook-address=0.0.0.0
+- --webhook-port=8443
+{{- end }}
+{{- with .Values.providersSecret }}
+- --providers-file=/etc/kubenode/providers/providers.yaml
+{{- end }}
+{{- end }}
+
+{{- define "kubenode.defenderArgs" }}
+- --listen-address=0.0.0.0
+- --listen-port=8443
+- --tls
+- --tls-host=*.kubenode-defender-replicas.kubenode-system.svc
+{{- if .guard.enabled }}
+- --guard-address=0.0.0.0
+- --guard-port=8444
+{{- end }}
+{{- if .dashboard.enabled }}
+- --dashboard-address=0.0.0.0
+- --dashboard-port=8446
+{{- with .dashboard.keySecret }}
+- --dashboard-key-file=/etc/kubenode/dashboard/key
+{{- end }}
+{{- end }}
+{{- with .redis.url }}
+- --redis-url={{ . }}
+{{- end }}
+{{- with .redis.passwordSecret }}
+- --redis-password-file=/etc/kubenode/redis-password/password
+{{- end }}
+{{- with .redis.caSecret }}
+- --redis-ca-file=/etc/kubenode/redis-ca/ca.crt
+{{- end }}
+{{- end }}
+
+{{- define "kubenode.crdHook" }}
+    helm.sh/hook: pre-upgrade
+    helm.sh/hook-weight: {{ . | quote }}
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{- define "kubenode.binding" }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ . }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ . }}
+    namespace: kubenode-system
+{{- end }}
+
+{{/* Of a Job that runs a command of kubenode: root, account, args. */}}
+{{- define "kubenode.jobSpec" }}
+backoffLimit: 3
+activeDeadlineSeconds: 300
+template:
+  metadata:
+    labels:
+      app.kubernetes.io/name: kubenode-setup
+  spec:
+    serviceAccountName: {{ .account }}
+    enableServiceLinks: false
+    restartPolicy: Never
+    {{- with .root.Values.imagePullSecrets }}
+    imagePullSecrets: {{- toYaml . | nindent 6 }}
+    {{- end }}
+    securityContext: {{- include "kubenode.podSecurity" . | nindent 6 }}
+    containers:
+      - name: setup
+        image: {{ include "kubenode.image" .root | quote }}
+        imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+        args: {{- toYaml .args | nindent 10 }}
+        securityContext: {{- include "kubenode.containerSecurity" . | nindent 10 }}
+        volumeMounts:
+          - {name: tmp, mountPath: /tmp}
+    volumes:
+      - {name: tmp, emptyDir: {medium: Memory, sizeLimit: 64Mi}}
+{{- end }}

@@ -1,0 +1,159 @@
+"""The chart on a real API server: installed, upgraded, run, taken away; and by kustomize."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from support.api_everything import everything
+from support.chart_plane import (
+    NODE,
+    ChartPrograms,
+    account,
+    monitoring_kinds,
+    only,
+    ready,
+    secret,
+)
+from support.chart_values import EVERYTHING
+from support.components import CONTROL_PLANE, require
+from support.control_plane import ControlPlane
+from support.helm import CHART, NAMESPACE, Helm, Object, documents
+
+from kubenode.cli.app import app
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+PATIENCE = 120.0
+RELEASE = ("kubenode", CHART, "-n", NAMESPACE)
+VALUES = {"rules": {"packs": ["time"]}}
+OF_KINDS = {"customresourcedefinitions", "apiservices"}
+KIND = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/permits.kubenode.io"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    require(CONTROL_PLANE)
+    with ControlPlane(kwok=True) as cp:
+        listed = {"apiVersion": "v1", "kind": "List", "items": [NODE, *monitoring_kinds()]}
+        cp.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+        yield cp
+
+
+@pytest.fixture(scope="module")
+def here(plane: ControlPlane, helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(tmp_path_factory.mktemp("helm"), plane.kubeconfig)
+
+
+def until(condition: Callable[[], bool], what: object) -> None:
+    """`what` is to be, or tells what is there instead."""
+    end = monotonic() + PATIENCE
+    while not condition():
+        late = monotonic() > end
+        assert not late, f"not within {PATIENCE:g} s: {what() if callable(what) else what}"
+        sleep(0.2)
+
+
+def as_list(objects: list[Object]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def test_an_installation_runs_is_upgraded_and_leaves_nothing(
+    plane: ControlPlane, here: Helm, tmp_path: Path
+) -> None:
+    """One installation for all that needs one: each takes a while."""
+    pristine = everything(plane)
+    here.done("install", *RELEASE, "--create-namespace", values=VALUES)
+    through_helm = everything(plane) - pristine
+    programs_run_with_its_flags_and_rights(plane, here.rendered(VALUES), tmp_path)
+    older_kinds_are_brought_up_to_date(plane, here.rendered(VALUES), tmp_path)
+    an_upgrade_keeps_certificates(plane, here)
+    every_field_is_known(plane, here)
+    here.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
+    left = {name for name in everything(plane) - pristine if NAMESPACE not in name}
+    assert {name.partition("/")[0] for name in left} <= {*OF_KINDS, *plurals()}
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-k", CHART)
+    through_kustomize = everything(plane) - pristine
+    assert {name for name in through_helm if not of_helm(name)} <= through_kustomize
+    plane.kubectl("delete", "--wait=false", "-k", CHART)
+    until(lambda: everything(plane) == pristine, lambda: everything(plane) - pristine)
+
+
+def plurals() -> set[str]:
+    """Kinds stay, with the objects of them: helm never takes them away."""
+    files = (CHART / "crds").glob("*.yaml")
+    return {one["spec"]["names"]["plural"] for file in files for one in documents(file.read_text())}
+
+
+def of_helm(name: str) -> bool:
+    """What plain manifests do without."""
+    return "sh.helm" in name or "kubenode-rules" in name
+
+
+def programs_run_with_its_flags_and_rights(
+    plane: ControlPlane, objects: list[Object], folder: Path
+) -> None:
+    with ExitStack() as stack:
+        programs = ChartPrograms(plane, objects, folder)
+        defender = f"StatefulSet/{NAMESPACE}/kubenode-defender"
+        urls = [stack.enter_context(programs.running(defender))]
+        until(lambda: "ca.crt" in secret(plane, "kubenode-defender"), "there is a certificate")
+        authority = secret(plane, "kubenode-defender")["ca.crt"]
+        programs.authority.write_bytes(base64.b64decode(authority))
+        for part in ("remedy", "machine"):
+            pod = f"Deployment/{NAMESPACE}/kubenode-{part}"
+            urls.append(stack.enter_context(programs.running(pod)))
+        assert command(programs.arguments(f"Job/{NAMESPACE}/kubenode-rules-1")) == 0
+        until(lambda: all(map(ready, urls)), "every program is ready")
+        for name in ("kubenode-defender", "kubenode-remedy", "kubenode-machine"):
+            until(partial(trusted, plane, name), f"{name} publishes its authority")
+        assert command(programs.arguments(f"Pod/{NAMESPACE}/kubenode-test")) == 0
+
+
+def command(words: list[str]) -> int:
+    """Its exit code, run in this process: imports take longer than what it does."""
+    with pytest.raises(SystemExit) as ended:
+        app(words, prog_name="kubenode")
+    code = ended.value.code
+    return code if isinstance(code, int) else 0
+
+
+def trusted(plane: ControlPlane, name: str) -> bool:
+    hooks = plane.get(f"{HOOKS}/{name}")["webhooks"]
+    return all(hook["clientConfig"].get("caBundle") for hook in hooks)
+
+
+def older_kinds_are_brought_up_to_date(
+    plane: ControlPlane, objects: list[Object], folder: Path
+) -> None:
+    """What the hook's Job runs, under the rights that it has; kwok runs nothing."""
+    older = [{"op": "remove", "path": "/spec/names/shortNames"}]
+    kind = "customresourcedefinition/permits.kubenode.io"
+    plane.kubectl("patch", kind, "--type=json", "-p", json.dumps(older))
+    hook = as_list([one for one in only(objects, "kubenode-crds") if one["kind"] != "Job"])
+    plane.kubectl("apply", "-f", "-", stdin=hook)
+    config, _ = account(plane, "kubenode-crds", folder)
+    code = command(["install", f"--kubeconfig={config}"])
+    plane.kubectl("delete", "-f", "-", stdin=hook)
+    assert code == 0
+    assert plane.get(KIND)["spec"]["names"]["shortNames"]
+
+
+def an_upgrade_keeps_certificates(plane: ControlPlane, here: Helm) -> None:
+    """What the programs have written into objects of the chart, and not the hook's rights."""
+    keys = secret(plane, "kubenode-defender")
+    hooks = plane.get(f"{HOOKS}/kubenode-defender")["webhooks"]
+    here.done("upgrade", *RELEASE, values=EVERYTHING)
+    assert secret(plane, "kubenode-defender") == keys
+    assert plane.get(f"{HOOKS}/kubenode-defender")["webhooks"] == hooks
+    assert "clusterroles//kubenode-crds" not in everything(plane)
+
+
+def every_field_is_known(plane: ControlPlane, here: Helm) -> None:
+    """By the API server's strict validation: none is unknown or there twice."""
+    how = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
+    plane.kubectl("apply", *how, "-f", "-", stdin=as_list(here.rendered(EVERYTHING)))

@@ -1,0 +1,158 @@
+"""What the chart renders to, for the choices that matter; no cluster is needed."""
+
+import tomllib
+
+import pytest
+import typer.main
+from support.chart_values import CHOICES, EVERYTHING
+from support.helm import CHART, Helm, Object, documents, ident, pod_specs
+from support.kustomize_base import written
+
+from kubenode.cli.app import app
+
+pytestmark = pytest.mark.integration
+
+choices = pytest.mark.parametrize("values", CHOICES.values(), ids=CHOICES)
+
+
+def flags_hold(arguments: list[str]) -> None:
+    """Raises click's UsageError for a flag or a value that the command does not take."""
+    command = typer.main.get_command(app)
+    words = list(arguments)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    command.make_context("kubenode", words).close()
+
+
+@choices
+def test_each_object_is_there_once_and_every_pod_is_confined(helm: Helm, values: Object) -> None:
+    objects = helm.rendered(values)
+    names = [ident(found) for found in objects]
+    assert len(names) == len(set(names))
+    assert "Namespace//kubenode-agents" in names and "Namespace//kubenode-components" in names
+    for name, spec in pod_specs(objects):
+        if name.startswith("DaemonSet/"):
+            continue  # an agent repairs its host
+        # The variable KUBENODE_HOST_DOCTOR_PORT of a Service would be taken for a setting.
+        assert spec["enableServiceLinks"] is False, name
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        for container in spec["containers"]:
+            confined = container["securityContext"]
+            assert confined["readOnlyRootFilesystem"] is True, name
+            assert confined["capabilities"] == {"drop": ["ALL"]}, name
+            assert confined["allowPrivilegeEscalation"] is False, name
+            flags_hold(container["args"])
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [("remedy", {"enabled": False}), ("machine", {"enabled": False}), ("agent", {})],
+)
+def test_a_program_that_is_switched_off_leaves_nothing(
+    helm: Helm, part: str, values: dict[str, bool]
+) -> None:
+    objects = helm.rendered({part: values, "rules": {"packs": []}})
+    pods = [name for name, _ in pod_specs(objects)]
+    assert not [name for name in pods if name.endswith(f"kubenode-{part}")]
+    if values:
+        assert f"ClusterRole//kubenode-{part}" not in map(ident, objects)
+
+
+def test_what_the_files_say_is_what_is_installed(helm: Helm) -> None:
+    there = {ident(found): found for found in helm.rendered(EVERYTHING)}
+    files = [CHART / "people.yaml"]
+    for part in ("agent", "remedy", "defender", "machine"):
+        files += sorted((CHART / part).glob("*.yaml"))
+    for file in files:
+        for wanted in documents(file.read_text()):
+            if wanted["kind"] not in ("DaemonSet", "ConfigMap"):
+                assert there[ident(wanted)] == wanted, file
+
+
+def test_the_agent_has_the_image_and_the_settings_of_the_values(helm: Helm) -> None:
+    there = {ident(found): found for found in helm.rendered(EVERYTHING)}
+    wanted = documents((CHART / "agent" / "daemonset.yaml").read_text())
+    agents = there["DaemonSet/kubenode-agents/kubenode-agent"]
+    (container,) = agents["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"images.example/kubenode@sha256:{'a' * 64}"
+    before = wanted[0]["spec"]["template"]["spec"]
+    assert container["env"] == before["containers"][0]["env"]
+    assert agents["spec"]["template"]["spec"]["volumes"] == before["volumes"]
+    settings = there["ConfigMap/kubenode-agents/kubenode-agent"]
+    assert settings["data"] == {"agent.toml": 'log_level = "debug"\n'}
+
+
+def test_alerts_and_dashboards_are_those_of_the_files(helm: Helm) -> None:
+    objects = helm.rendered(EVERYTHING)
+    for kind, folder, ending in (
+        ("PrometheusRule", "alerts", ".yaml"),
+        ("ConfigMap", "dashboards", ".json"),
+    ):
+        names = {path.name.removesuffix(ending) for path in (CHART / folder).iterdir()}
+        found = [one["metadata"]["name"] for one in objects if one["kind"] == kind]
+        for name in names:
+            assert any(name in one for one in found), (kind, name)
+    rules = [one for one in objects if one["kind"] == "PrometheusRule"]
+    links = [
+        alert["annotations"]["runbook_url"]
+        for one in rules
+        for group in one["spec"]["groups"]
+        for alert in group["rules"]
+        if "alert" in alert
+    ]
+    assert links and all(link.startswith("https://runbooks.example/docs/") for link in links)
+
+
+def test_whoever_asks_kube_defender_names_every_replica(helm: Helm) -> None:
+    for name, spec in pod_specs(helm.rendered({"defender": {"replicas": 3}})):
+        for argument in spec["containers"][0].get("args", ()):
+            if argument.startswith("--defender-url="):
+                assert argument.count("https://kubenode-defender-") == 3, name
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"defender": {"enabled": False}}, "do nothing without Kube Defender"),
+        ({"remedy": {"hostDoctor": {"enabled": True}}}, "remedy.hostDoctor.tokensSecret"),
+        ({"remedy": {"enabled": False}, "rules": {"packs": ["gpu"]}}, "set remedy.enabled=true"),
+        ({"remedy": {"replica": 2}}, "replica"),
+        ({"defender": {"redis": {"url": "http://redis"}}}, "redis"),
+        ({"rules": {"mode": "enforce"}}, "mode"),
+        ({"image": {"digest": "latest"}}, "digest"),
+    ],
+)
+def test_values_that_would_not_work_are_refused_by_name(
+    helm: Helm, values: dict[str, object], why: str
+) -> None:
+    assert why in helm.refused(values)
+
+
+def test_another_namespace_is_refused(helm: Helm) -> None:
+    assert "--namespace kubenode-system" in helm.refused({}, "default")
+
+
+def test_the_chart_has_the_version_of_the_project() -> None:
+    project = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text())["project"]
+    (chart,) = documents((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == project["version"]
+
+
+def test_helm_finds_nothing_to_complain_of(helm: Helm) -> None:
+    told = helm.done("lint", "--strict", CHART, "-n", "kubenode-system")
+    assert "0 chart(s) failed" in told
+
+
+def test_every_kind_can_be_brought_up_to_date(helm: Helm) -> None:
+    """The hook of an upgrade names each definition that it may change."""
+    files = (CHART / "crds").iterdir()
+    kinds = {one["metadata"]["name"] for path in files for one in documents(path.read_text())}
+    (role,) = [one for one in helm.rendered({}) if ident(one) == "ClusterRole//kubenode-crds"]
+    named = {name for rule in role["rules"] for name in rule.get("resourceNames", ())}
+    assert named == kinds
+
+
+def test_what_kustomize_reads_is_as_the_chart_is(helm: Helm) -> None:
+    """Else run `PYTHONPATH=tests python -m support.kustomize_base`."""
+    for path, text in written(helm).items():
+        assert path.read_text() == text, path
