@@ -122,6 +122,8 @@ def _judged(
 ) -> Worse | None:
     olds = [float(run[path]) for run in before if path in run]
     news = [float(run[path]) for run in after if path in run]
+    if not news and kind is Kind.COUNT:
+        return None  # this request is made no more
     if not news:
         raise NotComparable(f"{'.'.join(path)} is in OLD alone: measure OLD with these benchmarks")
     was, now, known = median(olds), median(news), NOISE[kind]
