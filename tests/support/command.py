@@ -1,9 +1,13 @@
 """The real `kubenode` command as a subprocess, and servers that answer it badly."""
 
+import atexit
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = str(Path(sys.executable).parent / "kubenode")
+FORKS = Path(__file__).with_name("command_forks.py")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -23,7 +28,70 @@ def environment(**more: str) -> dict[str, str]:
 def kubenode(
     *arguments: str | Path, limit: float = 60, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run to the end; `variables` are environment variables."""
+    """Run to the end in a fork of a process that has loaded it; `variables` are of environment.
+
+    Raises subprocess.TimeoutExpired after `limit` seconds, and the command is killed.
+    """
+    words = [*map(str, arguments)]
+    request = {"arguments": words, "environment": environment(**variables), "folder": os.getcwd()}
+    with (
+        _forks() as line,
+        tempfile.TemporaryFile("w+", errors="replace") as out,
+        tempfile.TemporaryFile("w+", errors="replace") as err,
+    ):
+        raw = f"{json.dumps(request)}\n".encode()
+        socket.send_fds(line, [raw], [out.fileno(), err.fileno()])
+        line.settimeout(limit)
+        try:
+            code = int(line.recv(16))
+        except TimeoutError:
+            raise subprocess.TimeoutExpired([COMMAND, *words], limit) from None
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess([COMMAND, *words], code, out.read(), err.read())
+
+
+_lock = threading.Lock()
+_started: list[Path] = []
+
+
+def _forks() -> socket.socket:
+    """A connection to the process that forks the command, which ends with this one."""
+    with _lock:
+        if not _started:
+            _started.append(_start_forks())
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(str(_started[0]))
+    return line
+
+
+def _start_forks() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="kubenode-command-"))
+    path = folder / "socket"
+    process = subprocess.Popen(
+        [sys.executable, FORKS, path],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+
+    def end() -> None:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+        shutil.rmtree(folder)
+
+    atexit.register(end)
+    assert process.stdout.readline() == b"loaded\n", f"{FORKS.name} does not start"
+    return path
+
+
+def fresh(
+    *arguments: str | Path, limit: float = 60, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end as a shell starts it; `variables` are environment variables."""
     return subprocess.run(
         [COMMAND, *map(str, arguments)],
         env=environment(**variables),

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.command import http_server, kubeconfig, kubenode
+from support.command import fresh, http_server, kubeconfig, kubenode
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +24,7 @@ def refused(result: subprocess.CompletedProcess[str], code: int, *words: str) ->
 
 def test_help_comes_at_once() -> None:
     began = _processor_seconds()
-    result = kubenode("--help")
+    result = fresh("--help")
     assert result.returncode == 0
     assert "demo" in result.stdout
     assert _processor_seconds() - began < 2  # 0.2 s; importing kubernetes alone takes 1 s
@@ -37,7 +37,7 @@ def _processor_seconds() -> float:
 
 
 def test_version_is_printed() -> None:
-    assert kubenode("version").stdout.startswith("kubenode 0.")
+    assert fresh("version").stdout.startswith("kubenode 0.")
 
 
 def test_a_wrong_flag_or_command_is_a_usage_error() -> None:
@@ -113,7 +113,7 @@ def test_missing_durable_rules_is_named_with_the_remedy(
     (tmp_path / "sitecustomize.py").write_text(BLOCK)
     config = kubeconfig(tmp_path / "k", "http://127.0.0.1:1")
     more = ["--kubeconfig", str(config)] if command[0] == "run" else []
-    result = kubenode(*command, *more, PYTHONPATH=str(tmp_path))
+    result = fresh(*command, *more, PYTHONPATH=str(tmp_path))
     refused(result, 1, "durable_rules is not installed", "make venv")
 
 

@@ -21,14 +21,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND, environment, kubenode, started
+from support.command import COMMAND, environment, fresh, started
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")
 def run() -> subprocess.CompletedProcess[str]:
-    return kubenode("demo", "--for", "45s", "--seed", "7", "--json", limit=150)
+    return fresh("demo", "--for", "45s", "--seed", "7", "--json", limit=150)
 
 
 def test_ends_with_one_line_of_json_and_exit_code_0(
@@ -71,7 +71,7 @@ def test_says_how_fast_time_runs_and_how_to_look_beside_it(
 
 @pytest.fixture(scope="module")
 def storm() -> subprocess.CompletedProcess[str]:
-    return kubenode(
+    return fresh(
         "demo", "--scenario", "storm", "--nodes", "120", "--for", "60s", "--seed", "7", "--json",
         limit=180,
     )  # fmt: skip
@@ -102,7 +102,7 @@ def test_in_a_storm_nothing_wrong_is_done_and_single_faults_elsewhere_are_healed
 
 
 def test_an_unknown_scenario_is_refused_with_those_that_there_are() -> None:
-    told = kubenode("demo", "--scenario", "hurricane", limit=60)
+    told = fresh("demo", "--scenario", "hurricane", limit=60)
     assert told.returncode == 2
     assert "--scenario hurricane: no such scenario; choose mixed, storm" in told.stderr
 

@@ -1,0 +1,83 @@
+"""Runs `kubenode` in forks of one process that has loaded it: `python command_forks.py SOCKET`.
+
+A start of the command costs a second and a half of processor time, nearly all of it imports that
+are the same each time, and tests start it some hundred times. What runs in a fork is the command as
+it is: a process with arguments, environment, folder and outputs of its own, and an exit code.
+
+A request is one JSON line with two files for the outputs; the answer is the exit code. Who closes
+the connection before the answer ends the command. The end of standard input ends this process.
+"""
+
+import gc
+import json
+import os
+import random
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import kubenode.cli
+
+MOST = 1 << 20
+"""Bytes of a request."""
+
+
+def main(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        for found in iter_modules(kubenode.cli.__path__, "kubenode.cli."):
+            import_module(found.name)
+        gc.freeze()  # or collections in the forks would copy what they share
+        listener.listen(64)
+        sys.stdout.write("loaded\n")
+        sys.stdout.flush()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who attends to a request is not waited for
+        while True:
+            ready, _, _ = select.select([listener.fileno(), sys.stdin.fileno()], [], [])
+            if sys.stdin.fileno() in ready:
+                return
+            line, _ = listener.accept()
+            with line:
+                if os.fork() == 0:
+                    return attend(line)
+
+
+def attend(line: socket.socket) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    raw, outputs, _, _ = socket.recv_fds(line, MOST, 2)
+    while not raw.endswith(b"\n"):
+        raw += line.recv(MOST)
+    if (child := os.fork()) == 0:
+        line.close()
+        become(json.loads(raw), *outputs)
+    watched = os.pidfd_open(child)
+    ready, _, _ = select.select([watched, line.fileno()], [], [])
+    if watched not in ready:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if watched in ready:
+        line.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def become(request: Mapping[str, Any], out: int, err: int) -> None:
+    """Ends as the command does."""
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
+        os.dup2(file, number)  # under the streams that Python has of them
+        os.close(file)
+    random.seed()
+    sys.argv = ["kubenode", *request["arguments"]]
+    kubenode.cli.main()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
