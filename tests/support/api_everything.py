@@ -6,7 +6,18 @@ from typing import Any
 
 from support.control_plane import ControlPlane
 
-PASSING = frozenset({"events", "leases", "endpointslices", "endpoints", "pods", "replicasets"})
+PASSING = frozenset(
+    {
+        "controllerrevisions",
+        "endpoints",
+        "endpointslices",
+        "events",
+        "ipaddresses",
+        "leases",
+        "pods",
+        "replicasets",
+    }
+)
 """Come and go by themselves."""
 
 
