@@ -1,0 +1,262 @@
+"""A MachineSet of real hosts, from their first boot until nothing of them is left.
+
+Real hosts that a rack boots for provider `local`, the packaged agent by user data under its own
+identity, a real API server, the Machine operator, Kube Defender and the Remedy operator as
+processes. One story, as each part begins where the last one ended.
+"""
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from support.agent_jobs import stamp
+from support.command import kubenode
+from support.components import CONTROL_PLANE, require
+from support.hosts import Hosts
+from support.instance_contract import Trouble
+from support.machine_world import running, until
+from support.node_rules import rule, rung
+from support.pod_watch import instant
+from support.set_hosts import CLUSTER, Pool, pool
+
+from kubenode.providers.instances import InstanceProviders
+from kubenode.providers.local_instances import LocalInstances
+from machine.ground import MachineSettings
+from machine.provisioning import Provisioning
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+
+SET = "s"
+"""Short: names of its machines are names of hosts, which network links are called after."""
+MIN_READY = 3.0
+API = {"apiVersion": "kubenode.io/v1alpha1"}
+OWN = "#cloud-config\nwrite_files:\n- {path: /opt/of-the-class, content: here}\n"
+OLD = timedelta(minutes=31)
+"""Older than what the collector spares."""
+
+
+def a_class() -> dict[str, Any]:
+    spec = {
+        "provider": "local",
+        "config": {"image": "debian-12"},
+        "failureDomain": "rack-a",
+        "userDataRef": "of-the-class",
+    }
+    return {**API, "kind": "MachineClass", "metadata": {"name": "rack"}, "spec": spec}
+
+
+def a_set(replicas: int) -> dict[str, Any]:
+    labels = {"set": SET}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "classRef": "rack",
+            "minReady": f"{MIN_READY:g}s",
+            "nodeTemplate": {"labels": {"pool": "racked"}},
+        },
+    }
+    lost = {"type": "Ready", "status": "Unknown", "for": "2s"}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": template,
+        "health": {"unhealthyConditions": [lost]},
+    }
+    return {**API, "kind": "MachineSet", "metadata": {"name": SET}, "spec": spec}
+
+
+def user_data() -> dict[str, Any]:
+    meta = {"name": "of-the-class", "namespace": "kubenode-system"}
+    data = {"userData": base64.b64encode(OWN.encode()).decode()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}
+
+
+@pytest.fixture(scope="module")
+def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    require(CONTROL_PLANE)
+    with pool(hosts, tmp_path_factory.mktemp("set")) as made:
+        yield made
+
+
+def test_invariants_01_02_a_set_makes_real_hosts_keeps_their_number_and_leaves_nothing(
+    site: Pool,
+) -> None:
+    makes_each_host_once_though_the_operator_is_killed(site)
+    scales_out_when_its_provider_answers_again(site)
+    leaves_one_to_its_repair_and_takes_it_back(site)
+    replaces_a_host_that_died(site)
+    gives_up_the_newest_first(site)
+    ends_what_nobody_claims_and_leaves_nothing(site)
+
+
+def makes_each_host_once_though_the_operator_is_killed(site: Pool) -> None:
+    site.coming.clear()
+    site.rack.lose = True
+    site.create(user_data(), a_class(), a_set(2))
+    site.until(lambda: site.rack.made, "a host is asked for; the answer is lost")
+    site.kill_operator("the answer of the provider is lost")
+    site.until(
+        lambda: phases(site) == ["Provisioned"] * 2 and len(site.booted) == 2,
+        "both hosts are known and not up yet",
+    )
+    site.kill_operator("hosts that boot")
+    site.coming.set()
+    site.until(partial(site.counts, SET, replicas=2, ready=2, available=2), "two are available")
+
+    for name, machine in site.machines().items():
+        host, uid = site.booted[name], machine["metadata"]["uid"]
+        assert site.made[name] == [f"{uid}-1"], "one host for its token, booted once"
+        assert host.boots == 1
+        assert machine["status"]["phase"] == "Running"
+        assert machine["spec"]["addresses"] == [host.address]
+        assert machine["status"]["host"]["bootID"] == host.boot_id()
+        assert host.read("/opt/of-the-class") == "here", "the class's own user data is followed"
+        assert host.run("test", "-e", "/run/kubenode-join", check=False).returncode == 1
+        node = site.nodes()[name]
+        assert node["metadata"]["labels"]["pool"] == "racked"
+        assert not [t for t in node["spec"].get("taints", ()) if "kubenode" in t["key"]]
+    assert site.tokens() == [], "a token is revoked once its host has joined"
+
+
+def scales_out_when_its_provider_answers_again(site: Pool) -> None:
+    first = set(site.machines())
+    site.rack.trouble = Trouble.BROKEN
+    site.scale(SET, 3)
+    (third,) = site.until(lambda: set(site.machines()) - first, "a third Machine")
+    site.until(lambda: phase(site, third) == "Provisioning", "its provider is asked")
+    site.kill_operator("a provider that is broken")
+    site.rack.trouble = None
+    site.until(partial(site.counts, SET, replicas=3, available=3), "three are available")
+    assert len(site.made[third]) == 1
+
+
+def leaves_one_to_its_repair_and_takes_it_back(site: Pool) -> None:
+    before = sorted(site.machines())
+    name = before[0]
+    cycle = rung("cycle", {"powerCycle": {"timeout": "90s"}})
+    dead = {"condition": {"type": "Ready", "status": "Unknown", "for": "1h"}}
+    site.create(rule("cycle", "host_hung", dead, cycle))
+    site.remedy.start()
+    words = ("--remedier", "cycle", "--yes", "--kubeconfig", site.cp.kubeconfig)
+    site.until(lambda: kubenode("job", "run", name, *words).returncode == 0, "a repair begins")
+    site.until(partial(site.counts, SET, replicas=3, available=2), "it counts as unavailable")
+    (job,) = site.until(lambda: [j for j in site.jobs() if over(j)], "the repair is over")
+    assert job["status"]["phase"] == "Succeeded", site.why()
+    site.until(partial(site.counts, SET, replicas=3, available=3), "it is available again")
+    burnt_in = instant(job["status"]["timeline"]["closed"]) + MIN_READY
+    assert time.time() >= burnt_in, "not before it has burnt in"
+    site.remedy.stop()
+    assert sorted(site.machines()) == before and site.booted[name].boots == 2
+    assert site.made.keys() == set(before), "nobody was made in its place"
+
+
+def replaces_a_host_that_died(site: Pool) -> None:
+    before = sorted(site.machines())
+    dead = before[0]
+    site.going.clear()
+    site.booted[dead].power_cut()
+    (new,) = site.until(lambda: set(site.machines()) - set(before), "another one is made first")
+    site.until(lambda: "kubenode.io/leaving" in marks(site, dead), "the dead one is chosen")
+    site.kill_operator("a machine is chosen to be replaced")
+    site.until(lambda: site.rack.made[dead].state == "ending", "its host is being ended")
+    site.kill_operator("a host that is being ended")
+    assert dead in site.machines(), "the Machine stays as long as its host"
+    site.going.set()
+    site.until(lambda: dead not in site.machines(), "the dead one is given up")
+    site.until(partial(site.counts, SET, replicas=3, available=3), "three are available")
+    assert sorted(site.machines()) == sorted({*before, new} - {dead})
+    for machines in site.history.states():
+        if new in machines and "deletionTimestamp" in machines.get(dead, {}).get("metadata", {}):
+            assert machines[new]["status"].get("initializedAt"), "the new one first"
+    nothing_left_of(site, dead)
+
+
+def gives_up_the_newest_first(site: Pool) -> None:
+    before = sorted(site.machines(), key=number)
+    newest = before[-1]
+    site.annotate(newest, "pre-drain-e2e=")
+    site.scale(SET, 2)
+    site.until(lambda: deletable(site, newest) == "HookPending", "the newest is held by a hook")
+    site.kill_operator("a machine that somebody holds")
+    assert sorted(site.machines(), key=number) == before
+    site.annotate(newest, "pre-drain-e2e-")
+    site.until(lambda: newest not in site.machines(), "the newest is given up")
+    assert sorted(site.machines(), key=number) == before[:-1]
+    nothing_left_of(site, newest)
+    site.until(partial(site.counts, SET, replicas=2, available=2), "two are available")
+
+
+def ends_what_nobody_claims_and_leaves_nothing(site: Pool) -> None:
+    """One Machine's finalizer is taken off by hand: its host goes on, and nobody knows it."""
+    site.operator.stop()
+    lost, _ = sorted(site.machines())
+    site.cp.kubectl("delete", "machinesets", SET, "--wait=false")
+    site.until(lambda: "deletionTimestamp" in site.machines()[lost]["metadata"], "all are to go")
+    patch = json.dumps({"metadata": {"finalizers": None}})
+    site.cp.kubectl("patch", "machine", lost, "--type=merge", "-p", patch)
+    site.operator.start()
+    site.until(lambda: not site.machines(), "no Machine is left")
+    site.operator.stop()
+    assert site.rack.made.keys() == {lost} and site.booted[lost].boot_id()
+    site.rack.made[lost].created_at = stamp(-OLD)
+    asyncio.run(collected(site))
+
+    assert site.leases() <= {lost}, "of a host that was ended without its Machine"
+    assert site.tokens() == [] and site.holders() == []
+    assert site.nodes().keys() == {lost}
+    assert [trace for host in site.booted.values() for trace in host.traces()] == []
+
+
+async def collected(site: Pool) -> None:
+    """The operator as it is, but that it looks for orphans each second."""
+    rack = LocalInstances(site.rack.command)
+    ca = site.cp.ca_file.read_text()
+    made = Provisioning(InstanceProviders([rack]), CLUSTER, site.cp.server, ca)
+
+    async def gone() -> bool:
+        return not site.rack.made
+
+    async with running(site.cp, MachineSettings(scan=1.0), provisioning=made):
+        await until(gone, "the host that nobody claims is ended")
+
+
+# -- eyes -----------------------------------------------------------------------------------------
+
+
+def phases(site: Pool) -> list[str]:
+    return [phase(site, name) for name in site.machines()]
+
+
+def phase(site: Pool, name: str) -> str:
+    return str(site.machines()[name].get("status", {}).get("phase", ""))
+
+
+def marks(site: Pool, name: str) -> dict[str, str]:
+    found: dict[str, str] = site.machines()[name]["metadata"].get("annotations", {})
+    return found
+
+
+def deletable(site: Pool, name: str) -> str:
+    """How far its end has come."""
+    conditions = site.machines()[name]["status"].get("conditions", ())
+    return next((str(c["reason"]) for c in conditions if c["type"] == "Deletable"), "")
+
+
+def number(machine: str) -> int:
+    return int(machine.rpartition("-")[2])
+
+
+def over(job: dict[str, Any]) -> bool:
+    return job.get("status", {}).get("phase") in ("Succeeded", "Failed", "Cancelled", "NeedsHuman")
+
+
+def nothing_left_of(site: Pool, name: str) -> None:
+    assert site.booted[name].traces() == []
+    assert name not in site.nodes() and name not in site.leases()
+    assert name not in site.holders()
