@@ -8,7 +8,7 @@ import contextlib
 import random
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
@@ -21,6 +21,7 @@ from defender.service import Defender, DefenderSettings
 from kubenode.cli.demo.agents import Agents
 from kubenode.cli.demo.hosts import Host
 from kubenode.cli.demo.power import Machines
+from kubenode.cli.demo.rollout import PACE
 from kubenode.cli.engine import engines
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
@@ -62,7 +63,10 @@ def controllers(
     """
     registry = CollectorRegistry()
     fence = AlwaysLeader()
-    defender = Defender(central, fence, clock, registry, defender_settings(speed))
+    settings = defender_settings(speed)
+    if software:  # a rollout asks for its permits at its own pace
+        settings = replace(settings, look_again=DefenderSettings().look_again / PACE)
+    defender = Defender(central, fence, clock, registry, settings)
     dashboard = dashboard_of(defender, central, clock)
     rng = random.Random(seed)
     fleet = Agents(agents, hosts.values(), software, clock, speed, rng)

@@ -42,9 +42,14 @@ CAREFUL: Mapping[str, Any] = {
     "batches": [1, 5, 10, 50, 100],
     "maxUnavailable": "20%",
     "bakeTime": "1m",
+    "maxAttempts": 1,
     "autoPause": {"maxFailures": 1},
 }
 LOOK_SECONDS = 0.1
+PACE = 30.0
+"""What its own durations are divided by, whatever the speed of the fleet, which is lower: a fleet
+in a hurry falls ill on a busy machine, when heartbeats come late, and then rightly gets no permits.
+"""
 
 Objects = Mapping[str, dict[str, Any]]
 
@@ -119,9 +124,9 @@ def machine(place: Place) -> Machine:
     )
 
 
-def scaled_strategy(wanted: MachineComponentSet, speed: float) -> dict[str, Any]:
-    """What to patch: the component, and the strategy as everything is scaled."""
-    spec: dict[str, Any] = scaled(wanted, speed).to_dict()["spec"]
+def scaled_strategy(wanted: MachineComponentSet) -> dict[str, Any]:
+    """What to patch: the component, and the strategy as everything of the rollout is scaled."""
+    spec: dict[str, Any] = scaled(wanted, PACE).to_dict()["spec"]
     return {name: spec[name] for name in ("component", "updateStrategy")}
 
 
@@ -148,11 +153,10 @@ class Rollout:
         eyes: Kube,
         places: Iterable[Place],
         hosts: Mapping[str, SimulatedComponents],
-        speed: float,
         clock: Clock,
         news: Callable[[str], None],
     ) -> None:
-        self._kube, self._clock, self._news, self._speed = kube, clock, news, speed
+        self._kube, self._clock, self._news = kube, clock, news
         self._places = [place for place in places if not place.control_plane]
         self._hosts = hosts
         self._machines: Informer[Machine] = Informer(
@@ -186,7 +190,7 @@ class Rollout:
             await self._put(machine(place))
 
     async def _put(self, each: Resource) -> None:
-        body = scaled(each, self._speed).to_dict()
+        body = scaled(each, PACE).to_dict()
         await self._kube.create(paths.custom(each.resource.plural), body)
 
     async def run(self) -> None:
@@ -215,12 +219,16 @@ class Rollout:
         )
         await self._kube.patch(
             paths.custom("machinecomponentsets", CONTAINERD),
-            {"spec": scaled_strategy(changed, self._speed)},
+            {"spec": scaled_strategy(changed)},
         )
 
     def _second_batch_is_well(self, wanted: MachineComponentSet) -> bool:
-        batch = wanted.status.batch
-        return batch is not None and batch.index == GOOD_BATCHES and batch.succeeded_at is not None
+        """Of the upgrade: the install before it had batches too."""
+        status, batch = wanted.status, wanted.status.batch
+        if status.observed_generation != wanted.metadata.generation or batch is None:
+            return False
+        upgrades = wanted.spec.component == f"{CONTAINERD}-{NEW}"
+        return upgrades and batch.index == GOOD_BATCHES and batch.succeeded_at is not None
 
     def _spoil(self) -> None:
         self._bad = True

@@ -179,7 +179,7 @@ ROLLOUT = Scenario(
     "rollout",
     "containerd is upgraded in batches; the third gets a build that crashes, and it stops",
     nodes=33,
-    speed=30,
+    speed=1,
     pace=Pace(every=600, storm=1e9, storms=1e9, lasts=1, spread=1, share=0.1, first=86400),
     sorts=CURABLE,
     rollout=True,

@@ -119,7 +119,7 @@ class World:
             if scenario.rollout and not place.control_plane
         }
         self.rollout = (
-            Rollout(kube, eyes, self.places, self.software, speed, clock, news)
+            Rollout(kube, eyes, self.places, self.software, clock, news)
             if scenario.rollout
             else None
         )
