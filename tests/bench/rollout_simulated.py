@@ -4,17 +4,21 @@ Method. The Machine operator and Kube Defender as they are, the embedded API ser
 network, and simulated agents, all on one loop whose clock is the processor time of its thread and
 jumps where all wait (support.simulated_time). So the figures do not depend on what else the machine
 does, and the seconds are those of one core that does everything. Work is booked by who did it.
-The fleet has all components in their first version from the beginning, as an operator that starts
-finds it; components stand on one another, three deep. Then `--sets` of the sets go to their second
+The fleet has all components in their first version from the beginning, and each Machine is as the
+operator has brought one to Running before: it starts anew and finds them so. Components stand on
+one another, three deep. Then `--sets` of the sets go to their second
 version as in bench.rollout. A watch of its own looks at every change of a Machine: how many are out
 of service at once, and whether a component changes while one that it stands on is not done.
 """
 
 import argparse
 import asyncio
+import json
 import resource
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,7 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinestatus import ComponentState
 from kubenode.api.v1alpha1.machinework import ChangeClass, DesiredState
 from kubenode.apiserver import EmbeddedApiServer
+from kubenode.apiserver.store import Record
 from kubenode.cli.cluster import crds
 from kubenode.runtime.components import wire
 from kubenode.runtime.fence import AlwaysLeader
@@ -45,6 +50,9 @@ AGENT_SECONDS = 0.2
 BEAT = 50.0
 """Seconds between renewals of a Lease: an agent is silent after 120."""
 LOOK = 2.0
+MACHINES, SETS = "machines.kubenode.io", "machinecomponentsets.kubenode.io"
+OPERATORS = ("labels", "annotations", "finalizers")
+"""Metadata that the operator writes."""
 PRODUCT, AGENTS = "product", "agents"
 
 
@@ -56,7 +64,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 def figures(chosen: argparse.Namespace) -> dict[str, Any]:
     books = Books()
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(books)) as runner:
-        return runner.run(_figures(books, chosen.simulated, chosen.components, chosen.sets))
+        example = runner.run(_example(books, chosen.components))
+        fleet = Fleet(chosen.simulated, chosen.components)
+        return runner.run(_figures(books, fleet, example, chosen.sets))
 
 
 class Eyes:
@@ -82,26 +92,36 @@ class Eyes:
                 self.disordered += self._needs[status.name] not in done
 
 
+@dataclass
+class Example:
+    """A Machine and its Node as the operator left them; {}: it has not seen any yet."""
+
+    machine: dict[str, Any] = field(default_factory=dict)
+    node: dict[str, Any] = field(default_factory=dict)
+
+
 class Fleet:
     """What is there at first: Machines with all components in their first version, by sets."""
 
     def __init__(self, machines: int, components: int) -> None:
         self.families = [f"c{number:02d}" for number in range(components)]
         self.needs = {f: self.families[n // 4] for n, f in enumerate(self.families[1:])}
-        self._machines = machines
+        self.machines = machines
 
-    def objects(self) -> list[dict[str, Any]]:
+    def load(self, server: EmbeddedApiServer, example: Example) -> None:
         versions = [self._component(f, v) for f in self.families for v in (1, 2)]
-        made = [_made(body) for body in versions[::2]]
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASES}}
-        found = [space, wide_limits(), *versions, *map(component_set, self.families)]
-        for number, body in enumerate(node_list(self._machines)["items"]):
-            name = body["metadata"]["name"]
-            body["metadata"].pop("annotations")
-            ready = {"type": "Ready", "status": "True", "reason": "Bench"}
-            found.append({**body, "status": {"conditions": [ready]}})
-            found.append(_installed(machine(name, number), made))
-        return found
+        server.load([space, wide_limits(), *versions, *map(component_set, self.families)])
+        made = [_made(body) for body in versions[::2]]
+        for number, node in enumerate(node_list(self.machines)["items"]):
+            name = node["metadata"]["name"]
+            node["metadata"].pop("annotations")
+            node["status"] = {"conditions": [{"type": "Ready", "status": "True", "reason": "Up"}]}
+            server.load([_like(node, example.node, number)])
+            body = _like(_installed(machine(name, number), made), example.machine, number)
+            if "nodeRef" in body["status"]:
+                body["status"]["nodeRef"]["uid"] = _object(server, "nodes", name)["metadata"]["uid"]
+            server.load([body, _lease(name)] if example.machine else [body])
 
     def _component(self, family: str, version: int) -> dict[str, Any]:
         body = component(family, version)
@@ -129,11 +149,43 @@ def _installed(body: dict[str, Any], made: Sequence[Made]) -> dict[str, Any]:
     return body
 
 
+def _like(body: dict[str, Any], example: dict[str, Any], number: int) -> dict[str, Any]:
+    """The object with what the operator wrote to the example, which was number 0."""
+    if not example:
+        return body
+    name, first = body["metadata"]["name"], example["metadata"]["name"]
+    text = json.dumps(example).replace(first, name).replace("zone-0", f"zone-{number % 3}")
+    seen = json.loads(text)
+    marks = {k: v for k, v in seen["metadata"].items() if k in OPERATORS}
+    status = {**seen["status"], **body["status"]}
+    return {**body, "metadata": {**body["metadata"], **marks}, "status": status}
+
+
+def _lease(name: str) -> dict[str, Any]:
+    """Of an agent that lives while the operator does not."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASES},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 120},
+    }
+
+
+def _all(server: EmbeddedApiServer, resource_: str) -> Iterator[Record]:
+    return server.store.collection(resource_).records()
+
+
+def _object(server: EmbeddedApiServer, resource_: str, name: str) -> dict[str, Any]:
+    record = server.store.collection(resource_).get(("", name))
+    assert record is not None
+    return record.obj
+
+
 class Site:
     """The server and who uses it; each under its own name in the books."""
 
     def __init__(self, server: EmbeddedApiServer, books: Books, tasks: asyncio.TaskGroup) -> None:
-        self.books, self.clock = books, LoopClock.running()
+        self.server, self.books, self.clock = server, books, LoopClock.running()
         self.asked = {who: DirectTransport(server, books, tasks) for who in (PRODUCT, AGENTS)}
 
     def kube(self, who: str, **rest: Any) -> Kube:
@@ -145,11 +197,42 @@ async def _as(owner: str, work: Coroutine[Any, Any, None]) -> None:
     await work
 
 
-async def _figures(books: Books, machines: int, components: int, sets: int) -> dict[str, Any]:
-    fleet, clock = Fleet(machines, components), LoopClock.running()
+async def _example(books: Books, components: int) -> Example:
+    fleet = Fleet(1, components)
+    async with _site(books, fleet, Example()) as (site, _):
+        await Phases(site, 1).until(lambda: _running(site.server))
+        (name,) = (r.obj["metadata"]["name"] for r in _all(site.server, MACHINES))
+        return Example(_object(site.server, MACHINES, name), _object(site.server, "nodes", name))
+
+
+async def _figures(books: Books, fleet: Fleet, example: Example, sets: int) -> dict[str, Any]:
+    say(f"making {fleet.machines} machines")
+    async with _site(books, fleet, example) as (site, eyes):
+        phases, server, all_ = Phases(site, fleet.machines), site.server, len(fleet.families)
+        begun = await phases.until(lambda: _running(server) and _at(server, 1, all_))
+        say(f"rolling out {sets} sets")
+        for family in fleet.families[:sets]:
+            spec = {"component": f"{family}-2", "updateStrategy": GROWING}
+            await site.kube(AGENTS).patch(custom("machinecomponentsets", family), {"spec": spec})
+        rolled = await phases.until(lambda: _at(server, 2, sets))
+    return {
+        "machines": fleet.machines,
+        "components": all_,
+        "sets": sets,
+        "start": begun,
+        "rollout": rolled,
+        "most_unavailable": eyes.most,
+        "allowed_unavailable": max(1, fleet.machines // 10) * sets,
+        "out_of_order": eyes.disordered,
+    }
+
+
+@asynccontextmanager
+async def _site(books: Books, fleet: Fleet, example: Example) -> AsyncIterator[tuple[Site, Eyes]]:
+    """The fleet under the product, with its agents."""
+    clock = LoopClock.running()
     server = EmbeddedApiServer(crds=crds(), now=clock.now)
-    say(f"making {machines} machines")
-    server.load(fleet.objects())
+    fleet.load(server, example)
     async with asyncio.TaskGroup() as tasks:
         site = Site(server, books, tasks)
         agents = ComponentAgents(
@@ -163,25 +246,10 @@ async def _figures(books: Books, machines: int, components: int, sets: int) -> d
         eyes = Eyes(agents, fleet.needs)
         others = tasks.create_task(_as(AGENTS, agents.run()))
         await agents.machines.synced.wait()
-        phases = Phases(site, machines)
         product = tasks.create_task(_as(PRODUCT, _product(site)))
-        begun = await phases.until(lambda: _running(server) and _at(server, 1, components))
-        for family in fleet.families[:sets]:
-            spec = {"component": f"{family}-2", "updateStrategy": GROWING}
-            await site.kube(AGENTS).patch(custom("machinecomponentsets", family), {"spec": spec})
-        rolled = await phases.until(lambda: _at(server, 2, sets))
+        yield site, eyes
         product.cancel()
         others.cancel()
-    return {
-        "machines": machines,
-        "components": components,
-        "sets": sets,
-        "start": begun,
-        "rollout": rolled,
-        "most_unavailable": eyes.most,
-        "allowed_unavailable": max(1, machines // 10) * sets,
-        "out_of_order": eyes.disordered,
-    }
 
 
 async def _product(site: Site) -> None:
@@ -227,14 +295,13 @@ class Phases:
 
 def _running(server: EmbeddedApiServer) -> bool:
     """Whether the operator has taken every machine over."""
-    machines = server.store.collection("machines.kubenode.io").records()
-    return all(one.obj["status"].get("phase") == "Running" for one in machines)
+    return all(r.obj["status"].get("phase") == "Running" for r in _all(server, MACHINES))
 
 
 def _at(server: EmbeddedApiServer, version: int, sets: int) -> bool:
     """Whether so many sets have completed this version."""
     done = 0
-    for record in server.store.collection("machinecomponentsets.kubenode.io").records():
+    for record in _all(server, SETS):
         meta, status = record.obj["metadata"], record.obj.get("status", {})
         wanted = record.obj["spec"]["component"] == f"{meta['name']}-{version}"
         seen = status.get("observedGeneration") == meta["generation"]
