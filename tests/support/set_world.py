@@ -9,6 +9,7 @@ from support.component_agents import ComponentAgents, agents_of
 from support.control_plane import ControlPlane
 from support.machine_world import MachineWorld, closing, machine_world, until
 
+from defender.client import Permits
 from kubenode.api.v1alpha1 import MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.kube.client import Kube
@@ -29,7 +30,8 @@ class SetWorld:
     async def machines(self, count: int, **spec: Any) -> list[str]:
         names = [f"{self.tag}-m{i}" for i in range(count)]
         for i, name in enumerate(names):
-            await self.world.make(name, node="None", failureDomain=f"z{i % 3}", **spec)
+            usual = {"node": "None", "failureDomain": f"z{i % 3}"}
+            await self.world.make(name, **{**usual, **spec})
             labels = {"metadata": {"labels": {"test": self.tag}}}
             await self.kube.patch(custom("machines", name), labels)
         return names
@@ -125,9 +127,15 @@ class SetWorld:
 
 @asynccontextmanager
 async def set_world(
-    cp: ControlPlane, folder: Path, tag: str, *, kind: type[Kube] = Kube, **agents: Any
+    cp: ControlPlane,
+    folder: Path,
+    tag: str,
+    *,
+    kind: type[Kube] = Kube,
+    permits: Permits | None = None,
+    **agents: Any,
 ) -> AsyncIterator[SetWorld]:
-    async with machine_world(cp, folder, kind=kind) as world:
+    async with machine_world(cp, folder, kind=kind, permits=permits) as world:
         async with (
             closing(Kube(connect(str(cp.kubeconfig)))) as kube,
             agents_of(kube, **agents) as double,

@@ -75,13 +75,13 @@ async def test_what_a_plan_foretells_happens_and_a_plan_changes_nothing(
 
             mine = {"path": "/etc/plan.conf", "content": {"inline": "y"}}
             rival = await world.component("1.0.0-rival", component="rival", files=[mine])
-            before = await orphan(world, machines[0], "rival", rival)
+            had = await orphan(world, machines[0], "rival", rival)
             ended, found = await planner.plan("", "x=2")
             assert ended is Exit.FINDING
             assert found["warnings"][0].startswith(f"FileConflict on {machines[0]}: /etc/plan.conf")
             blocked = {m["machine"]: m["blocked"] for s in found["stages"] for m in s["machines"]}
             assert [name for name, why in blocked.items() if why] == [machines[0]]
-            await assign(world, machines[0], before)
+            await assign(world, machines[0], had)
             ended, found = await planner.plan("", "x=2")
             assert ended is Exit.FINE
             classes = {each["class"] for stage in found["stages"] for each in stage["machines"]}
