@@ -33,6 +33,7 @@ class Before(msgspec.Struct, frozen=True):
     automatic  of these, those that had come because others needed them
     along      packages that come with ours, as ours need them
     files      by path, drop-ins of units too; None: there was none
+    folders    that were made for our files, outer ones before inner ones
     units      by name
     """
 
@@ -41,6 +42,7 @@ class Before(msgspec.Struct, frozen=True):
     automatic: tuple[str, ...] = ()
     along: tuple[str, ...] = ()
     files: dict[str, FileFound | None] = {}
+    folders: tuple[str, ...] = ()
     units: dict[str, UnitFound] = {}
 
 
@@ -75,13 +77,14 @@ async def noted(known: Before, form: Form, ports: ComponentPorts) -> Before:
     """
     paths = [file.path for file in form.files]
     paths += [path for unit in form.units for path in drop_in_files(unit)]
-    files = dict(known.files)
+    files, folders = dict(known.files), dict.fromkeys(known.folders)
     for path in _unknown(paths, files):
         files[path] = _small(path, await ports.files.read(path))
+        folders |= dict.fromkeys(await ports.files.missing_folders(path))
     units = dict(known.units)
     for name in _unknown((unit.name for unit in form.units), units):
         units[name] = await ports.units.found(name)
-    known = replace(known, files=files, units=units)
+    known = replace(known, files=files, folders=tuple(folders), units=units)
     named, manager = _packages(form.source), ports.packages.get(form.source.type)
     if named is None or manager is None:
         return known

@@ -75,6 +75,7 @@ async def files(ports: ComponentPorts, before: Before) -> bool:
         if was is not None and await ports.files.read(path) is None:
             await ports.files.write(path, was.content, was.mode, was.owner)
             put = True
+    await ports.files.remove_empty(before.folders)
     return put
 
 

@@ -5,6 +5,7 @@ undoing and removing: `new` is what shall be there, `olds` what may be there of 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -76,6 +77,10 @@ class Moves:
 
     async def stage(self, record: Record, target: Kept) -> Done:
         async def download() -> Done:
+            old = record.applied
+            if old is not None and (old.spec.source.apt or old.spec.source.dnf):
+                with suppress(HostError):  # the way back; a repository may have no old versions
+                    await self._source(record, old).stage()
             await self._source(record, target).stage()
             return Done()
 

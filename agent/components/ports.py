@@ -150,6 +150,14 @@ class Files(Protocol):
         """Nothing if it is gone."""
         ...
 
+    async def missing_folders(self, path: str) -> Sequence[str]:
+        """Which a write of `path` would make, the outermost first."""
+        ...
+
+    async def remove_empty(self, folders: Sequence[str]) -> None:
+        """Those that are there and empty; an inner one comes after its outer one."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class UnitFound:

@@ -159,6 +159,13 @@ class SimulatedFiles:
         if self.files.pop(path, None) is not None:
             self.seen(path)
 
+    async def missing_folders(self, path: str) -> Sequence[str]:
+        """There are only files here."""
+        return ()
+
+    async def remove_empty(self, folders: Sequence[str]) -> None:
+        return
+
     def edit(self, path: str, content: bytes, mode: str = "0644", owner: str = "root:root") -> None:
         """As somebody on the host would."""
         self.files[path] = FileFound(content, mode, owner)

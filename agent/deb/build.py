@@ -110,6 +110,7 @@ def _system(root: Path, version: str) -> None:
         _copy(unit, root / "usr/lib/systemd/system" / unit.name)
     _copy(HERE / "kubenode-agent", root / "usr/bin/kubenode-agent", 0o755)
     _copy(HERE / "prove", root / "usr/lib/kubenode-agent/prove", 0o755)
+    _copy(HERE / "proven", root / "usr/lib/kubenode-agent/proven", 0o755)
     _copy(HERE / "agent.toml", root / "usr/share/doc/kubenode-agent/agent.toml.example")
     _copy(CHECKOUT / "LICENSE", root / "usr/share/doc/kubenode-agent/copyright")
 

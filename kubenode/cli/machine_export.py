@@ -119,12 +119,13 @@ class Exporter:
         for mark in marks:
             typer.echo(f"stays: {mark}")
         for package in left.packages:
-            typer.echo(f"stays: package {package}, which came with the agent's")
-        if left.packages:
-            self.tell(f"{name}: `apt-get autoremove` takes off those that nothing else needs")
-        if not (left.paths or marks or left.packages):
+            typer.echo(f"stays: package {package}, which came with the agent's; others need it now")
+        for component in left.components:
+            typer.echo(f"stays: {component}")
+        if not (left.paths or marks or left.packages or left.components):
             typer.echo(f"{name}: nothing of ours stays")
-        return Exit.FINDING if left.paths or marks else Exit.FINE
+        lost = [one for one in left.components if one.stays]
+        return Exit.FINDING if left.paths or marks or lost else Exit.FINE
 
 
 async def machine_of(kube: Kube, name: str) -> Machine | None:

@@ -7,7 +7,8 @@ from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_import_package import AgentPackage
 from kubenode.cli.machine_ssh import Ran, Remote
 from kubenode.runtime.clock import Clock
-from machine.importing.joining import BROUGHT, PACKAGE, SERVICE, STATE, TOKEN_FILE
+from machine.importing.components import PROGRAM, LeftOf, left_of
+from machine.importing.joining import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
 from machine.importing.preflight import Clock as Offset
 from machine.importing.probe import HostFacts, parse, probe_script
 
@@ -17,11 +18,13 @@ SCRIPT = f"{FOLDER}/join.sh"
 DEB = f"{FOLDER}/{PACKAGE}.deb"
 INSTALL_SECONDS = 900.0
 """apt-get may wait 300 s for another one, and then has to fetch what the package needs."""
+READS = ("python3", "-c", PROGRAM)
 OURS = (
     "/etc/kubenode",
     "/opt/kubenode",
     "/opt/kubenode-agent",
     STATE,
+    CACHE,
     FOLDER,
     f"/usr/lib/systemd/system/{SERVICE}",
     f"/etc/systemd/system/{SERVICE}.d",
@@ -31,10 +34,12 @@ OURS = (
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What stays on a host that was let go: paths of ours, packages that came with the agent."""
+    """What stays on a host that was let go: paths of ours, packages that came with the agent and
+    that others need by now, components and what of them could not be made as it was."""
 
     paths: tuple[str, ...]
     packages: tuple[str, ...]
+    components: tuple[LeftOf, ...]
 
 
 class Host:
@@ -84,18 +89,44 @@ class Host:
 
         The caller has seen that the host is not another Machine's.
         """
-        ran = await self._root(f"cat {BROUGHT} 2>/dev/null || true")
-        brought = ran.out.split()
+        # Kept beside until the end: whoever goes on after a broken connection needs them too.
+        note = (
+            f"umask 077; mkdir -p {FOLDER}; cd {FOLDER}; if [ -d {STATE} ]; then"
+            f" cat {BROUGHT} >brought 2>/dev/null || :; {shlex.join(READS)} >components || :; fi;"
+        )
+        brought = (await self._root(f"{note} cat brought 2>/dev/null || true")).out.split()
+        records = await self._root(f"cat {FOLDER}/components 2>/dev/null || true")
         purge = (
             f"if dpkg-query -W {PACKAGE} >/dev/null 2>&1; then"
-            " DEBIAN_FRONTEND=noninteractive apt-get purge -y -o DPkg::Lock::Timeout=300"
-            f" {PACKAGE} >/dev/null; fi; rm -rf {FOLDER} /etc/kubenode;"
+            " DEBIAN_FRONTEND=noninteractive apt-get purge -y"
+            " --allow-change-held-packages -o DPkg::Lock::Timeout=300"
+            f" {PACKAGE} >/dev/null; fi; rm -rf {CACHE} /etc/kubenode;"
             " [ -d /opt ] || install -d -m 0755 /opt"  # dpkg takes it along where it is empty
         )
         await self._root(purge, seconds=INSTALL_SECONDS)
+        stay = await self._take_along(brought)
+        await self._root(f"rm -rf {FOLDER}")
         look = "; ".join(f"[ ! -e {path} ] || echo {path}" for path in OURS)
         paths = (await self._root(look)).out.split()
-        return Left(tuple(paths), tuple(brought))
+        return Left(tuple(paths), stay, left_of(records.out))
+
+    async def _take_along(self, brought: list[str]) -> tuple[str, ...]:
+        """Purge what came with the agent and nothing else needs; the others' names."""
+        if not brought:
+            return ()
+        simulated = await self._root("apt-get --simulate autoremove")
+        unneeded = [
+            words[1]
+            for line in simulated.out.splitlines()
+            if (words := line.split())[:1] in (["Remv"], ["Purg"]) and words[1] in brought
+        ]
+        if unneeded:
+            purge = shlex.join(["dpkg", "--purge", *unneeded])
+            await self._root(f"DEBIAN_FRONTEND=noninteractive {purge}", seconds=INSTALL_SECONDS)
+        there = shlex.join(["dpkg-query", "-W", "-f=${db:Status-Abbrev} ${Package}\\n", *brought])
+        ran = await self._root(f"{there} 2>/dev/null || true")
+        lines = (line.split() for line in ran.out.splitlines())
+        return tuple(words[-1] for words in lines if words[:1] == ["ii"])
 
     async def _put(self, path: str, content: bytes) -> None:
         await self._root(f"umask 077; cat > {path}", content, INSTALL_SECONDS)

@@ -9,8 +9,9 @@ TOKEN_FILE = "/etc/kubenode/bootstrap-token"
 SERVICE = "kubenode-agent.service"
 PACKAGE = "kubenode-agent"
 STATE = "/var/lib/kubenode-agent"
+CACHE = "/var/cache/kubenode-agent"
 BROUGHT = f"{STATE}/brought"
-"""Packages that came with the agent's, one a line: `export` tells of those that stay."""
+"""Packages that came with the agent's, one a line: `export` takes off what nothing else needs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ Mode and owner are set before a file has its name, so that no secret is readable
 import asyncio
 import os
 import stat
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
 
 from agent.components.ports import MOST_BYTES, FileFound
 from agent.host import HostError
@@ -44,6 +45,21 @@ class RealFiles:
         await asyncio.to_thread(seen, self._root, path)
         if ran := await self._ran(path, ["rm", "-f", "--", path]):
             raise HostError(f"{path} cannot be removed: {ran}")
+
+    async def missing_folders(self, path: str) -> Sequence[str]:
+        outer = [str(folder) for folder in reversed(PurePosixPath(path).parents)]
+        there = await asyncio.to_thread(self._there, outer)
+        return [folder for folder in outer if folder not in there]
+
+    async def remove_empty(self, folders: Sequence[str]) -> None:
+        there = await asyncio.to_thread(self._there, folders)
+        for folder in reversed([one for one in folders if one in there]):
+            argv = ["rmdir", "--ignore-fail-on-non-empty", "--", folder]
+            if ran := await self._ran(folder, argv):
+                raise HostError(f"{folder} cannot be removed: {ran}")
+
+    def _there(self, folders: Sequence[str]) -> frozenset[str]:
+        return frozenset(one for one in folders if (self._root / one.lstrip("/")).is_dir())
 
     async def _ran(self, path: str, argv: list[str]) -> str:
         """Why it failed, "" if it did not."""

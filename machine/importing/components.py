@@ -1,0 +1,68 @@
+"""What the records of a host's agent say of components, once the host is let go.
+
+They lie on the host and hold secrets: a program there tells what may be told, and no more.
+"""
+
+import json
+from dataclasses import dataclass
+
+from machine.importing.joining import STATE
+
+PROGRAM = """
+import json, pathlib
+for path in sorted(pathlib.Path("@RECORDS@").glob("*.json")):
+    try:
+        record = json.loads(path.read_text().partition(" ")[2])
+    except ValueError:
+        print(json.dumps({"name": path.stem, "stays": "its record cannot be read"}))
+        continue
+    applied, before = record.get("applied"), record.get("before") or {}
+    told = {"name": record["name"], "version": applied["spec"]["version"] if applied else ""}
+    if record.get("reason") == "Stays" or record["state"] == "Failed":
+        told["stays"] = record["message"] or "it failed"
+    elif record["state"] == "Absent":
+        packages = before.get("packages") or {}
+        told["missed"] = [f"{n} {p['version']}" for n, p in packages.items() if p["version"]]
+    print(json.dumps(told))
+""".replace("@RECORDS@", f"{STATE}/components/records")
+"""For python3, without arguments; nothing where there are no records."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOf:
+    """name     of the component
+    version  that is on the host and stays there, "" for none
+    stays    what could not be made as it was before, "" for nothing
+    missed   packages that were there before, and were taken away on purpose
+    """
+
+    name: str
+    version: str = ""
+    stays: str = ""
+    missed: tuple[str, ...] = ()
+
+    @property
+    def as_found(self) -> bool:
+        return not (self.version or self.stays or self.missed)
+
+    def __str__(self) -> str:
+        if self.stays:
+            return f"of component {self.name}: {self.stays}"
+        if self.missed:
+            return f"taken off with component {self.name}, not put back: {', '.join(self.missed)}"
+        return f"component {self.name} {self.version}, with its packages, files and units"
+
+
+def left_of(answer: str) -> tuple[LeftOf, ...]:
+    """Of what PROGRAM printed; those that left the host as it was are not among them."""
+    lines = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
+    found = (
+        LeftOf(
+            said["name"],
+            said.get("version", ""),
+            said.get("stays", ""),
+            tuple(said.get("missed", ())),
+        )
+        for said in lines
+    )
+    return tuple(one for one in found if not one.as_found)
