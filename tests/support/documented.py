@@ -12,7 +12,7 @@ PROGRAMS = ("kubenode", "make", "kubectl")
 BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`((?:\.venv/bin/)?(?:kubenode|make) [^`\n]+)`")
 COMMENT = re.compile(r"(?:^|\s)#\s.*$")
-PIPE = re.compile(r"\s(?:\||&&|;|>>?|2>)\s")
+PIPE = re.compile(r"\s(?:\|\|?|&&|;|>>?)\s|\s2>\s?\S+")
 
 
 @dataclass(frozen=True, slots=True)
