@@ -15,19 +15,19 @@ class Sight(NamedTuple):
     """What a look at the API shows of a rollout.
 
     phase     of the set
+    later     whether the first batch is over; from then on phases alone are told apart
     staged    whether a Machine is told to download the wanted version ahead
     begun     likewise to have it
     allowed   whether a Machine has a permit
     cordoned  whether a node is cordoned
-    later     whether the first batch is over
     """
 
     phase: str
-    staged: bool
-    begun: bool
-    allowed: bool
-    cordoned: bool
     later: bool
+    staged: bool = False
+    begun: bool = False
+    allowed: bool = False
+    cordoned: bool = False
 
 
 @dataclass
@@ -40,28 +40,35 @@ class Steps:
     seen: list[Sight] = field(default_factory=list)
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
-        def looked() -> Any:
-            self._look()
-            return holds()
+        """Each operator has the whole patience for its next step."""
+        killed = object()
+        found: Any = killed
+        while found is killed:
+            found = self.fleet.until(lambda: killed if self._kill() else holds(), what)
+        return found
 
-        return self.fleet.until(looked, what)
-
-    def _look(self) -> None:
+    def _kill(self) -> bool:
+        """Whether there was something new to see, of which the operator died."""
         now = self._sight()
-        if now not in self.seen:
-            self.seen.append(now)
-            self.fleet.kill_operator(str(now))
+        if now in self.seen:
+            return False
+        self.seen.append(now)
+        self.fleet.kill_operator(str(now))
+        return True
 
     def _sight(self) -> Sight:
         status = self.fleet.set(self.set).get("status", {})
+        phase, batch = status.get("phase", ""), status.get("batch") or {}
+        if batch.get("index", 0) > 1:
+            return Sight(phase, later=True)
         machines = self.fleet.machines()
         listed = [c for m in machines.values() for c in m["spec"].get("components", [])]
         ours = [c for c in listed if c["component"] == self.wanted]
         return Sight(
-            phase=status.get("phase", ""),
+            phase,
+            later=False,
             staged=any(c.get("desiredState") == "Staged" for c in ours),
             begun=any(assigned(m, self.set) == self.wanted for m in machines.values()),
             allowed=any(m["spec"].get("permit") for m in machines.values()),
             cordoned=not all(self.fleet.schedulable(name) for name in self.fleet.hosts),
-            later=(status.get("batch") or {}).get("index", 0) > 1,
         )
