@@ -7,7 +7,7 @@ from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_import_package import AgentPackage
 from kubenode.cli.machine_ssh import Ran, Remote
 from kubenode.runtime.clock import Clock
-from machine.importing.components import PROGRAM, LeftOf, left_of
+from machine.importing.components import LeftOf, left_of, program
 from machine.importing.joining import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
 from machine.importing.preflight import Clock as Offset
 from machine.importing.probe import HostFacts, parse, probe_script
@@ -18,7 +18,7 @@ SCRIPT = f"{FOLDER}/join.sh"
 DEB = f"{FOLDER}/{PACKAGE}.deb"
 INSTALL_SECONDS = 900.0
 """apt-get may wait 300 s for another one, and then has to fetch what the package needs."""
-READS = ("python3", "-c", PROGRAM)
+READS = ("python3", "-c", program())
 OURS = (
     "/etc/kubenode",
     "/opt/kubenode",

@@ -6,9 +6,9 @@ They lie on the host and hold secrets: a program there tells what may be told, a
 import json
 from dataclasses import dataclass
 
-from machine.importing.joining import STATE
+from machine.importing.joining import PACKAGE, STATE
 
-PROGRAM = """
+_PROGRAM = """
 import json, pathlib
 for path in sorted(pathlib.Path("@RECORDS@").glob("*.json")):
     try:
@@ -17,15 +17,28 @@ for path in sorted(pathlib.Path("@RECORDS@").glob("*.json")):
         print(json.dumps({"name": path.stem, "stays": "its record cannot be read"}))
         continue
     applied, before = record.get("applied"), record.get("before") or {}
+    apt = applied["spec"]["source"].get("apt") if applied else None
+    if apt and any(package["name"] == "@PACKAGE@" for package in apt["packages"]):
+        continue  # the agent itself, which goes anyway
     told = {"name": record["name"], "version": applied["spec"]["version"] if applied else ""}
-    if record.get("reason") == "Stays" or record["state"] == "Failed":
-        told["stays"] = record["message"] or "it failed"
+    if record.get("reason") == "Stays":
+        told["stays"] = record["message"]
+    elif record["state"] == "Failed":
+        told["stays"] = "it is Failed: what of it is on the host is not certain"
     elif record["state"] == "Absent":
         packages = before.get("packages") or {}
         told["missed"] = [f"{n} {p['version']}" for n, p in packages.items() if p["version"]]
     print(json.dumps(told))
-""".replace("@RECORDS@", f"{STATE}/components/records")
-"""For python3, without arguments; nothing where there are no records."""
+"""
+
+
+def program(state: str = STATE) -> str:
+    """For python3, without arguments; it prints nothing where there are no records.
+
+    state  folder of the agent
+    """
+    records = f"{state}/components/records"
+    return _PROGRAM.replace("@RECORDS@", records).replace("@PACKAGE@", PACKAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +67,7 @@ class LeftOf:
 
 
 def left_of(answer: str) -> tuple[LeftOf, ...]:
-    """Of what PROGRAM printed; those that left the host as it was are not among them."""
+    """Of what the program printed; those that left the host as it was are not among them."""
     lines = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
     found = (
         LeftOf(
