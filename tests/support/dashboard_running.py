@@ -98,7 +98,7 @@ async def dashboard_over(
     )
     parts, ground = [*defender.parts, dashboard.server], [*defender.ground, *dashboard.ground]
     async with running(serve(parts, ground)):
-        await until(dashboard.server.listening.is_set, 20, "the dashboard listens")
+        await until(dashboard.server.listening.is_set, 60, "the dashboard listens")
         await until(
             lambda: not defender.ready() and dashboard.board.scene().loaded, 30, "it is read"
         )

@@ -99,7 +99,7 @@ async def doctoring(
     led = [swept] if leader else []
     server = host_doctor.server
     async with running(serve([*host_doctor.parts, *led], [nodes, events])):
-        await until(lambda: server.listening.is_set() and desk.ready, 30, "Host Doctor listens")
+        await until(lambda: server.listening.is_set() and desk.ready, 60, "Host Doctor listens")
         yield Doctor(desk, server, registry, sweep, nodes, events, audit)
 
 

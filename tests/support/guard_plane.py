@@ -127,7 +127,7 @@ class GuardPlane:
         found = self.cp.kubectl("get", "events", "--field-selector", selector, "-o", "json")
         return [item["message"] for item in json.loads(found.stdout)["items"]]
 
-    def until(self, condition: Any, what: str, seconds: float = 30) -> None:
+    def until(self, condition: Any, what: str, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, what

@@ -19,7 +19,7 @@ import redis
 from support.components import require
 from support.daemons import Daemon, free_port
 
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 
 
 class RedisServer:

@@ -165,7 +165,7 @@ class Cluster:
         return [RemedyOperationJob.from_server(json.dumps(o).encode()) for o in found["items"]]
 
     async def wait(
-        self, what: Callable[[RemedyOperationJob], bool], seconds: float = 40
+        self, what: Callable[[RemedyOperationJob], bool], seconds: float = 90
     ) -> RemedyOperationJob:
         """The first job for which `what` holds."""
         deadline = SystemClock().monotonic() + seconds
@@ -260,7 +260,7 @@ async def operating(operator: RemedyOperator) -> AsyncIterator[RemedyOperator]:
     """Runs beside the test, until the end of the block; rules are loaded when it begins."""
     try:
         async with running(serve(operator.parts, operator.ground)):
-            await until(operator.ready, 40, "the operator is ready")
+            await until(operator.ready, 60, "the operator is ready")
             yield operator
     finally:
         operator.close()

@@ -25,7 +25,7 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator["asyncio.Tas
             task.cancel()
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0, what: str = "") -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0, what: str = "") -> None:
     """Return as soon as `condition()` holds; AssertionError after `seconds`."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not condition():

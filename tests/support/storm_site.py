@@ -102,8 +102,8 @@ async def defending(kube: Kube, nodes: int, **settings: Any) -> AsyncIterator[De
         kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), given, informer=Quick
     )
     async with running(serve(defender.parts, defender.ground)):
-        await until(lambda: sees(defender), 30, "Kube Defender is ready")
-        await until(lambda: len(defender.census) == nodes, 20, "all nodes are seen")
+        await until(lambda: sees(defender), 60, "Kube Defender is ready")
+        await until(lambda: len(defender.census) == nodes, 60, "all nodes are seen")
         yield defender
 
 
@@ -117,7 +117,7 @@ async def remedying(
     )
     try:
         async with running(serve(operator.parts, operator.ground)):
-            await until(operator.ready, 40, "the operator is ready")
+            await until(operator.ready, 60, "the operator is ready")
             yield operator
     finally:
         operator.close()

@@ -64,19 +64,19 @@ async def answered(operator: Operator, job: str) -> dict[str, Any]:
             found.append(answer)
         return bool(found)
 
-    await until(look, 20, f"an answer in {job}")
+    await until(look, 60, f"an answer in {job}")
     return found[0]
 
 
 async def test_it_answers_once_and_tells_its_boot(cluster: ControlPlane, tmp_path: Path) -> None:
     operator, world = Operator(cluster), World(tmp_path)
     async with an_agent(cluster, "int-1", world) as agent:
-        await until(agent.informer.synced.is_set, 20)
+        await until(agent.informer.synced.is_set, 60)
         job = operator.make(an_agent_job("int-1-a", "int-1", UNIT), asked("boot-1"))
         answer = await answered(operator, job)
         written = operator.read(job)["metadata"]["resourceVersion"]
         operator.write(job, {"message": "the operator writes on"})
-        await until(lambda: agent.informer.cache[job].metadata.resource_version != written, 20)
+        await until(lambda: agent.informer.cache[job].metadata.resource_version != written, 60)
     assert (answer["state"], answer["code"], answer["bootID"]) == ("Done", 0, "boot-1")
     assert answer["startedAt"] <= answer["finishedAt"]
     assert world.acts == [(UnitVerb.RESTART, UNIT)]
@@ -119,7 +119,7 @@ async def test_it_answers_its_questions_while_somebody_wants_to_know(
         said = await asyncio.to_thread(operator.wait_status, early)
         strange = operator.ask(a_probe("int-3-mount", "int-3", "mount"))
         refused = await asyncio.to_thread(operator.wait_status, strange)
-        await until(agent.questions.synced.is_set, 20)
+        await until(agent.questions.synced.is_set, 60)
     assert 0 < said["answer"]["used_pct"] < 100 and not said["error"]
     assert said["answer"]["space_ok"] in (True, False)
     assert refused["error"] == (

@@ -129,7 +129,7 @@ async def events(cp: ControlPlane, reason: str) -> list[dict[str, Any]]:
 
 
 async def eventually(look: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         found = await look()
         while not holds(found):
             await asyncio.sleep(0.02)

@@ -44,7 +44,7 @@ async def api(server: EmbeddedApiServer) -> AsyncIterator[ContractApi]:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if happened():
                 return

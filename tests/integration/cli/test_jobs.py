@@ -65,7 +65,7 @@ async def operator(cluster: Cluster) -> AsyncIterator[RemedyOperator]:
 
 
 async def _until_active(cluster: Cluster) -> None:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(60):
         while True:
             rule = await cluster.kube.get(f"{paths.custom('noderemediers')}/runtime")
             if rule.get("status", {}).get("phase") == "Active":

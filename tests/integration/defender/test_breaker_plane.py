@@ -64,9 +64,9 @@ async def defending(kube: Kube) -> AsyncIterator[Defender]:
     settings = DefenderSettings(round=0.2, pace=PACE.faster(300))
     defender = Defender(kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), settings)
     async with running(serve(defender.parts, defender.ground)):
-        await until(lambda: not defender.ready(), 20, "Kube Defender is ready")
-        await until(lambda: len(defender.census) == NODES, 10, "all nodes are seen")
-        await until(lambda: defender.control.displaced is not None, 10, "displaced pods are known")
+        await until(lambda: not defender.ready(), 60, "Kube Defender is ready")
+        await until(lambda: len(defender.census) == NODES, 60, "all nodes are seen")
+        await until(lambda: defender.control.displaced is not None, 60, "displaced pods are known")
         yield defender
 
 
@@ -94,14 +94,20 @@ async def test_a_storm_is_kept_over_a_restart_and_its_whole_history_is_written(
     async with defending(kube) as first:
         for number in range(FAILED):
             await ready(kube, f"n{number}", "False")
-        await until(lambda: bool(first.control.breakers.opened()), 2, "the breaker opens")
+        await until(lambda: bool(first.control.breakers.opened()), 60, "the breaker opens")
 
         async def written() -> bool:
             return [b["state"] for b in (await status(kube)).get("breaker", [])] == ["Open"]
 
-        await eventually(written, 5, "the policy says so")
-        no = await first.ask(an_ask("n9"))
-        assert no.reason is Reason.BREAKER_OPEN and f"{FAILED} of {NODES}" in no.message
+        await eventually(written, 60, "the policy says so")
+
+        async def refused() -> bool:
+            """It opens at the fourth, and the last may be seen a moment later."""
+            no = await first.ask(an_ask("n9"))
+            assert no.reason is Reason.BREAKER_OPEN
+            return f"{FAILED} of {NODES}" in no.message
+
+        await eventually(refused, 60, "all that failed are counted")
     since = (await status(kube))["breaker"][0]["since"]
     async with defending(kube) as second:
         assert (await second.ask(an_ask("n9"))).reason is Reason.BREAKER_OPEN
@@ -112,7 +118,7 @@ async def test_a_storm_is_kept_over_a_restart_and_its_whole_history_is_written(
         async def over() -> bool:
             return not (await status(kube))["breaker"]
 
-        await eventually(over, 20, "the breaker closes")
+        await eventually(over, 60, "the breaker closes")
         history = [entry["state"] for entry in (await status(kube))["breakerHistory"]]
         assert history == ["Open", "HalfOpen", "Closed"]
         assert (await second.ask(an_ask("n9"))).allowed
@@ -124,4 +130,4 @@ async def test_a_storm_is_kept_over_a_restart_and_its_whole_history_is_written(
                 event["reason"] for event in about
             }
 
-        await eventually(told, 10, "people are told by Events")
+        await eventually(told, 60, "people are told by Events")

@@ -13,7 +13,7 @@ from support.registry_plane import Program
 
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Throttled
+from kubenode.runtime.kube.errors import KubeError, Throttled
 from kubenode.runtime.kube.official import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
@@ -145,6 +145,10 @@ async def test_a_hundred_deletions_at_once_never_break_the_limit(world: GuardPla
             await kube.delete(paths.node(name))
         except Throttled:
             return False
+        except KubeError as error:
+            if "failed calling webhook" not in str(error):
+                raise
+            return False  # a machine so busy that it was not judged within the webhook's time
         return True
 
     watching = asyncio.ensure_future(watch())

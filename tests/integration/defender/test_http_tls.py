@@ -294,7 +294,7 @@ async def test_only_so_many_may_listen(monkeypatch: pytest.MonkeyPatch) -> None:
         for stream in streams:
             await stream.aclose()
         await client.close()
-        await until(lambda: len(app.streams) == 0, 10, "the streams are over")
+        await until(lambda: len(app.streams) == 0, 60, "the streams are over")
 
 
 @asynccontextmanager

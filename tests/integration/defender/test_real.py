@@ -65,10 +65,10 @@ async def defending(kube: Kube, round_: float = 0.2) -> AsyncIterator[Defender]:
     settings = DefenderSettings(round=round_)
     defender = Defender(kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), settings)
     async with running(serve(defender.parts, defender.ground)):
-        await until(lambda: not defender.ready(), 20, "Kube Defender is ready")
-        await until(lambda: len(defender.census) == NODES, 10, "all nodes are seen")
+        await until(lambda: not defender.ready(), 60, "Kube Defender is ready")
+        await until(lambda: len(defender.census) == NODES, 60, "all nodes are seen")
         counted = lambda: defender.control.displaced is not None  # noqa: E731
-        await until(counted, 10, "displaced pods are counted")
+        await until(counted, 60, "displaced pods are counted")
         yield defender
 
 
@@ -128,7 +128,7 @@ async def test_f12_the_slot_of_a_ghost_is_free_within_a_round(cluster: Cluster) 
         gone = (await defender.ask(living("n1"))).permit
         stays = (await defender.ask(living("n2"))).permit
         await cluster.kube.delete(paths.node("n1"))
-        await until(lambda: len(defender.ledger.open()) == 1, 10, "two slots are free")
+        await until(lambda: len(defender.ledger.open()) == 1, 60, "two slots are free")
         assert await open_permits(cluster.kube) == [stays]
         for name in (ghost, gone):
             permit = await cluster.kube.get(f"{PERMITS}/{name}", Permit.from_server)
@@ -139,14 +139,14 @@ async def test_a_missing_policy_is_made_and_its_status_told(cluster: Cluster) ->
     await cluster.kube.delete(f"{POLICIES}/default")
     async with defending(cluster.kube) as defender:
         found: dict[str, Any] = {}
-        await until(lambda: bool(defender.policies.get("default")), 10, "default is there")
+        await until(lambda: bool(defender.policies.get("default")), 60, "default is there")
 
         def told() -> bool:
             policy = defender.policies.get("default")
             return policy is not None and bool(policy.status.conditions)
 
         defender.reporter._written_at = None
-        await until(told, 15, "its status is written")
+        await until(told, 60, "its status is written")
         found = await cluster.kube.get(f"{POLICIES}/default")
         assert found["status"]["healthy"] == NODES
         assert found["status"]["conditions"][0]["type"] == "NotEnforced"

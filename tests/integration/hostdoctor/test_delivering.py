@@ -34,7 +34,7 @@ async def test_an_alert_is_stored_before_it_is_answered_and_completes(
 ) -> None:
     await make_node(kube, "a", "10.0.0.1")
     async with doctoring(kube, tmp_path) as doctor:
-        await until(lambda: doctor.desk.index.exists("a", ""), 10)
+        await until(lambda: doctor.desk.index.exists("a", ""), 60)
         firing = group(alert(instance="10.0.0.1:9100"), alert(fingerprint="b", cluster="prod"))
         status, answer, _ = await doctor.post(AM, firing)
         assert (status, answer["changed"], answer["unresolved"]) == (200, 2, 1)
@@ -156,7 +156,7 @@ async def test_an_event_finds_its_node_when_that_appears(kube: Kube, tmp_path: P
             conditions = [c for e in doctor.events.cache.values() for c in e.status.conditions]
             return any(c.type == "Resolved" and c.status == "True" for c in conditions)
 
-        await until(resolved, 20)
+        await until(resolved, 60)
         (event,) = await stored(kube)
         assert event.spec.node.name == "late"
 
@@ -164,7 +164,7 @@ async def test_an_event_finds_its_node_when_that_appears(kube: Kube, tmp_path: P
 async def test_a_closed_event_is_removed_a_day_later(kube: Kube, tmp_path: Path) -> None:
     async with doctoring(kube, tmp_path, leader=False) as doctor:
         await doctor.post(AM, group(alert(ends=60), alert(fingerprint="open")))
-        await until(lambda: len(doctor.events.cache) == 2, 10)
+        await until(lambda: len(doctor.events.cache) == 2, 60)
         doctor.sweep.clock = LaterClock(KEPT + timedelta(minutes=1))
         for name in list(doctor.events.cache):
             await doctor.sweep.reconcile(name)
@@ -223,7 +223,7 @@ async def test_alibaba_clouds_notification_is_taken_with_its_own_token_alone(
     notice = {"id": "1", "name": "Instance:SystemMaintenance.Reboot:Scheduled", "content": about}
     foreign = {**notice, "content": {**about, "instanceId": "i-of-somebody"}}
     async with doctoring(kube, tmp_path, settings=settings) as doctor:
-        await until(lambda: doctor.desk.index.exists("a", ""), 10)
+        await until(lambda: doctor.desk.index.exists("a", ""), 60)
         shown = "/v1/alibaba?token=of-the-cloud-0123456789"
         assert (await doctor.post("/v1/alibaba", notice))[0] == 403
         assert (await doctor.post("/v1/alibaba?token=wrong-0123456789abcdef", notice, ""))[0] == 401

@@ -48,7 +48,7 @@ async def test_events_are_listed_open_ones_first(
 ) -> None:
     await make_node(kube, "a", "10.0.0.1")
     async with doctoring(kube, tmp_path) as doctor:
-        await until(lambda: doctor.desk.index.exists("a", ""), 10)
+        await until(lambda: doctor.desk.index.exists("a", ""), 60)
         told = [
             alert("DiskFails", fingerprint="1", instance="10.0.0.1:9100"),
             alert("KubeletDown", fingerprint="2", cluster="prod"),
@@ -90,7 +90,7 @@ async def test_an_agent_tells_of_its_own_machine_alone(kube: Kube, tmp_path: Pat
         doctoring(kube, tmp_path, settings=settings) as doctor,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
     ):
-        await until(lambda: len(doctor.desk.index) == 2, 10)
+        await until(lambda: len(doctor.desk.index) == 2, 60)
 
         async def tell(name: str, body: object) -> int:
             url = f"https://127.0.0.1:{doctor.server.port}/v1/{name}"

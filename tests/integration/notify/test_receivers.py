@@ -45,7 +45,7 @@ async def telling(**given: dict[str, Any]) -> AsyncIterator[Notifier]:
 async def ended(notifier: Notifier, receiver: str, number: int = 1) -> str:
     """Why it was not delivered, "" if it was."""
     id_ = a_notice(number).id
-    await until(lambda: notifier.end(id_, receiver) is not None, 30, "it has ended")
+    await until(lambda: notifier.end(id_, receiver) is not None, 60, "it has ended")
     end = notifier.end(id_, receiver)
     assert end is not None
     return end.why
@@ -69,7 +69,7 @@ async def test_a_mail_server_that_refuses_for_a_while_gets_the_mail_once() -> No
     async with mail_server() as server, telling(ops=mail(server.port)) as notifier:
         server.refuse = True
         notifier.put(a_notice(), ["ops"])
-        await until(lambda: notifier.channels["ops"].has(a_notice().id), 5, "it is being sent")
+        await until(lambda: notifier.channels["ops"].has(a_notice().id), 60, "it is being sent")
         server.refuse = False
         assert await ended(notifier, "ops") == ""
     assert len(server.mails) == 1
@@ -185,11 +185,11 @@ async def test_a_step_that_asks_for_it_waits_for_its_receivers_and_hears_why_not
         telling = Telling(known, SystemClock(), CollectorRegistry(), "prod-1")
         async with running(serve(telling.notifier.parts, [telling])):
             assert telling.step(job) == STILL
-            await until(lambda: telling.step(job) != STILL, 20, "it has ended")
+            await until(lambda: telling.step(job) != STILL, 60, "it has ended")
             assert telling.step(job) == "tool: it answered 401"
             again = running_job(0, a_record(0, "notify", attempts=2))
             assert telling.step(a_job(rung, status=again)) == STILL
-            await until(lambda: telling.step(a_job(rung, status=again)) == "", 20, "taken")
+            await until(lambda: telling.step(a_job(rung, status=again)) == "", 60, "taken")
             assert telling.step(a_job(careless, status=again)) == ""
             strange = {**TELL, "steps": [{"notify": {**notify, "receivers": ["nobody"]}}]}
             assert "nobody" in telling.step(a_job(strange, status=again))

@@ -43,7 +43,7 @@ async def a_replica(plane: RegistryPlane) -> AsyncIterator[tuple[Kube, Webhook]]
     webhook = Webhook(operator, kube, clock, registry, settings)
     try:
         async with operating(operator), running(serve(webhook.parts)):
-            await until(webhook.server.listening.is_set, 20, "the webhook listens")
+            await until(webhook.server.listening.is_set, 60, "the webhook listens")
             yield kube, webhook
     finally:
         webhook.close()

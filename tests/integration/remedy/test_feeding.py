@@ -67,7 +67,7 @@ async def cordoned(cluster: Cluster, node: str) -> bool:
     return bool(spec.get("unschedulable"))
 
 
-async def settled(operator: RemedyOperator, what: Callable[[], bool], seconds: float = 30) -> None:
+async def settled(operator: RemedyOperator, what: Callable[[], bool], seconds: float = 60) -> None:
     deadline = SystemClock().monotonic() + seconds
     while not what():
         assert SystemClock().monotonic() < deadline, "not in time"

@@ -184,11 +184,11 @@ async def test_an_event_that_is_put_off_is_queued_by_its_new_time(cluster: Clust
     await cluster.rule("reboot", **a_rule(CORDON, DRAIN, WAIT))
     async with operating(operator(cluster)):
         await announce(cluster, "Scheduled", now() + timedelta(hours=1))
-        await until(lambda: bool(cluster.permits.asked), 20, "it was asked")
+        await until(lambda: bool(cluster.permits.asked), 60, "it was asked")
         assert cluster.permits.asked[-1].deadline != later
         patch = {"spec": {"notBefore": stamp(later)}}
         await cluster.kube.patch(f"{EVENTS}/{EVENT}", patch)
-        await until(lambda: cluster.permits.asked[-1].deadline == later, 40, "it asks anew")
+        await until(lambda: cluster.permits.asked[-1].deadline == later, 60, "it asks anew")
 
 
 SICK = {"condition": {"type": "Sick", "status": "True"}}
@@ -212,8 +212,8 @@ async def test_people_are_told_once_that_a_job_needs_them(cluster: Cluster) -> N
         assert f"kubenode job retry {job.metadata.name}" in human["commands"]
         other = operator(cluster, outside=outside)
         async with operating(other):
-            await until(lambda: len(other.job.queue) == 0, 10, "it has looked")
-            await until(lambda: len(other.teller.queue) == 0, 10, "it has looked")
+            await until(lambda: len(other.job.queue) == 0, 60, "it has looked")
+            await until(lambda: len(other.teller.queue) == 0, 60, "it has looked")
         assert len(server.got) == 2
 
 

@@ -75,7 +75,7 @@ async def forget_events(cluster: Cluster) -> None:
 
 async def an_event(cluster: Cluster, phase: str) -> dict[str, Any]:
     """The only one there is, once it is in that phase."""
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(60):
         while True:
             (event,) = (await cluster.kube.get(EVENTS))["items"]
             if event["status"]["phase"] == phase:

@@ -62,7 +62,7 @@ async def nodes(cluster: Cluster) -> AsyncIterator[Informer[Node]]:
         cluster.kube, paths.nodes(), structs(Node), clock=SystemClock()
     )
     async with running(informer.run()):
-        await until(informer.fresh, 20, "nodes are listed")
+        await until(informer.fresh, 60, "nodes are listed")
         yield informer
 
 
@@ -111,7 +111,7 @@ def of_machine(name: str) -> dict[str, str]:
 
 
 async def seen(cluster: Cluster, nodes: Informer[Node], name: str) -> Node:
-    await until(lambda: nodes.get(name) is not None, 10, "the node is in the cache")
+    await until(lambda: nodes.get(name) is not None, 60, "the node is in the cache")
     node = nodes.get(name)
     assert node is not None
     return node
@@ -146,7 +146,7 @@ async def test_cluster_api_deletes_a_machine_that_a_set_made(
     await a_machine(cluster, "m2", "c2")
     await cluster.node("c2", annotations=of_machine("m2"))
     await seen(cluster, nodes, "c2")
-    await until(lambda: way.ready("c2"), 10, "the new node is Ready in the cache")
+    await until(lambda: way.ready("c2"), 60, "the new node is Ready in the cache")
     assert (await way.far(request)).new == "c2"
 
 
@@ -216,7 +216,7 @@ async def test_karpenter_is_asked_by_deleting_the_claim_of_the_node(
     assert not (await way.far(request)).enough
     await cluster.node("w2")
     await seen(cluster, nodes, "w2")
-    await until(lambda: way.ready("w2"), 10, "the new node is Ready in the cache")
+    await until(lambda: way.ready("w2"), 60, "the new node is Ready in the cache")
     assert (await way.far(request)).new == "w2"
 
 

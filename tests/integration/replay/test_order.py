@@ -61,7 +61,7 @@ def jobs(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     return [job.to_dict() for job in world.jobs]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(happenings, st.randoms(use_true_random=False))
 def test_the_order_of_nodes_within_an_instant_does_not_matter(
     told: list[tuple[int, str, dict[str, Any]]], luck: Any
