@@ -35,14 +35,11 @@ def told(call: ast.Call) -> Iterator[str]:
 
 def findings(source: str) -> list[str]:
     """Line and name of each."""
-    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
-    telling = (call for call in calls if _name(call.func) in TELLS)
-    raised = (
-        node.exc
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
-    )
-    return [f"{call.lineno} {name}" for call in (*telling, *raised) for name in told(call)]
+    nodes = list(ast.walk(ast.parse(source)))
+    raised = [node.exc for node in nodes if isinstance(node, ast.Raise)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    telling = (call for call in calls if _name(call.func) in TELLS or call in raised)
+    return [f"{call.lineno} {name}" for call in telling for name in told(call)]
 
 
 def _name(function: ast.expr) -> str:
