@@ -27,9 +27,14 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fill what is listed by its files: decisions, and runbooks by the pack of their rule."""
+    """Fill what is listed by its files: decisions, runbooks by the pack of their rule, and at the
+    ends of their sections the pages that mkdocs.yml does not name.
+    """
     assert config.nav is not None
+    named = set(re.findall(r"[a-z0-9/-]+\.md", str(config.nav))) | set(FROM_ROOT.values())
     for section in config.nav:
+        for name, pattern in (("How to", "*.md"), ("Reference", "reference/*.md")):
+            section.get(name, []).extend(uri for uri in pages(pattern) if uri not in named)
         for entry in section.get("Explanation", ()):
             if "Decisions" in entry:
                 entry["Decisions"] = ["decisions/index.md", *pages("decisions/0*.md")]
