@@ -12,6 +12,7 @@ from kubenode.api.base import Resource
 from kubenode.api.crd import FOLDER, definition
 from kubenode.api.v1alpha1 import KINDS, Disruption, NodeRemedier, Step
 from kubenode.api.v1alpha1.leaves import DEPTH
+from kubenode.runtime.kube.paths import resource
 
 pytestmark = pytest.mark.integration
 BY_KIND: dict[str, type[Resource]] = {kind.__name__: kind for kind in KINDS}
@@ -43,10 +44,10 @@ def create(cluster: ControlPlane, data: dict[str, Any], *, dry_run: bool = False
 
 
 def stored(cluster: ControlPlane, data: dict[str, Any]) -> dict[str, Any]:
-    plural = BY_KIND[data["kind"]].resource.plural
-    found: dict[str, Any] = cluster.get(
-        f"/apis/{data['apiVersion']}/{plural}/{data['metadata']['name']}"
-    )
+    plural, meta = BY_KIND[data["kind"]].resource.plural, data["metadata"]
+    base, namespace = f"/apis/{data['apiVersion']}", meta.get("namespace")
+    path = resource(base, plural, namespace=namespace, name=meta["name"])
+    found: dict[str, Any] = cluster.get(path)
     return found
 
 
