@@ -65,6 +65,10 @@ def ident(found: Object) -> str:
     return f"{found['kind']}/{meta.get('namespace', '')}/{meta['name']}"
 
 
+def is_hook(found: Object) -> bool:
+    return "helm.sh/hook" in found["metadata"].get("annotations", {})
+
+
 def pod_specs(objects: list[Object]) -> Iterator[tuple[str, Object]]:
     """(kind/namespace/name, spec) of every pod that they make."""
     for found in objects:

@@ -14,7 +14,7 @@ from io import StringIO
 from pathlib import Path
 
 from ruamel.yaml import YAML
-from support.helm import CHART, NAMESPACE, Helm, Object, documents, ident
+from support.helm import CHART, NAMESPACE, Helm, Object, documents, ident, is_hook
 
 HEAD = "# Written by `PYTHONPATH=tests python -m support.kustomize_base` from the chart.\n"
 WORKLOADS = "kustomize/workloads.yaml"
@@ -30,17 +30,13 @@ def written(helm: Helm) -> Mapping[Path, str]:
     files = [f"{part}.yaml" for part in PARTS]
     there = {ident(one) for file in files for one in documents((CHART / file).read_text())}
     space: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    made = [one for one in helm.rendered({}) if ident(one) not in there and not _hook(one)]
+    made = [one for one in helm.rendered({}) if ident(one) not in there and not is_hook(one)]
     base = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [*kinds, *files, WORKLOADS],
     }
     return {CHART / "kustomization.yaml": _text(base), CHART / WORKLOADS: _text(space, *made)}
-
-
-def _hook(found: Object) -> bool:
-    return "helm.sh/hook" in found["metadata"].get("annotations", {})
 
 
 def _text(*objects: Object) -> str:

@@ -1,4 +1,4 @@
-"""The chart on a real API server: installed, upgraded, run, taken away; and by kustomize."""
+"""The chart on a real API server: installed, run, upgraded, taken away."""
 
 import base64
 import json
@@ -68,7 +68,6 @@ def test_an_installation_runs_is_upgraded_and_leaves_nothing(
     """One installation for all that needs one: each takes a while."""
     pristine = everything(plane)
     here.done("install", *RELEASE, "--create-namespace", values=VALUES)
-    through_helm = everything(plane) - pristine
     programs_run_with_its_flags_and_rights(plane, here.rendered(VALUES), tmp_path)
     older_kinds_are_brought_up_to_date(plane, here.rendered(VALUES), tmp_path)
     an_upgrade_keeps_certificates(plane, here)
@@ -76,10 +75,9 @@ def test_an_installation_runs_is_upgraded_and_leaves_nothing(
     here.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
     left = {name for name in everything(plane) - pristine if NAMESPACE not in name}
     assert {name.partition("/")[0] for name in left} <= {*OF_KINDS, *plurals()}
-    plane.kubectl("apply", "--server-side", "--force-conflicts", "-k", CHART)
-    wanted = {name for name in through_helm if not of_helm(name)}
-    until(lambda: wanted <= everything(plane), lambda: wanted - everything(plane))
-    plane.kubectl("delete", "--wait=false", "-k", CHART)
+    kinds = here.done("show", "crds", CHART)
+    plane.kubectl("delete", "--wait=false", "-f", "-", stdin=kinds, timeout=PATIENCE)
+    plane.kubectl("delete", "--wait=false", "namespace", NAMESPACE, timeout=PATIENCE)
     until(lambda: everything(plane) == pristine, lambda: everything(plane) - pristine)
 
 
@@ -87,11 +85,6 @@ def plurals() -> set[str]:
     """Kinds stay, with the objects of them: helm never takes them away."""
     files = (CHART / "crds").glob("*.yaml")
     return {one["spec"]["names"]["plural"] for file in files for one in documents(file.read_text())}
-
-
-def of_helm(name: str) -> bool:
-    """What plain manifests do without."""
-    return "sh.helm" in name or "kubenode-rules" in name
 
 
 def programs_run_with_its_flags_and_rights(

@@ -1,11 +1,15 @@
 """What the chart renders to, for the choices that matter; no cluster is needed."""
 
+import subprocess
 import tomllib
+from pathlib import Path
 
 import pytest
 import typer.main
 from support.chart_values import CHOICES, EVERYTHING
-from support.helm import CHART, Helm, Object, documents, ident, pod_specs
+from support.components import CONTROL_PLANE, require
+from support.control_plane import kubectl_command
+from support.helm import CHART, Helm, Object, documents, ident, is_hook, pod_specs
 from support.kustomize_base import written
 
 from kubenode.cli.app import app
@@ -156,3 +160,14 @@ def test_what_kustomize_reads_is_as_the_chart_is(helm: Helm) -> None:
     """Else run `PYTHONPATH=tests python -m support.kustomize_base`."""
     for path, text in written(helm).items():
         assert path.read_text() == text, path
+
+
+def test_kustomize_installs_what_helm_installs(helm: Helm, tmp_path: Path) -> None:
+    """All but hooks, with the namespace and the kinds."""
+    require(CONTROL_PLANE)
+    command, environment = kubectl_command(Path("/dev/null"), "kustomize", CHART, home=tmp_path)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    plain = {ident(one) for one in documents(done.stdout)}
+    kinds = {ident(one) for one in documents(helm.done("show", "crds", CHART))}
+    charted = {ident(one) for one in helm.rendered({}) if not is_hook(one)}
+    assert plain == kinds | charted | {"Namespace//kubenode-system"}
