@@ -13,10 +13,11 @@ from support.machine_life import Hosts
 from support.machine_world import MACHINES, MachineWorld, machine_world, until
 from support.remedy_cluster import YesPermits
 
+from defender.client import Permits
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.providers.instances import Instance, InstanceProviders
 from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from machine.ground import MachineSettings
 from machine.provisioning import Provisioning
@@ -170,7 +171,8 @@ class Site:
             "lastHeartbeatTime": _now(self.kube),
             "lastTransitionTime": since,
         }
-        await self.kube.patch(paths.node(name, "status"), {"status": {"conditions": [condition]}})
+        body = {"status": {"conditions": [condition]}}
+        await self.kube.patch(paths.node(name, "status"), body, STRATEGIC_PATCH)
 
     async def clean(self) -> None:
         """Sets first, or they would make more."""
@@ -195,12 +197,13 @@ async def site(
     folder: Path,
     settings: MachineSettings | None = None,
     kind: type[Kube] = Kube,
+    defender: Permits | None = None,
 ) -> AsyncIterator[Site]:
-    """The operator with a cloud and a Kube Defender that grants, and one class."""
+    """The operator with a cloud and a Kube Defender that grants, or this one, and one class."""
     cloud, permits = Cloud(), YesPermits()
     made = Provisioning(InstanceProviders([cloud]), "test", cp.server, cp.ca_file.read_text())
     async with machine_world(
-        cp, folder, settings, kind=kind, permits=permits, provisioning=made
+        cp, folder, settings, kind=kind, permits=defender or permits, provisioning=made
     ) as world:
         here = Site(world, cloud, permits, Hosts(world))
         try:
