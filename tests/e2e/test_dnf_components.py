@@ -9,7 +9,7 @@ from support.component_rpms import serve_rpms
 from support.host_image import dnf_image
 from support.hosts import Hosts
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 OLD, NEW = "1.0-1", "2.0-1"
 DNF = ("dnf", "--assumeyes", "--quiet")

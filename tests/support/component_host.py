@@ -12,7 +12,7 @@ from support.hosts import Host, Hosts
 DRIVER = "component-driver.service"
 PROGRAMS = Path(__file__).parents[1] / "hosts"
 STATE = "/var/lib/kubenode-agent"
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 240.0
 
 
 class ComponentHost:
