@@ -16,34 +16,31 @@ import asyncio
 import json
 import resource
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.first_heal import node_list, say, wide_limits
-from bench.rollout import GROWING, component, component_set, machine
+from bench.first_heal import say
+from bench.installed_fleet import NODES, Example, Fleet, object_of
+from bench.rollout import GROWING
 from prometheus_client import CollectorRegistry
-from support.component_agents import HOST, ComponentAgents
+from support.component_agents import ComponentAgents
 from support.direct_server import SERVER, DirectTransport
 from support.simulated_time import OWNER, Books, LoopClock, SimulatedLoop
 
 from defender.service import Defender
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinestatus import ComponentState
-from kubenode.api.v1alpha1.machinework import ChangeClass, DesiredState
+from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.apiserver import EmbeddedApiServer
 from kubenode.apiserver.store import Record
 from kubenode.cli.cluster import crds
-from kubenode.runtime.components import wire
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.process import serve
-from machine.componentset.revisions import Made, named
 from machine.machine.success import applied, status_of
-from machine.names import LEASES
 from machine.operator import MachineOperator
 
 AGENT_SECONDS = 0.2
@@ -51,9 +48,8 @@ BEAT = 50.0
 """Seconds between renewals of a Lease: an agent is silent after 120."""
 LOOK = 2.0
 MACHINES, SETS = "machines.kubenode.io", "machinecomponentsets.kubenode.io"
-OPERATORS = ("labels", "annotations", "finalizers")
-"""Metadata that the operator writes."""
 PRODUCT, AGENTS = "product", "agents"
+OWNERS = (PRODUCT, AGENTS, SERVER)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -92,93 +88,8 @@ class Eyes:
                 self.disordered += self._needs[status.name] not in done
 
 
-@dataclass
-class Example:
-    """A Machine and its Node as the operator left them; {}: it has not seen any yet."""
-
-    machine: dict[str, Any] = field(default_factory=dict)
-    node: dict[str, Any] = field(default_factory=dict)
-
-
-class Fleet:
-    """What is there at first: Machines with all components in their first version, by sets."""
-
-    def __init__(self, machines: int, components: int) -> None:
-        self.families = [f"c{number:02d}" for number in range(components)]
-        self.needs = {f: self.families[n // 4] for n, f in enumerate(self.families[1:])}
-        self.machines = machines
-
-    def load(self, server: EmbeddedApiServer, example: Example) -> None:
-        versions = [self._component(f, v) for f in self.families for v in (1, 2)]
-        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASES}}
-        server.load([space, wide_limits(), *versions, *map(component_set, self.families)])
-        made = [_made(body) for body in versions[::2]]
-        for number, node in enumerate(node_list(self.machines)["items"]):
-            name = node["metadata"]["name"]
-            node["metadata"].pop("annotations")
-            node["status"] = {"conditions": [{"type": "Ready", "status": "True", "reason": "Up"}]}
-            server.load([_like(node, example.node, number)])
-            body = _like(_installed(machine(name, number), made), example.machine, number)
-            if "nodeRef" in body["status"]:
-                body["status"]["nodeRef"]["uid"] = _object(server, "nodes", name)["metadata"]["uid"]
-            server.load([body, _lease(name)] if example.machine else [body])
-
-    def _component(self, family: str, version: int) -> dict[str, Any]:
-        body = component(family, version)
-        if family in self.needs:
-            body["spec"]["dependsOn"] = [{"component": self.needs[family]}]
-        return body
-
-
-def _made(body: dict[str, Any]) -> Made:
-    spec, running = wire.spec_of(body["spec"]), DesiredState.RUNNING
-    return Made(named(spec, {}, running, {}), body["metadata"]["name"], spec, {}, running, {})
-
-
-def _installed(body: dict[str, Any], made: Sequence[Made]) -> dict[str, Any]:
-    """The Machine with these components, as sets assigned them and its agent tells."""
-    body["status"] = {"host": HOST, "bootstrap": {"certificateExpiresAt": "2099-01-01T00:00:00Z"}}
-    read = Machine.from_user(body)
-    assigned, told = [], []
-    for one in made:
-        family = one.spec.component
-        both = {"name": family, "revision": one.name, "configHash": one.hash_on(read)}
-        assigned.append({**both, "component": one.component, "set": family})
-        told.append({**both, "state": "Healthy", "version": one.spec.version, "attempt": 1})
-    body["spec"]["components"], body["status"]["components"] = assigned, told
-    return body
-
-
-def _like(body: dict[str, Any], example: dict[str, Any], number: int) -> dict[str, Any]:
-    """The object with what the operator wrote to the example, which was number 0."""
-    if not example:
-        return body
-    name, first = body["metadata"]["name"], example["metadata"]["name"]
-    text = json.dumps(example).replace(first, name).replace("zone-0", f"zone-{number % 3}")
-    seen = json.loads(text)
-    marks = {k: v for k, v in seen["metadata"].items() if k in OPERATORS}
-    status = {**seen["status"], **body["status"]}
-    return {**body, "metadata": {**body["metadata"], **marks}, "status": status}
-
-
-def _lease(name: str) -> dict[str, Any]:
-    """Of an agent that lives while the operator does not."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": name, "namespace": LEASES},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": 120},
-    }
-
-
 def _all(server: EmbeddedApiServer, resource_: str) -> Iterator[Record]:
     return server.store.collection(resource_).records()
-
-
-def _object(server: EmbeddedApiServer, resource_: str, name: str) -> dict[str, Any]:
-    record = server.store.collection(resource_).get(("", name))
-    assert record is not None
-    return record.obj
 
 
 class Site:
@@ -202,7 +113,7 @@ async def _example(books: Books, components: int) -> Example:
     async with _site(books, fleet, Example()) as (site, _):
         await Phases(site, 1).until(lambda: _running(site.server))
         (name,) = (r.obj["metadata"]["name"] for r in _all(site.server, MACHINES))
-        return Example(_object(site.server, MACHINES, name), _object(site.server, "nodes", name))
+        return Example(object_of(site.server, MACHINES, name), object_of(site.server, NODES, name))
 
 
 async def _figures(books: Books, fleet: Fleet, example: Example, sets: int) -> dict[str, Any]:
@@ -270,19 +181,19 @@ class Phases:
         site, machines, told = self._site, self._machines, time.monotonic()
         books, began = site.books, site.clock.monotonic()
         books.longest.clear()
-        seconds = books.seconds.copy()
+        seconds = dict(books.seconds)
         asked = {who: transport.asked.copy() for who, transport in site.asked.items()}
         while not holds():
             await asyncio.sleep(LOOK)
             if time.monotonic() > told + 30:
                 told = time.monotonic()
                 say(f"{site.clock.monotonic() - began:.0f} s, {_resident() >> 20} MiB")
-        took = books.seconds - seconds
+        took = {who: books.seconds[who] - seconds.get(who, 0.0) for who in OWNERS}
         made = {who: transport.asked - asked[who] for who, transport in site.asked.items()}
-        return {
+        found = {
             "seconds": round(site.clock.monotonic() - began, 1),
             "processor_ms_per_machine": {
-                who: round(took[who] * 1000 / machines, 1) for who in (PRODUCT, AGENTS, SERVER)
+                who: round(took[who] * 1000 / machines, 1) for who in OWNERS
             },
             "longest_turn_ms": round(books.longest.get(PRODUCT, 0.0) * 1000, 1),
             "requests_per_machine": {
@@ -291,6 +202,8 @@ class Phases:
             "requests": dict(made[PRODUCT].most_common(12)),
             "memory_of_product_mib": (_resident() - self._memory) >> 20,
         }
+        say(json.dumps(found))
+        return found
 
 
 def _running(server: EmbeddedApiServer) -> bool:

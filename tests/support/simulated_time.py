@@ -11,14 +11,15 @@ import asyncio
 import selectors
 import time
 from asyncio.events import Handle
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-OWNER: ContextVar[str] = ContextVar("owner", default="other")
+OTHER = "other"
+OWNER: ContextVar[str] = ContextVar("owner", default=OTHER)
 """Whose work a task does; its children's too."""
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -29,7 +30,7 @@ class Books:
     """
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self.longest: dict[str, float] = {}
         self._others = 0.0
 
@@ -58,12 +59,12 @@ class _Metered(Handle):
         self, callback: Callable[..., Any], args: Any, loop: "SimulatedLoop", context: Context
     ) -> None:
         super().__init__(callback, args, loop, context)
-        self._books, self._owner = loop.books, context.get(OWNER, "other")
+        self._books, self._whose = loop.books, context
 
     def _run(self) -> None:
         began = time.thread_time()
-        super()._run()  # type: ignore[misc]
-        self._books.turn(self._owner, time.thread_time() - began)
+        super()._run()
+        self._books.turn(self._whose.get(OWNER, OTHER), time.thread_time() - began)
 
 
 class _Jumping(selectors.DefaultSelector):
