@@ -64,6 +64,8 @@ def test_make_has_the_target_and_passes_on_what_is_known(command: Command) -> No
         assert {word for word in words[:1] if word[0] != "-"} <= benches
         sources = "".join(path.read_text() for path in (ROOT / "tests/bench").glob("*.py"))
         assert not [word for word in words if word[:2] == "--" and f'"{word}"' not in sources]
+    elif target == "bench-compare":
+        assert [text.partition("=")[0] for text in given] == ["OLD", "NEW"]
     else:
         assert not given
 

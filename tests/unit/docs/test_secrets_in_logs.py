@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from support.documented import ROOT
 
 SECRET = re.compile(r"(^|_)(token|password|secret|passphrase|private_key|credentials?|bearer)$")
-WORDS = re.compile("token|password|secret|passphrase|private_key|credential|bearer")
+WORDS = re.compile(r"\b\w*(?:token|password|secret|passphrase|private_key|credentials?|bearer)\b")
 TELLS = {"debug", "info", "warning", "error", "exception", "critical", "log", "echo", "secho"}
 TELLS |= {"say", "print"}
 NO_SECRETS = {
@@ -36,7 +36,7 @@ def told(call: ast.Call) -> Iterator[str]:
 def findings(source: str) -> list[str]:
     """Line and name of each."""
     nodes = list(ast.walk(ast.parse(source)))
-    raised = [node.exc for node in nodes if isinstance(node, ast.Raise)]
+    raised = {node.exc for node in nodes if isinstance(node, ast.Raise)}
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     telling = (call for call in calls if _name(call.func) in TELLS or call in raised)
     return [f"{call.lineno} {name}" for call in telling for name in told(call)]
