@@ -14,7 +14,9 @@ from kubenode.cli.coverage.rows import rows
 from kubenode.cli.coverage.serving import matches
 from kubenode.cli.library import library
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
+SECONDS = 180.0
+"""For all tables of all vendors, on a busy machine."""
 DATA = folder_of(None)
 needs_data = pytest.mark.skipif(
     not DATA.is_dir(),
@@ -39,10 +41,10 @@ NEVER: dict[str, set[str]] = {
 
 @needs_data
 def test_the_command_prints_what_the_page_says() -> None:
-    result = kubenode("rules", "coverage", "-o", "markdown")
+    result = kubenode("rules", "coverage", "-o", "markdown", limit=SECONDS)
     assert result.returncode == 0, result.stderr
     assert result.stdout == FILE.read_text()
-    items = json.loads(kubenode("rules", "coverage", "-o", "json").stdout)
+    items = json.loads(kubenode("rules", "coverage", "-o", "json", limit=SECONDS).stdout)
     assert all(item["rules"] or item["confirmed"] or item["because"] for item in items)
 
 
