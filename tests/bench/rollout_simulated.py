@@ -67,7 +67,7 @@ def figures(chosen: argparse.Namespace) -> dict[str, Any]:
 
 class Eyes:
     """most        machines at once that have a permit and not yet all that it is for
-    disordered  changes of a component while one that it stands on was not done
+    disordered  changes begun before what they stand on was done, or under what was changing
     """
 
     def __init__(self, agents: ComponentAgents, needs: dict[str, str]) -> None:
@@ -83,13 +83,19 @@ class Eyes:
         allowed = new.spec.permit.components if new.spec.permit is not None else ()
         (self._down.discard if done.issuperset(allowed) else self._down.add)(name)
         self.most = max(self.most, len(self._down))
-        for status in new.status.components:
-            if status.state is ComponentState.APPLYING and status.name in self._needs:
-                self.disordered += self._needs[status.name] not in done
+        before = _applying(old) if old is not None else set()
+        for begun in _applying(new) - before:
+            need = self._needs.get(begun)
+            self.disordered += need is not None and need not in done
+            self.disordered += any(self._needs.get(other) == begun for other in before)
 
 
 def _all(server: EmbeddedApiServer, resource_: str) -> Iterator[Record]:
     return server.store.collection(resource_).records()
+
+
+def _applying(machine: Machine) -> set[str]:
+    return {s.name for s in machine.status.components if s.state is ComponentState.APPLYING}
 
 
 class Site:

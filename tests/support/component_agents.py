@@ -108,8 +108,11 @@ class ComponentAgents:
         known = {status.name: status for status in machine.status.components}
         assigned, after = machine.spec.components, dict(known)
         done = {entry.name for entry in assigned if applied(entry, known.get(entry.name))}
+        acting = {name for name, status in known.items() if status.state is S.APPLYING}
+        under = {need for e in assigned if e.name in acting for need in self._needed(e)}
         for entry in assigned:
-            if done.issuperset(self._needed(entry)):
+            ready = entry.name not in under and done.issuperset(self._needed(entry))
+            if ready or entry.name in acting:
                 after[entry.name] = self._next(machine, entry, known.get(entry.name))
         for gone in known.keys() - {entry.name for entry in machine.spec.components}:
             del after[gone]
