@@ -129,10 +129,6 @@ class Pool:
     def scale(self, set_: str, replicas: int) -> None:
         self.cp.kubectl("scale", f"machinesets/{set_}", f"--replicas={replicas}")
 
-    def annotate(self, machine: str, mark: str) -> None:
-        """`key=value`, or `key-` to take it off."""
-        self.cp.kubectl("annotate", "machine", machine, f"kubenode.io/{mark}")
-
     def kill_operator(self, when: str) -> None:
         """SIGKILL, and a new process of it."""
         self.operator.kill()
@@ -159,6 +155,10 @@ class Pool:
         found: list[dict[str, Any]] = self.cp.get(JOBS)["items"]
         return found
 
+    def rule_phase(self, name: str) -> str:
+        found = self.cp.get(custom("noderemediers", name))
+        return str(found.get("status", {}).get("phase", ""))
+
     def leases(self) -> set[str]:
         """Of agents, by their Machines."""
         return {lease["metadata"]["name"] for lease in self.cp.get(LEASES)["items"]}
@@ -178,7 +178,7 @@ class Pool:
         end = time.monotonic() + PATIENCE
         while not (found := holds()):
             assert time.monotonic() < end, f"not within {PATIENCE:g} s: {what}\n{self.why()}"
-            time.sleep(0.1)
+            time.sleep(0.2)
         return found
 
     def why(self) -> str:
