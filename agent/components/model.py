@@ -16,6 +16,9 @@ from kubenode.runtime.components.change import Form, form_of
 from kubenode.runtime.components.render import Rendered
 from kubenode.runtime.components.wire import Assigned, ChangeClass, ComponentSpec
 
+AGENT = "kubenode-agent"
+"""Our own package."""
+
 
 class State(StrEnum):
     """As `status.components[].state`; see EDGES in step."""
@@ -81,6 +84,12 @@ class Kept(msgspec.Struct, frozen=True):
     @property
     def form(self) -> Form | None:
         return form_of(self.spec, self.rendered, self.desired_state)
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is the program that does all this."""
+        apt = self.spec.source.apt
+        return apt is not None and any(package.name == AGENT for package in apt.packages)
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,6 +32,8 @@ MOST_TRIES = 3
 STAYS = "Stays"
 """Reason of what is Absent: something of the host could not be made as it was before."""
 
+OWN_END = "the agent cannot tell of its own end: `kubenode machine export` takes it off"
+
 _S = State
 _ANEW = frozenset({_S.PENDING})
 """A new revision or attempt begins from the start."""
@@ -195,7 +197,10 @@ def _as_it_is(record: Record, seen: Seen) -> Record:
 def _leave(record: Record, seen: Seen) -> Next:
     if not seen.there and record.applied is None and record.stray is None:
         return _to(replace(record, previous=None), State.ABSENT), Act.NONE
-    if seen.leaving and _as_found(record):
+    agent = seen.target is not None and seen.target.is_agent
+    if agent and not seen.leaving:
+        return _blocked(record, seen, "AgentItself", OWN_END)
+    if seen.leaving and (agent or _as_found(record)):
         gone = replace(record, applied=None, previous=None, target=None, before=None)
         return _to(gone, State.ABSENT), Act.NONE
     if asks := _asks(record, seen):

@@ -15,10 +15,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from agent.components.ports import PackageFound, PackageWanted, Runner
-from agent.host import Contraindicated, HostError
+from agent.host import HostError
 from agent.host.real.components.locks import TOLD, Patient
 
-AGENT = "kubenode-agent"
 ARCHIVES = "/var/cache/kubenode-agent/apt"
 ARRIVING = f"{ARCHIVES}/arriving"
 """What is cut off in the middle stays here, and apt-get goes on with it."""
@@ -100,11 +99,6 @@ class DpkgPackages:
 
     async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
         """By dpkg, which refuses where others need one of them; apt-get would take those too."""
-        if AGENT in names:
-            raise Contraindicated(
-                f"package {AGENT} is the agent itself, and could not tell of its own end;"
-                " `kubenode machine export` takes it off"
-            )
         await self._repair(lock_wait)
         verb = "--purge" if purge else "--remove"
         argv = [*QUIET, "dpkg", *OURS_STAY, verb, *names]

@@ -130,6 +130,24 @@ async def test_a_component_that_shall_be_absent_is_not_put_back() -> None:
     assert CONFIG not in world.parts.files.files
 
 
+async def test_the_agent_never_ends_itself_and_goes_with_the_export() -> None:
+    world = ComponentWorld()
+    package = {"name": "kubenode-agent", "version": "1.0-1"}
+    made = component("1.0", source={"type": "apt", "apt": {"packages": [package]}})
+    world.parts.packages.packages["kubenode-agent"] = PackageFound("1.0-1", held=True)
+    world.parts.units.run(UNIT)
+    world.allow("containerd")
+    world.assign(made)
+    await world.rounds(60, ENDS)
+    world.assign(made, state="Absent")
+    await world.rounds(60, {"Absent", "Blocked", "Failed"})
+    assert (world.state(), world.record().reason) == ("Blocked", "AgentItself")
+    world.leaving = True
+    await world.rounds(60, {"Absent", "Failed"})
+    assert world.state() == "Absent" and "kubenode-agent" in world.parts.packages.packages
+    assert world.parts.units.units[UNIT].active == "active"
+
+
 async def test_a_unit_that_was_masked_is_masked_again() -> None:
     world = await a_host_with_an_older_one()
     world.parts.units.units[UNIT] = UnitFound(True, "masked", "inactive")
