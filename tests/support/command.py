@@ -3,7 +3,6 @@
 import atexit
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -81,7 +80,6 @@ def _start_forks() -> Path:
         process.stdin.close()
         process.stdout.close()
         process.wait()
-        shutil.rmtree(folder)
 
     atexit.register(end)
     assert process.stdout.readline() == b"loaded\n", f"{FORKS.name} does not start"

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -41,7 +42,7 @@ def main(path: Path) -> None:
         while True:
             ready, _, _ = select.select([listener.fileno(), sys.stdin.fileno()], [], [])
             if sys.stdin.fileno() in ready:
-                return
+                return shutil.rmtree(path.parent)  # also of tests that were killed
             line, _ = listener.accept()
             with line:
                 if os.fork() == 0:
