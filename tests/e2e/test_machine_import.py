@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from support.agent_package import Packages, packages
 from support.command import kubenode, started
+from support.component_packages import deb, serve
 from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.hosts import Host, Hosts
@@ -24,7 +26,9 @@ from support.package_site import served
 from support.programs import Program
 from support.ssh_hosts import USER, SshHosts
 
-from agent.deb.build import build
+from kubenode.runtime.components import wire
+from kubenode.runtime.components.hashes import config_hash, revision
+from kubenode.runtime.components.render import rendered
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -44,10 +48,11 @@ users:
 """
 
 
-def until(look: Callable[[], Any], what: str) -> Any:
+def until(look: Callable[[], Any], what: str | Callable[[], object]) -> Any:
     end = time.monotonic() + PATIENCE
     while not (found := look()):
-        assert time.monotonic() < end, f"not within {PATIENCE:g} s: {what}"
+        told = what if isinstance(what, str) or time.monotonic() < end else what()
+        assert time.monotonic() < end, f"not within {PATIENCE:g} s: {told}"
         time.sleep(0.1)
     return found
 
@@ -57,7 +62,11 @@ class Site:
     cp: ControlPlane
     hosts: Hosts
     ssh: SshHosts
-    package: Path
+    packages: Packages
+
+    @property
+    def package(self) -> Path:
+        return self.packages.first
 
     def words(self, *words: str) -> list[str]:
         """Of an import over SSH."""
@@ -74,6 +83,27 @@ class Site:
     def machine(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.cp.get(f"{MACHINES}/{name}")
         return found
+
+    def state(self, name: str, component: str) -> str:
+        """Of a component, "" as long as it is not told of."""
+        told = self.machine(name).get("status", {}).get("components", [])
+        return next((str(one["state"]) for one in told if one["name"] == component), "")
+
+    def agent(self, name: str) -> tuple[str, str, str]:
+        """Which component of the agent is assigned, its state once it was told, and what runs."""
+        machine = self.machine(name)
+        (wanted,) = (c for c in machine["spec"]["components"] if c["name"] == "kubenode-agent")
+        told = machine["status"].get("components", [])
+        seen = (c for c in told if c["name"] == "kubenode-agent")
+        same = (str(c["state"]) for c in seen if c.get("revision") == wanted["revision"])
+        runs = str(machine["status"].get("host", {}).get("agent", ""))
+        return wanted["component"], next(same, ""), runs
+
+    def until_agent(self, host: Host, *wanted: str) -> None:
+        def told() -> object:
+            return self.machine(host.name), host.journal("kubenode-agent.service")[-3000:]
+
+        until(lambda: self.agent(host.name) == wanted, told)
 
     def names(self) -> set[str]:
         return {machine["metadata"]["name"] for machine in self.cp.get(MACHINES)["items"]}
@@ -103,7 +133,7 @@ def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
         operator = Program("machine", ["run", "machine", *flags], folder)
         operator.start()
         stack.callback(operator.stop)
-        yield Site(cp, hosts, SshHosts(folder), build(folder))
+        yield Site(cp, hosts, SshHosts(folder), packages(folder))
 
 
 @pytest.fixture
@@ -121,17 +151,117 @@ def boot(site: Site) -> Iterator[Any]:
         host.destroy()
 
 
+GROWN = ("/var/lib/dpkg", "/var/lib/apt", "/var/lib/systemd", "/etc/apt", "/etc/ld.so.cache")
+"""Where the system keeps its own account of packages and services."""
+
+
 def snapshot(host: Host) -> set[str]:
-    """Files and folders of the host that an import could leave behind, or take along."""
-    listed = host.run("find", "/etc", "/opt", "/usr", "/root", "/var/lib").stdout.splitlines()
-    grown = ("/var/lib/dpkg/", "/var/lib/apt/", "/var/lib/systemd/", "/etc/apt/")
-    return {path for path in listed if not path.startswith(grown)}
+    """All that an import, its components or its export could leave behind or take along: files
+    with kind, mode, owner and content, packages with holds and marks, units with their states.
+    """
+    pruned = [word for path in GROWN for word in ("-path", path, "-prune", "-o")]
+    shown = ("-printf", "%p %y %m %U:%G %l\\n")
+    folders = ("/etc", "/opt", "/usr", "/root", "/var/lib", "/var/cache/kubenode-agent")
+    tree = host.run("find", *folders, *pruned, *shown, check=False).stdout.splitlines()
+    sums = "find /etc /opt /root -xdev -type f ! -path '/etc/ld.so.cache' -exec sha256sum {} +"
+    found = {*tree, *host.run("sh", "-c", sums).stdout.splitlines()}
+    packages = host.run("dpkg-query", "-W", "-f=${Package} ${Version} ${Status}\\n").stdout
+    marked = host.run("apt-mark", "showauto").stdout.split()
+    units = host.run("systemctl", "list-unit-files", "--no-legend", "--plain").stdout
+    running = host.run("systemctl", "list-units", "--no-legend", "--plain", "--state=active",
+                       "--type=service").stdout  # fmt: skip
+    found |= {f"package {line}" for line in packages.splitlines() if "not-installed" not in line}
+    found |= {f"automatic {name}" for name in marked}
+    found |= {f"unit {' '.join(line.split()[:2])}" for line in units.splitlines()}
+    return found | {f"runs {line.split()[0]}" for line in running.splitlines() if _lasting(line)}
+
+
+def _lasting(line: str) -> bool:
+    return not line.startswith(("user@", "user-runtime-dir@", "session-", "apt-", "systemd-"))
+
+
+SHOP: dict[str, Any] = {
+    "apiVersion": "kubenode.io/v1alpha1",
+    "kind": "MachineComponent",
+    "metadata": {"name": "shop-2.0"},
+    "spec": {
+        "component": "shop",
+        "version": "2.0",
+        "source": {"type": "apt", "apt": {"packages": [{"name": "shop", "version": "2.0-1"}]}},
+        "files": [
+            {"path": "/etc/shop.d/10.conf", "content": {"inline": "ours\n"}, "onChange": "None"},
+            {"path": "/etc/shop.d/20.toml", "ownership": "Keys", "onChange": "None",
+             "content": {"inline": "[till]\nopen = true\n"}},
+            {"path": "/etc/shop.d/new.conf", "content": {"inline": "ours\n"}, "onChange": "None"},
+        ],
+        "units": [{"name": "shop.service", "onChange": "None",
+                   "dropIns": [{"name": "a.conf", "content": "[Unit]\n"}]}],
+        "disruption": {"install": "None", "major": "None", "uninstall": "None"},
+    },
+}  # fmt: skip
+"""No change of it needs a permit. Its package needs another one that was not there before."""
+
+
+FIRST, NEXT, BAD = "0.1.0", "0.1.1", "0.1.2"
+
+
+def an_agent(version: str) -> dict[str, Any]:
+    """The agent as a component of its own, as docs/agent.md has it."""
+    package = {"name": "kubenode-agent", "version": version}
+    proven = ["/usr/lib/kubenode-agent/proven", version]
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "MachineComponent",
+        "metadata": {"name": f"kubenode-agent-{version}"},
+        "spec": {
+            "component": "kubenode-agent",
+            "version": version,
+            "source": {"type": "apt", "apt": {"packages": [package]}},
+            "units": [{"name": "kubenode-agent.service", "onChange": "None"}],
+            "disruption": dict.fromkeys(("install", "major", "minor", "patch"), "None"),
+            "health": [{"name": "proven", "type": "exec", "exec": proven, "interval": "2s"}],
+            "healthDeadline": "5s" if version == BAD else "5m",
+        },
+    }
+
+
+def a_shop_of_before(host: Host, folder: Path, agents: Packages) -> None:
+    """An older version runs, with files of the people who had the host before us."""
+    packages = [agents.first, agents.next, agents.broken]
+    packages += [deb(folder, "shop", "1.0-1"), deb(folder, "till", "1.0-1")]
+    packages.append(deb(folder, "shop", "2.0-1", depends="till"))
+    serve(host, packages)
+    host.write("/etc/dpkg/dpkg.cfg.d/tests", "force-unsafe-io\n")
+    host.run("apt-get", "update")
+    host.run("apt-get", "install", "-y", "shop=1.0-1")
+    host.run("apt-mark", "auto", "shop")
+    host.run("mkdir", "-p", "/etc/shop.d")
+    host.write("/etc/shop.d/10.conf", "theirs\n", 0o640)
+    host.write("/etc/shop.d/20.toml", "# by hand\n[till]\nopen = false\ncash = 7\n")
+    host.run("rm", "-f", "/opt/configured-shop")
+
+
+def assign(site: Site, name: str, *made: dict[str, Any]) -> None:
+    """As their sets would write them."""
+    entries = []
+    for one in made:
+        spec = wire.spec_of(one["spec"])
+        entry = {
+            "name": spec.component,
+            "component": one["metadata"]["name"],
+            "revision": revision(spec, {}, "Running", {}),
+            "configHash": config_hash(rendered(spec, {}, {}, {})),
+        }
+        entries.append(entry)
+    patch = json.dumps({"spec": {"components": entries}})
+    site.cp.kubectl("patch", "knm", name, "--type=merge", "-p", patch)
 
 
 def test_a_host_outside_kubernetes_is_imported_to_running_and_left_as_it_was(
-    site: Site, boot: Any
+    site: Site, boot: Any, tmp_path: Path
 ) -> None:
     host = boot("out1")
+    a_shop_of_before(host, tmp_path, site.packages)
     before = snapshot(host)
     done = site.imported("out1", "--ssh", f"{USER}@{host.address}", "--address", host.address,
                          "--node", "none", "--label", "pool=edge", "-o", "json")  # fmt: skip
@@ -142,17 +272,49 @@ def test_a_host_outside_kubernetes_is_imported_to_running_and_left_as_it_was(
     assert machine["status"]["host"]["os"] == "debian-12"
     assert host.run("test", "-e", "/etc/kubenode/bootstrap-token", check=False).returncode == 1
 
+    site.cp.kubectl("create", "-f", "-", stdin=json.dumps(SHOP))
+    assign(site, "out1", SHOP)
+    until(lambda: site.state("out1", "shop") == "Healthy", lambda: site.machine("out1")["status"])
+    assert host.read("/etc/shop.d/10.conf") == "ours\n"
+    assert "package till 1.0-1 install ok installed" in snapshot(host)
+
+    the_agent_goes_to_a_new_version_and_back_from_one_that_does_not_come_up(site, host)
+
     again = site.imported("out1", "--ssh", f"{USER}@{host.address}", "--address", host.address,
                           "--node", "none")  # fmt: skip
     assert again.returncode == 0 and "there already" in again.stderr, again.stderr
     assert site.machine("out1")["metadata"]["uid"] == machine["metadata"]["uid"]
 
-    gone = site.exported("out1", "--ssh", f"{USER}@{host.address}")
-    assert gone.returncode == 0, gone.stderr
-    assert "nothing of ours stays" in gone.stdout
-    assert snapshot(host) - before == set() and before - snapshot(host) == set()
-    assert host.unit("kubenode-agent.service", "LoadState") == "not-found"
+    gone = site.exported("out1", "--ssh", f"{USER}@{host.address}", "--uninstall")
+    assert gone.returncode == 0, (gone.stdout, gone.stderr)
+    assert "nothing of ours stays" in gone.stdout, gone.stdout
+    wants = "/etc/systemd/system/multi-user.target.wants"  # these packages of ours leave their own
+    host.run("rm", "-f", "/opt/configured-shop", "/opt/configured-till", f"{wants}/till.service")
+    left = snapshot(host)
+    assert sorted(left - before) == [] and sorted(before - left) == []
     assert "out1" not in site.names()
+
+
+def the_agent_goes_to_a_new_version_and_back_from_one_that_does_not_come_up(
+    site: Site, host: Host
+) -> None:
+    """It is a component of itself: two versions lie on the host, and the old one takes back."""
+    agents = {version: an_agent(version) for version in (FIRST, NEXT, BAD)}
+    for made in agents.values():
+        site.cp.kubectl("create", "-f", "-", stdin=json.dumps(made))
+    for version in (FIRST, NEXT):
+        assign(site, "out1", SHOP, agents[version])
+        site.until_agent(host, f"kubenode-agent-{version}", "Healthy", version)
+
+    host.run("systemctl", "set-environment", "KUBENODE_PROVE_SECONDS=2")  # it never comes up
+    assign(site, "out1", SHOP, agents[BAD])
+    taken_back = ("sh", "-c", "cat /var/lib/kubenode-agent/rejected*")
+    until(lambda: BAD in host.run(*taken_back, check=False).stdout, f"{BAD} is taken back")
+    host.run("systemctl", "unset-environment", "KUBENODE_PROVE_SECONDS")
+    site.until_agent(host, f"kubenode-agent-{BAD}", "RolledBack", NEXT)
+    told = next(c for c in site.machine("out1")["status"]["components"] if c["version"] == NEXT)
+    assert "proven" in told["message"]
+    assert site.state("out1", "shop") == "Healthy"
 
 
 def test_many_hosts_of_a_file_are_imported_also_after_a_kill(
