@@ -25,8 +25,8 @@ Schema = dict[str, Any]
 HEAD = f"""<!-- Written by `make docs` from kubenode/api; change the models, not this file. -->
 # API reference
 
-Group and version `{API_VERSION}`. Kinds are cluster-scoped unless they say that they are namespaced;
-`kubectl get kubenode` lists them all. Unknown fields are refused.
+Group and version `{API_VERSION}`. Kinds are cluster-scoped unless they say that they are
+namespaced; `kubectl get kubenode` lists them all. Unknown fields are refused.
 
 - **duration**: a text such as `90s`, `10m` or `1h30m`, of hours, minutes, seconds and `ms`; at most
   ten years.
