@@ -37,7 +37,9 @@ class Held(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """job  the open job that holds a node, "" for none"""
+    """job       the open job that holds a node, "" for none
+    patience  how long what a machine has leave for may take, from its permit's last start on
+    """
 
     machines: Informer[Machine]
     sets: Informer[MachineComponentSet]
@@ -47,7 +49,7 @@ class Carrier:
     board: Board
     clock: Clock
     job: Callable[[str], str]
-    patience: timedelta = timedelta(minutes=30)
+    patience: Callable[[Machine], timedelta]
     _blocked: dict[str, float] = field(default_factory=dict)
 
     async def reconcile(self, name: str) -> Result:
@@ -83,7 +85,7 @@ class Carrier:
         may = {set_ for set_, wish in wishes.items() if wish.leave}
         held = self._held(machine)
         names = [holder.name for holder in held]
-        leave = leave_for(machine, may, names, self.clock.now(), self.patience)
+        leave = leave_for(machine, may, names, self.clock.now(), self.patience(machine))
         match leave.act:
             case Act.END:
                 if not held:

@@ -4,17 +4,20 @@ All components of one machine that wait share one permit, one drain and one rebo
 one set, that of the first of them; the others go along.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponent import MachineComponentSpec
+from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.api.v1alpha1.machinestatus import ComponentStatus
 from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass
 from machine.componentset.facts import AT_WORK, needs_permit
 from machine.machine.success import BAD, UNDONE, applied, reported, status_of
 
+REBOOT: timedelta = MachineComponentSpec.model_fields["reboot_timeout"].default
 _OVER = BAD | UNDONE
 
 
@@ -71,6 +74,27 @@ def leave_for(
     others, wider = _asked(more)
     together = tuple(dict.fromkeys([*names, *others]))
     return Leave(Act.PREPARE, lead, together, max(class_, wider, key=lambda c: c.weight))
+
+
+def patience_of(
+    machine: Machine,
+    sets: Mapping[str, MachineComponentSet],
+    components: Mapping[str, MachineComponent],
+) -> timedelta:
+    """As long as any set waits for what the machine has leave for: nobody else gets the slot while
+    an agent is at it, and what has failed for its set holds none. A set or component that is gone
+    counts as the default says.
+    """
+    permit = machine.spec.permit
+    if permit is None:
+        return timedelta(0)
+    entries = [e for e in machine.spec.components if e.name in permit.components]
+    strategies = [sets[e.set].spec.update_strategy for e in entries if e.set in sets]
+    waits = max((s.machine_timeout for s in strategies), default=UpdateStrategy().machine_timeout)
+    if permit.max_disruption is not ChangeClass.REBOOT:
+        return waits
+    known = [components[e.component].spec for e in entries if e.component in components]
+    return waits + max((spec.reboot_timeout for spec in known), default=REBOOT)
 
 
 def _covers(

@@ -18,6 +18,7 @@ from machine.componentset.aiming import Aimer
 from machine.componentset.board import Board
 from machine.componentset.carrier import KIND, Carrier
 from machine.componentset.controller import SetController, Steady
+from machine.componentset.leave import patience_of
 from machine.disruption.cordon import holder_in
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.nodes import cordoned
@@ -76,6 +77,7 @@ class ComponentSets:
             self.board,
             ground.clock,
             ground.held,
+            lambda m: patience_of(m, ground.component_sets.cache, ground.components.cache),
         )
         self.sets = ground.controller("component sets", self.controller.reconcile)
         self.carriers = ground.controller("component carriers", self._carried)

@@ -5,9 +5,9 @@ from typing import Any
 
 from support.clock import T0
 
-from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import ChangeClass
-from machine.componentset.leave import Act, Leave, leave_for
+from machine.componentset.leave import Act, Leave, leave_for, patience_of
 
 PATIENCE = timedelta(minutes=30)
 R = "1-90d2c7e1fa"
@@ -143,3 +143,29 @@ def test_an_agent_that_came_too_late_gets_new_leave_only_if_its_set_still_lets_g
 def test_a_component_that_nobody_has_any_more_is_cleared() -> None:
     gone = machine([], [], permit("a"))
     assert leave(gone) == Leave(Act.CLEAR, "")
+
+
+def test_f22_leave_lasts_as_long_as_the_most_patient_set_and_component() -> None:
+    def a_set(name: str, timeout: str) -> MachineComponentSet:
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "component": f"{name}-1"}
+        spec["updateStrategy"] = {"machineTimeout": timeout}
+        return MachineComponentSet.model_validate({"metadata": {"name": name}, "spec": spec})
+
+    def a_component(name: str, reboot: str) -> MachineComponent:
+        source = {"type": "apt", "apt": {"packages": [{"name": name, "version": "1"}]}}
+        spec = {"component": name, "version": "1", "source": source, "rebootTimeout": reboot}
+        return MachineComponent.model_validate({"metadata": {"name": f"{name}-1"}, "spec": spec})
+
+    sets = {name: a_set(name, time) for name, time in (("a", "45m"), ("b", "2h"), ("c", "5h"))}
+    components = {f"{name}-1": a_component(name, "20m") for name in ("a", "b")}
+
+    def lasts(*names: str, class_: str = "Drain") -> timedelta:
+        entries = [entry(name) for name in ("a", "b", "c")]
+        return patience_of(machine(entries, [], permit(*names, class_=class_)), sets, components)
+
+    assert lasts("a") == timedelta(minutes=45)
+    assert lasts("a", "b") == timedelta(hours=2)
+    assert lasts("a", class_="Reboot") == timedelta(minutes=65)
+    assert lasts("c", class_="Reboot") == timedelta(hours=5, minutes=10), "c-1 is gone"
+    assert patience_of(machine([entry("a")], [], permit("a")), {}, {}) == timedelta(minutes=15)
+    assert patience_of(machine([entry("a")], []), sets, components) == timedelta(0)
