@@ -35,6 +35,10 @@ from rules.leaves.window import inside
 FINALIZER = "kubenode.io/componentset"
 AT_WORK = timedelta(seconds=30)
 UNSURE = timedelta(seconds=5)
+SAID_AFTER = 20.0
+"""Seconds after which a set says that it waits to know who lives: most agents are heard of before,
+and a status that two operators in a row would turn to and fro tells nobody anything.
+"""
 COUNTED = timedelta(seconds=1)
 """Between two writes of a status of which only what is counted and told has changed."""
 
@@ -62,12 +66,14 @@ class SetController:
     steady: Steady
     _lookers: dict[str, tuple[object, Looker]] = field(default_factory=dict)
     _written: dict[str, float] = field(default_factory=dict)
+    _unsure_since: dict[str, float] = field(default_factory=dict)
 
     async def reconcile(self, name: str) -> Result:
         set_ = self.ground.component_sets.get(name)
         if set_ is None:
             self._lookers.pop(name, None)
             self._written.pop(name, None)
+            self._unsure_since.pop(name, None)
             if self.board.known(name):
                 self.board.forget(name)
             return DONE
@@ -83,9 +89,13 @@ class SetController:
             return await self._deleted(set_, look)
         if look.unsure:
             return await self._unsure(set_, aim)
+        self._unsure_since.pop(name, None)
         return await self._step(set_, aim, look)
 
     async def _unsure(self, set_: MachineComponentSet, aim: Aim) -> Result:
+        name, now = set_.metadata.name, self.ground.clock.monotonic()
+        if now < self._unsure_since.setdefault(name, now) + SAID_AFTER:
+            return Result(UNSURE)
         said = words.unsure(self.ground.settings.stale)
         target = aim.target.name if aim.target is not None else ""
         status = unsure(set_, target, said, self.steady.now())

@@ -4,7 +4,7 @@ Each runs under exactly its rights in charts/kubenode: what it lacks fails a tes
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
@@ -19,6 +19,7 @@ from kubenode.api.v1alpha1 import DefenderPolicy
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.process import serve
@@ -33,13 +34,20 @@ SETTINGS = DefenderSettings(
 )
 
 
+async def rule_by(kube: Kube, policy: DefenderPolicy) -> None:
+    """Instead of a policy of this name that an earlier test on the same server has left."""
+    with suppress(NotFound):
+        await kube.delete(f"{POLICIES}/{policy.metadata.name}")
+    await kube.create(POLICIES, policy.to_dict())
+
+
 @asynccontextmanager
 async def defending(
     plane: ControlPlane, cluster: Cluster, policy: DefenderPolicy, nodes: Sequence[str] = ()
 ) -> AsyncIterator[Defender]:
     """Ready, with these nodes, which are made and live until the end of the block."""
     plane.kubectl("apply", "-f", CHARTS / "defender" / "rbac.yaml")
-    await cluster.kube.create(POLICIES, policy.to_dict())
+    await rule_by(cluster.kube, policy)
     for name in nodes:
         await cluster.node(name)
     kube = Kube(connect(str(plane.kubeconfig_for(DEFENDER, GROUPS))))

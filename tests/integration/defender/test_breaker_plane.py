@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
 from support.defender_world import a_policy, an_ask
+from support.defending import rule_by
 from support.remedy_cluster import Cluster, connected, install_crds
 from support.running import running, until
 
@@ -51,7 +52,7 @@ async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
             Limit(scope=LimitScope.CLUSTER, classes=["Host"], max_concurrent=2),
         ]
         breaker = Breaker(open=2 * SECOND, resume=Resume(every=SECOND))
-        await found.kube.create(POLICIES, a_policy(*limits, breaker=breaker).to_dict())
+        await rule_by(found.kube, a_policy(*limits, breaker=breaker))
         for number in range(NODES):
             await found.node(f"n{number}")
         yield found

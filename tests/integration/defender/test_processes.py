@@ -15,6 +15,7 @@ import pytest
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.defender_world import a_policy
+from support.defending import rule_by
 from support.programs import Program
 from support.redis_askers import PERMITS, Asker, Count, Figures, observe
 from support.redis_server import RedisServer
@@ -53,7 +54,7 @@ async def prepare(cluster: Cluster) -> None:
         Limit(scope=LimitScope.LABEL, label=ZONE, max_concurrent=IN_ZONE),
     )
     policy = a_policy(*limits, per_node=PerNode(max_acts=1000))
-    await kube.create(POLICIES, policy.to_dict())
+    await rule_by(kube, policy)
     for i in range(ASKERS):
         await cluster.node(f"n{i}", labels={ZONE: zone_of(f"n{i}")})
 

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
 from support.defender_world import a_policy, an_ask
+from support.defending import rule_by
 from support.remedy_cluster import Cluster, connected, install_crds
 from support.running import running, until
 
@@ -53,7 +54,7 @@ async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
     async with connected(with_crds) as found:
         await empty(found.kube)
         limit = Limit(scope=LimitScope.CLUSTER, max_concurrent=AT_ONCE, rate=RATE)
-        await found.kube.create(POLICIES, a_policy(limit).to_dict())
+        await rule_by(found.kube, a_policy(limit))
         for i in range(NODES):
             await found.node(f"n{i}")
         yield found

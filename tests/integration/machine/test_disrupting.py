@@ -4,56 +4,46 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
 from support.defender_world import a_policy
-from support.machine_world import CHARTS, running, until
+from support.defending import defending
+from support.machine_world import running, until
 from support.remedy_cluster import Cluster, connected
-from support.running import running as in_background
 
-from defender.service import Defender, DefenderSettings
-from kubenode.api.v1alpha1 import Ask, Disruption
+from defender.service import Defender
+from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.clock import SystemClock
-from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, NotFound
-from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.paths import custom
-from kubenode.runtime.process import serve
 from machine.disruption.cordon import CORDONED_BY, mark_of
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.port import Prepared, State, Why, Wish
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
-DEFENDER = "system:serviceaccount:kubenode-system:kubenode-defender"
-GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kubenode-system")
-PERMITS, POLICIES = custom("permits"), custom("defenderpolicies")
+PERMITS = custom("permits")
 SETS = custom("machinecomponentsets")
 NODES = [f"dis-{i}" for i in range(6)]
 AT_ONCE = 2
 TURN = 180.0
 """Seconds until the last of a crowd has had its turn, on a busy machine."""
 SPACE = "shop"
-SETTINGS = DefenderSettings(
-    life=timedelta(seconds=90), look_again=timedelta(milliseconds=200), round=0.2
-)
 
 
 @pytest.fixture(scope="module")
 def plane(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    cluster.kubectl("apply", "-f", CHARTS / "defender" / "rbac.yaml")
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(space))
     yield cluster
@@ -144,9 +134,8 @@ class World:
     async def clean(self) -> None:
         for name in self._sets:
             await _gone(self.kube, f"{SETS}/{name}")
-        for collection in (PERMITS, POLICIES):
-            for found in (await self.kube.get(collection))["items"]:
-                await _gone(self.kube, f"{collection}/{found['metadata']['name']}")
+        for found in (await self.kube.get(PERMITS))["items"]:
+            await _gone(self.kube, f"{PERMITS}/{found['metadata']['name']}")
         for name in NODES:
             await _gone(self.kube, paths.node(name))
 
@@ -162,7 +151,7 @@ async def _gone(kube: Kube, path: str) -> None:
 async def world(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
     async with (
         connected(plane) as cluster,
-        _defending(plane, cluster) as defender,
+        defending(plane, cluster, a_policy_of_two(), NODES) as defender,
         running(plane, permits=defender) as operator,
     ):
         found = World(cluster, defender, operator.disruptions)
@@ -173,36 +162,11 @@ async def world(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
             await found.clean()
 
 
-@asynccontextmanager
-async def _defending(plane: ControlPlane, cluster: Cluster) -> AsyncIterator[Defender]:
+def a_policy_of_two() -> DefenderPolicy:
     rate = Rate(count=1000, per=timedelta(hours=1), burst=500)
     classes = [Disruption.HOST, Disruption.PODS, Disruption.NODE]
     limit = Limit(scope=LimitScope.CLUSTER, max_concurrent=AT_ONCE, classes=classes, rate=rate)
-    policy = a_policy(limit, per_node=PerNode(max_acts=1000))
-    await cluster.kube.create(POLICIES, policy.to_dict())
-    for name in NODES:
-        await cluster.node(name)
-    kube = Kube(connect(str(plane.kubeconfig_for(DEFENDER, GROUPS))))
-    defender = Defender(kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), SETTINGS)
-    try:
-        async with (
-            in_background(_kubelets(cluster)),
-            in_background(serve(defender.parts, defender.ground)),
-        ):
-            await until(lambda: _is(not defender.ready()), "Kube Defender is ready")
-            await until(lambda: _is(defender.control.displaced is not None), "pods are counted")
-            await until(lambda: _is(len(defender.census) >= len(NODES)), "all nodes are seen")
-            yield defender
-    finally:
-        await kube.close()
-
-
-async def _kubelets(cluster: Cluster) -> None:
-    """They live; else the nodes would be unknown after 40 s, and the breaker open."""
-    while True:
-        await asyncio.sleep(5)
-        for name in NODES:
-            await cluster.say(name, "Ready", "True", "KubeletReady")
+    return a_policy(limit, per_node=PerNode(max_acts=1000))
 
 
 async def _is(value: bool) -> bool:

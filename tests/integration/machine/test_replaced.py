@@ -4,13 +4,14 @@ Each is real and runs under its own rights; the cloud is in memory.
 """
 
 from pathlib import Path
+from typing import Any
 
 from support.control_plane import ControlPlane
 from support.defender_world import a_policy
 from support.defending import defending, repairing
 from support.machine_sets import a_set, site
 from support.machine_world import until
-from support.remedy_cluster import connected
+from support.remedy_cluster import Cluster, connected
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode
@@ -40,6 +41,12 @@ RULE = {
 }
 
 
+async def permits(hands: Cluster, nodes: set[str]) -> list[dict[str, Any]]:
+    """Of these nodes: those of earlier tests may still be there."""
+    found = (await hands.kube.get(custom("permits")))["items"]
+    return [permit for permit in found if permit["spec"]["nodeName"] in nodes]
+
+
 async def test_a_job_asks_for_another_machine_by_operation_and_its_permit_is_the_only_one(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
@@ -67,13 +74,16 @@ async def test_a_job_asks_for_another_machine_by_operation_and_its_permit_is_the
         assert old not in names and other in names and len(names) == 2
         assert job.status.steps[-1].message.endswith(" through Machine")
         assert len(here.cloud.instances) == 2 and len(here.cloud.deleted) == 1
-        found = (await hands.kube.get(custom("permits")))["items"]
+        mine = {old, other, *names}
+        found = await permits(hands, mine)
         operations = {(p["spec"]["operation"], p["spec"]["holder"]["kind"]) for p in found}
         assert operations <= {(Operation.REPAIR, "RemedyOperationJob")}, "its permit was enough"
 
         async def over() -> bool:
             nodes = {n["metadata"]["name"] for n in (await hands.kube.get(paths.nodes()))["items"]}
-            left = (await hands.kube.get(custom("permits")))["items"]
-            return nodes == set(names) and all(p["status"]["state"] != "Granted" for p in left)
+            left = await permits(hands, mine)
+            return mine & nodes == set(names) and all(
+                p["status"]["state"] != "Granted" for p in left
+            )
 
         await until(over, "the old node, or a permit, is left")

@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from support.component_agents import agents_of
@@ -12,19 +13,24 @@ from support.set_world import SetWorld
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Unreachable
 from kubenode.runtime.kube.official import connect
 
 
-class Killed(BaseException):
-    """As SIGKILL: nothing of ours runs any more."""
-
-
 class Fate:
-    """Which of the writes about sets and their machines is the last of a life."""
+    """Which of the writes about sets and their machines is the last of a life.
+
+    died    no write is made any more, as after SIGKILL
+    buried  who hangs in a write is let go: a controller that is ended waits for its reconciles
+    """
 
     def __init__(self, applied: bool, writes: int) -> None:
         self.applied, self.left = applied, writes
-        self.died = asyncio.Event()
+        self.died, self.buried = asyncio.Event(), asyncio.Event()
+
+    async def end(self) -> NoReturn:
+        await self.buried.wait()
+        raise Unreachable("nothing of this life runs any more")
 
 
 def mortal(fate: Fate) -> type[Kube]:
@@ -36,14 +42,14 @@ def mortal(fate: Fate) -> type[Kube]:
             if method not in ("PATCH", "POST") or not ours:
                 return await super().call(method, path, *args, **rest)
             if fate.died.is_set():
-                await asyncio.Event().wait()
+                await fate.end()
             fate.left -= 1
             if fate.left > 0:
                 return await super().call(method, path, *args, **rest)
             if fate.applied:
                 await super().call(method, path, *args, **rest)
             fate.died.set()
-            await asyncio.Event().wait()
+            await fate.end()
 
     return Mortal
 
@@ -68,6 +74,7 @@ async def test_dying_at_any_write_ends_the_same(
             fate = Fate(applied, writes=1 if applied else 1 + deaths % 3)
             async with running(cluster, kind=mortal(fate)):
                 await until(partial(_dead_or_done, fate, world, first), "neither dead nor done")
+                fate.buried.set()
             deaths += fate.died.is_set()
             assert deaths < 60, await world.now()
         assert deaths >= 4, "every write had its turn"
