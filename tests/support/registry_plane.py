@@ -99,8 +99,9 @@ class RegistryPlane:
         health = free_port()
         with started(
             "run", "remedy", "--kubeconfig", self.kubeconfig, "--health-port", str(health),
-            "--webhook-port", str(self.port), "--webhook-host", "127.0.0.1", "--log-text", *flags,
-            KUBENODE_LEASE_SECONDS="3",
+            "--webhook-port", str(self.port), "--webhook-host", "127.0.0.1", "--log-text",
+            "--no-lease",  # nobody starts it again where a busy machine lets it lose a lease
+            *flags,
         ) as process:  # fmt: skip
             program = Program(process)
             _until(lambda: _answers(health) or process.poll() is not None, 60)
