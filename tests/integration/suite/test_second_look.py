@@ -15,14 +15,13 @@ def test_unsteady():
     assert known
 """
 BROKEN = "def test_broken(): assert False\n"
-MANY = "".join(f"def test_{n}(): assert False\n" for n in range(MOST_AGAIN + 1))
 OPTIONS = ["-q", "--rootdir", "."]
 
 
-def part(folder: Path, text: str, *, waits: bool) -> Part:
-    file = folder / "test_looked_at.py"
-    file.write_text(text)
-    return Part("some", (str(file),), waits=waits)
+def part(folder: Path, text: str, *, waits: bool, files: int = 1) -> Part:
+    for number in range(files):
+        (folder / f"test_looked_at_{number}.py").write_text(text)
+    return Part("some", (str(folder),), waits=waits)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,6 @@ def part(folder: Path, text: str, *, waits: bool) -> Part:
         (UNSTEADY, True, True, 1),
         (UNSTEADY, False, False, 0),
         (BROKEN, True, False, 1),
-        (MANY, True, False, 0),
         ("def test_well(): pass\n", True, True, 0),
         ("no python", True, False, 1),
         ("", True, True, 0),
@@ -42,3 +40,11 @@ def test_a_second_look_is_for_few_tests_that_wait_and_never_hides_one_that_fails
 ) -> None:
     found, looked_at = run(part(tmp_path, text, waits=waits), OPTIONS)
     assert (found, len(looked_at)) == (holds, again)
+
+
+def test_what_fails_in_many_files_is_not_looked_at_again(tmp_path: Path) -> None:
+    most = part(tmp_path, BROKEN, waits=True, files=MOST_AGAIN)
+    holds, looked_at = run(most, OPTIONS)
+    assert not holds and len(looked_at) == MOST_AGAIN
+    many = part(tmp_path, BROKEN, waits=True, files=MOST_AGAIN + 1)
+    assert run(many, OPTIONS) == (False, [])
