@@ -24,6 +24,14 @@ def host(hosts: Hosts) -> Iterator[ComponentHost]:
     made.host.destroy()
 
 
+@pytest.fixture(autouse=True)
+def _from_nothing(host: ComponentHost) -> None:
+    """Whatever test came before: neither package is there, and nothing is locked."""
+    host.host.run("dnf", "--quiet", "versionlock", "clear")
+    if versions(host):
+        host.host.run(*DNF, "remove", *versions(host))
+
+
 def a_form(version: str, *names: str) -> dict[str, Any]:
     packages = [{"name": name, "version": version} for name in names or ("shop", "till")]
     return {
