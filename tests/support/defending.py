@@ -28,14 +28,19 @@ from remedy.operator import RemedyOperator
 REMEDY = "system:serviceaccount:kubenode-system:kubenode-remedy"
 DEFENDER = "system:serviceaccount:kubenode-system:kubenode-defender"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kubenode-system")
-POLICIES = custom("defenderpolicies")
+POLICIES, PERMITS = custom("defenderpolicies"), custom("permits")
 SETTINGS = DefenderSettings(
     life=timedelta(seconds=90), look_again=timedelta(milliseconds=200), round=0.2
 )
 
 
 async def rule_by(kube: Kube, policy: DefenderPolicy) -> None:
-    """Instead of a policy of this name that an earlier test on the same server has left."""
+    """Instead of a policy of this name that an earlier test on the same server has left; permits
+    of that time count no more.
+    """
+    for permit in (await kube.get(PERMITS))["items"]:
+        with suppress(NotFound):
+            await kube.delete(f"{PERMITS}/{permit['metadata']['name']}")
     with suppress(NotFound):
         await kube.delete(f"{POLICIES}/{policy.metadata.name}")
     await kube.create(POLICIES, policy.to_dict())

@@ -104,12 +104,13 @@ class Site:
 
         return await self._wait(so, name, f"counts {counts}")
 
-    async def says(self, name: str, type_: str, reason: str) -> str:
-        """The message of a condition once it has this reason."""
+    async def says(self, name: str, type_: str, reason: str, words: str = "") -> str:
+        """The message of a condition once it has this reason and these words."""
 
         async def so() -> str | None:
             for condition in (await self.the_set(name)).status.conditions:
-                if (condition.type, condition.reason) == (type_, reason):
+                told = (condition.type, condition.reason) == (type_, reason)
+                if told and words in condition.message:
                     return condition.message
             return None
 

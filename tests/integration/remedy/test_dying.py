@@ -21,7 +21,7 @@ RUNG: dict[str, Any] = {
         {"notify": {"message": "repairing"}},
         {"agent": {"action": "RestartUnit", "unit": "kubelet.service"}},
     ],
-    "verify": {"for": "1s", "timeout": "60s"},
+    "verify": {"for": "1s", "timeout": "5m"},
 }
 
 
