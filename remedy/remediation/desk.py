@@ -18,7 +18,7 @@ from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import GROUP as OURS
 from kubenode.runtime.kube.paths import VERSION, resource
-from remedy.hostdoctor.desk import Desk, NotReady
+from remedy.hostdoctor.desk import SCOPE_INDEX, Desk, NotReady
 from remedy.hostdoctor.record import fitted, name_of
 from remedy.hostdoctor.reported import Host, Reported, Told
 from remedy.job.store import NODE_INDEX
@@ -66,10 +66,12 @@ class Remediations:
             await self._clock.sleep(GATHER_SECONDS)
 
     async def look(self) -> None:
-        """Once over all of them. Raises KubeError, NotReady."""
+        """Once over all of them, unless nobody asks and nobody did. Raises KubeError, NotReady."""
         if not self._requests.fresh():
             return
         requests = [one for _, one in sorted(self._requests.cache.items())]
+        if not requests and self._desk.ready and not self._desk.events.by(SCOPE_INDEX, SCOPE):
+            return
         if len(requests) > MOST:
             self._tell(f"{len(requests)} requests at once are more than {MOST}: none is looked at")
             return
