@@ -15,7 +15,7 @@ from machine.componentset.access import FRESH_SECONDS, SetAccess
 from machine.componentset.aiming import Aim, Aimer
 from machine.componentset.board import Board, Wish
 from machine.componentset.budget import part_of
-from machine.componentset.facts import View
+from machine.componentset.facts import REBOOT, View
 from machine.componentset.looking import Look, Looker, rivals_of
 from machine.componentset.member import Member
 from machine.componentset.revisions import Made, history
@@ -299,7 +299,10 @@ def view_of(set_: MachineComponentSet, aim: Aim) -> View:
         if made is not None
         and (wanted := [c.node_condition for c in made.spec.health if c.node_condition is not None])
     }
-    reboot = max((m.spec.reboot_seconds for m in (aim.target, aim.current) if m), default=600.0)
+    reboot = max(
+        (m.spec.reboot_seconds for m in (aim.target, aim.current) if m),
+        default=REBOOT.total_seconds(),
+    )
     return View(
         set=set_.metadata.name,
         family=aim.family,

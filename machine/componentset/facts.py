@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import MachineMode, MachineOrigin
+from kubenode.api.v1alpha1.machinecomponent import MachineComponentSpec
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.api.v1alpha1.machinestatus import (
     ComponentState,
@@ -21,6 +22,7 @@ from machine.machine.success import BAD, applied, reported, status_of
 
 START_WITHIN = timedelta(minutes=10)
 """From the writing of a permit: an agent that has not begun by then does not begin."""
+REBOOT: timedelta = MachineComponentSpec.model_fields["reboot_timeout"].default
 ZONE = "zone"
 """As topology key: the Machine's failureDomain."""
 _ENDED = frozenset(
@@ -64,7 +66,7 @@ class View:
     strategy: UpdateStrategy
     desired: DesiredState = DesiredState.RUNNING
     checks: Mapping[str, Sequence[ConditionWanted]] = field(default_factory=dict)
-    reboot: timedelta = timedelta(minutes=10)
+    reboot: timedelta = REBOOT
 
 
 def member_of(machine: Machine, around: Around, view: View, *, stale: bool = False) -> Member:

@@ -10,14 +10,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
-from kubenode.api.v1alpha1.machinecomponent import MachineComponentSpec
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.api.v1alpha1.machinestatus import ComponentStatus
 from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass
-from machine.componentset.facts import AT_WORK, needs_permit
+from machine.componentset.facts import AT_WORK, REBOOT, needs_permit
 from machine.machine.success import BAD, UNDONE, applied, reported, status_of
 
-REBOOT: timedelta = MachineComponentSpec.model_fields["reboot_timeout"].default
 _OVER = BAD | UNDONE
 
 
