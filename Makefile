@@ -6,10 +6,13 @@ READY := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && { echo "$$p"; break; }; done)
 ARGS ?=
-# What writes charts/kubenode/crds and docs/reference. The last two read tables and cases that may lie beside the repository:
+# Byte code is kept, also where the environment says otherwise: or each of many processes would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
+# What writes charts/kubenode/crds, docs/reference and the lists of what images hold. The last two read tables and cases that
+# may lie beside the repository:
 # where they are missing, both say so or keep what was measured last.
-GENERATORS := kubenode.api.crd kubenode.api.reference kubenode.api.jsonschema kubenode.cli.schema rules.reference \
-	defender.small_clusters defender.http.openapi remedy.job.diagram machine.machine.diagram machine.componentset.diagram kubenode.cli.grafana kubenode.cli.coverage kubenode.cli.cases.report
+GENERATORS := images.closure kubenode.api.crd kubenode.api.reference kubenode.api.jsonschema kubenode.cli.schema rules.reference \
+	defender.small_clusters defender.http.openapi remedy.job.diagram machine.machine.diagram machine.componentset.diagram kubenode.cli.grafana kubenode.cli.slo kubenode.cli.metrics_reference kubenode.cli.logs_reference kubenode.cli.coverage kubenode.cli.cases.report
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +66,12 @@ e2e: $(READY) ## hosts with systemd, real control plane (root)
 bench: $(READY) ## benchmarks, JSON on standard output (ARGS="--nodes 1000")
 	@PYTHONPATH=tests $(PY) -m bench.run $(ARGS)
 
+chaos: $(READY) ## everything killed and stalled at random on a real control plane (ARGS="--for 30m --seed 7")
+	@PYTHONPATH=tests $(PY) -m chaos.run $(ARGS)
+
+chaos-day: $(READY) ## the same by simulated time (ARGS="--for 24h --faults 10000 --seed 7")
+	@PYTHONPATH=tests $(PY) -m chaos.simulated $(ARGS)
+
 bench-compare: $(READY) ## fails if a figure of NEW="b.json" is worse than of OLD="a.json" by more than its noise
 	@PYTHONPATH=tests $(PY) -m bench.compare --old $(OLD) --new $(NEW)
 
@@ -77,4 +86,10 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 wheel: $(READY) ## build dist/*.whl
 	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
 
-.PHONY: help venv demo test test-unit check docs docs-site rules-test rules-report e2e bench bench-compare deflake lock wheel
+sbom: $(READY) ## what each image holds, as CycloneDX, into dist/
+	@$(PY) -m images.sbom dist
+
+audit: $(READY) ## licences of what images hold (ARGS="--alive": what had no release for a year, too)
+	@$(PY) -m images.audit $(ARGS)
+
+.PHONY: help venv demo test test-unit check docs docs-site rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit

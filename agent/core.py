@@ -16,21 +16,18 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from agent import request as requests
 from agent.actions import CATALOGUE, Action, Bench
 from agent.host import Contraindicated, HostError, HostUnreachable
 from agent.journal import Entry, Journal, JournalError, PatientJournal
-from agent.outcome import INTERRUPTED, Outcome, State, boot_cut, failed, refused
+from agent.outcome import INTERRUPTED, Outcome, State, failed, refused
 from agent.patience import AT_ONCE, Waits
-from agent.request import BadRequest, Key, Request
+from agent.request import BadRequest, Request
+from agent.settling import Settling
 from agent.wire import Answer, Job, StepStatus, format_time
 
 log = logging.getLogger(__name__)
 
-PROOF_SECONDS = 30.0
-"""How long a unit may take to come to rest after an interruption before nothing is proven."""
 LOGGED = 200
 """Characters of an output in the log; all of it is in the job's status."""
 
@@ -76,6 +73,7 @@ class AgentCore:
         self._node = node
         self._agent = agent
         self._catalogue = catalogue
+        self._settling = Settling(bench, self._journal, catalogue)
         self._written: dict[str, int] = {}  # job uid: resourceVersion of our last answer
 
     async def recover(self) -> None:
@@ -88,7 +86,7 @@ class AgentCore:
                 "a request was interrupted",
                 extra={"job": entry.job, "request": key.request_id, "action": entry.action},
             )
-            await self._settle(key, entry)
+            await self._settling.settle(key, entry)
 
     async def handle(self, job: Job) -> None:
         """Bring every request of `job` to its answer. Raises KubeError: try again."""
@@ -131,7 +129,7 @@ class AgentCore:
         except JournalError as error:
             return self._without_entry(failed(f"{error}; {INTERRUPTED}"))
         if entry is not None:
-            return self._answer(await self._settle(request.key, entry))
+            return self._answer(await self._settling.settle(request.key, entry))
         if why := self._unfit(request):
             return self._refuse(why)
         live = await self._live(job, step)
@@ -197,7 +195,7 @@ class AgentCore:
             outcome = refused(why)
         else:
             outcome = await self._act(action, request, entry)
-        return self._answer(await self._finish(request.key, entry, outcome))
+        return self._answer(await self._settling.finish(request.key, entry, outcome))
 
     async def _announce(self, request: Request) -> None:
         """Say that it begins: its end may be told by another boot. Raises KubeError: not begun."""
@@ -216,7 +214,7 @@ class AgentCore:
             return await action.act(request, entry.before, self._left(request, entry), self._bench)
         except HostUnreachable as error:
             # Repairing the message bus itself looks like this.
-            proven = await self._proof(action, entry)
+            proven = await self._settling.proof(action, entry)
             return proven or failed(f"{error}; what came of it is unknown")
         except HostError as error:
             return failed(str(error))
@@ -228,49 +226,6 @@ class AgentCore:
         assert request.expires_at is not None
         left = (request.expires_at - self._bench.clock.now()).total_seconds()
         return min(entry.limit, left)
-
-    async def _settle(self, key: Key, entry: Entry) -> Entry:
-        """An entry with an outcome, whatever happened to its act. Never acts."""
-        if entry.outcome is not None:
-            return entry
-        action = self._catalogue.get(entry.action)
-        boot_id = self._bench.host.boot_id()
-        if entry.boot_id != boot_id:
-            outcome = failed(boot_cut(boot_id)) if action is None else action.after_boot(boot_id)
-        elif action is None:
-            outcome = failed(f"the agent ended while it worked; {INTERRUPTED}")
-        else:
-            proven = await self._proof(action, entry)
-            outcome = proven or failed(f"the agent ended while it worked; {INTERRUPTED}")
-        return await self._finish(key, entry, outcome)
-
-    async def _proof(self, action: Action, entry: Entry) -> Outcome | None:
-        limit = min(entry.limit, PROOF_SECONDS)
-        end = self._bench.clock.monotonic() + limit
-        while True:
-            try:
-                left = max(0.0, end - self._bench.clock.monotonic())
-                return await action.prove(entry.before, left, self._bench)
-            except HostUnreachable:  # the bus may be about to come back
-                if self._bench.clock.monotonic() + 1.0 > end:
-                    return None
-            except HostError:
-                return None
-            await self._bench.clock.sleep(1.0)
-
-    async def _finish(self, key: Key, entry: Entry, outcome: Outcome) -> Entry:
-        ended = replace(
-            entry,
-            finished_at=self._bench.clock.now(),
-            outcome=outcome,
-            ended_on=self._bench.host.boot_id(),
-        )
-        try:
-            await self._journal.finish(key, ended)
-        except JournalError as error:
-            # The intent stands, so it is not repeated; the answer goes out while we still know it.
-            log.error("an outcome is not on disk", extra={"error": str(error), "job": entry.job})
-        return ended
 
     # -- answers --------------------------------------------------------------------------------
 

@@ -24,8 +24,10 @@ class Sight:
         """stale_will_do: for what only gives back."""
         if why := self._charge.why_not():
             return Reason.STORE_UNAVAILABLE, why
-        if stale_will_do:
-            return None
+        return None if stale_will_do else self.cannot_see()
+
+    def cannot_see(self) -> Why | None:
+        """Also of a replica that stands by."""
         for informer in self._needed:
             if not informer.fresh():
                 return Reason.STALE_DATA, f"{informer.path.rsplit('/', 1)[-1]} are not up to date"

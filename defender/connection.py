@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 
 from kubenode.runtime.rate import Backoff
+from kubenode.runtime.telemetry import tracing
 
 CONNECT_SECONDS = 2.0
 SILENCE_SECONDS = 60.0
@@ -148,8 +149,9 @@ class Connection:
 
     def _headers(self) -> dict[str, str]:
         if self._token_file is None:
-            return {}
-        return {"Authorization": f"Bearer {self._token_file.read_text().strip()}"}
+            return tracing.headers()
+        token = self._token_file.read_text().strip()
+        return {"Authorization": f"Bearer {token}", **tracing.headers()}
 
 
 class _Trust:

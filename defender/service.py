@@ -54,7 +54,7 @@ from kubenode.api.v1alpha1 import (
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.fence import Fence, LeaseLost
+from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
@@ -63,6 +63,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.tracing import here, span
 
 log = logging.getLogger(__name__)
 
@@ -200,6 +201,7 @@ class Defender:
         if runtime is not None:
             for each in (*self._informers, self.displacing.pending):
                 runtime.informer(each)
+            runtime.recorder(self.recorder)
 
     # -- parts --------------------------------------------------------------------------------
 
@@ -264,19 +266,18 @@ class Defender:
             return
         self.control.advance(self._clock.now())
         self.control.breakers.loaded |= not self.charge.why_not()
-        if self._leading() and not self.charge.why_not():
+        if leads(self._fence) and not self.charge.why_not():
             await self.reporter.report()
-
-    def _leading(self) -> bool:
-        try:
-            self._fence.check()
-        except LeaseLost:
-            return False
-        return True
 
     def ready(self) -> str:
         """ "" when questions can be answered, else why not."""
         why = self.sight.blind()
+        return why[1] if why else ""
+
+    def well(self) -> str:
+        """ "" when this replica does its part: it answers, or stands by and could; else why not."""
+        stands_by = isinstance(self.charge, Solo) and not leads(self._fence)
+        why = self.sight.cannot_see() if stands_by else self.sight.blind()
         return why[1] if why else ""
 
     def _node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
@@ -289,14 +290,21 @@ class Defender:
         if old is None or new is None or old.spec != new.spec:
             self.control.govern(list(self.policies.cache.values()), self._clock.now())
             self.calendar.look()
-        elif not self._leading():
+        elif not leads(self._fence):
             self.control.breakers.adopt(new, self._clock.now())
 
     # -- the port -----------------------------------------------------------------------------
 
     async def ask(self, ask: Ask) -> Verdict:
         began = self._clock.monotonic()
-        verdict = await self.asking.ask(ask)
+        with span("verdict", self._clock, here()) as doing:
+            verdict = await self.asking.ask(ask)
+            doing.about = {
+                "kubenode.allowed": verdict.allowed,
+                "kubenode.reason": str(verdict.reason),
+                "kubenode.permit": verdict.permit,
+                "kubenode.disruption": str(ask.class_),
+            }
         self.metrics.seconds.observe(self._clock.monotonic() - began)
         if not ask.dry_run:
             self.reporter.granted += verdict.allowed

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubenode.api.v1alpha1 import Machine
-from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.client import Decode, Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.paths import custom
 
@@ -12,8 +12,10 @@ PLURAL = Machine.resource.plural
 
 
 class MachineAccess:
-    def __init__(self, kube: Kube) -> None:
-        self._kube = kube
+    """decode  of the answers to writes: `Informer.read` where there is a cache of Machines"""
+
+    def __init__(self, kube: Kube, decode: Decode[Machine] = Machine.from_server) -> None:
+        self._kube, self._decode = kube, decode
 
     async def read(self, name: str) -> Machine | None:
         try:
@@ -30,7 +32,7 @@ class MachineAccess:
             "status": status,
         }
         return await self._kube.patch(
-            custom(PLURAL, meta.name, "status"), body, decode=Machine.from_server
+            custom(PLURAL, meta.name, "status"), body, decode=self._decode
         )
 
 

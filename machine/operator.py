@@ -72,7 +72,7 @@ class MachineOperator:
         )
         self.requests.add_index(OF_NODE, nodes_of_open)
         self.requests.add_index(OF_MACHINE, lambda request: (machine_of(look(request)),))
-        access, tokens = MachineAccess(kube), Tokens(kube)
+        access, tokens = MachineAccess(kube, self.machines.read), Tokens(kube)
         approver = Approver(
             kube,
             self.requests,

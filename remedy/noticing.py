@@ -4,6 +4,7 @@ Changes go into the store of facts on the way, before anybody looks again.
 """
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from kubenode.api.v1alpha1 import HoldReason, HostEvent, HostProbe, RemedyOperationJob
 from kubenode.runtime.kube.informer import Informer
@@ -13,6 +14,7 @@ from remedy.job.store import NODE_INDEX
 from remedy.planned.access import approves
 from remedy.remedier.facts import FactStore
 
+DAWN = datetime.min.replace(tzinfo=UTC)
 JOBS_OF_NODE, JOBS_OF_RULE = NODE_INDEX, "remedier"
 """Indexes of the jobs."""
 
@@ -20,6 +22,18 @@ JOBS_OF_NODE, JOBS_OF_RULE = NODE_INDEX, "remedier"
 def index(jobs: Informer[RemedyOperationJob]) -> None:
     jobs.add_index(JOBS_OF_NODE, lambda job: (job.spec.node_name,))
     jobs.add_index(JOBS_OF_RULE, _rule_of)
+
+
+def latest_first(nodes: Iterable[Node]) -> list[str]:
+    """Names, those first of which a condition changed last: when all are looked at after a start,
+    what failed meanwhile does not wait for what is well.
+    """
+    return [n.metadata.name for n in sorted(nodes, key=_changed_at, reverse=True)]
+
+
+def _changed_at(node: Node) -> datetime:
+    times = (c.last_transition_time for c in node.status.conditions)
+    return max((at for at in times if at is not None), default=DAWN)
 
 
 class Nodes:

@@ -24,8 +24,9 @@ from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.drain.policy import Protection
-from kubenode.runtime.fence import Fence
+from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
@@ -52,6 +53,7 @@ from remedy.job.migration.cordoning import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
+from remedy.job.traces import within_fault
 from remedy.job.wakes import Wakes
 from remedy.notify.teller import Teller
 from remedy.notify.telling import Telling
@@ -84,6 +86,7 @@ from remedy.remedier.metrics import Metrics as RemedierMetrics
 from remedy.rollback.access import Rollbacks
 from rules.diagnose import Diagnoser
 
+KEY_IS = {"remedier": "node", "job": "job", "rule-status": "rule", "notifications": "job"}
 MANY = 16
 """Nodes that wait to be judged: more are a storm."""
 
@@ -257,7 +260,18 @@ class RemedyOperator:
 
     def ready(self) -> bool:
         """Whether the caches are current and the rules are loaded."""
-        return all(i.fresh() for i in self._informers) and self.rules.loaded.is_set()
+        return self._sees() and self.rules.loaded.is_set()
+
+    def well(self) -> bool:
+        """Whether this replica does its part: it is ready, or it stands by and would be."""
+        return self.ready() or (self._sees() and not leads(self._fence))
+
+    def _sees(self) -> bool:
+        return all(informer.fresh() for informer in self._informers)
+
+    def settled(self) -> bool:
+        """Whether it is ready and has looked at every node."""
+        return self.ready() and not len(self.remedier.queue) and not self.facts.unjudged
 
     def close(self) -> None:
         self.engine.close()
@@ -284,6 +298,7 @@ class RemedyOperator:
             clock=self._clock,
             fence=self._fence,
             meter=meter,
+            key_is=KEY_IS.get(name, "key"),
         )
 
     def _decider(self, metrics: RemedierMetrics) -> Remedier:
@@ -303,13 +318,17 @@ class RemedyOperator:
 
     def _remedier(self) -> Controller:
         remedier, concerned = self.decider, noticing.Nodes(self.facts)
-        controller = self._controller("remedier", remedier.reconcile, self.settings.deciders)
+        controller = self._controller("remedier", self._decide, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
         controller.watch(self.events, concerned.event)
         controller.watch(self.host_events, concerned.host_event)
         controller.watch(self.probes, concerned.probe)
         controller.watch(self.jobs, concerned.job)
         return controller
+
+    async def _decide(self, node: str) -> Result:
+        """Without rules there is nothing to decide; once loaded they ask for all nodes."""
+        return await self.decider.reconcile(node) if self.rules.loaded.is_set() else DONE
 
     def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
         store = JobStore(self._kube, self.jobs)
@@ -352,11 +371,12 @@ class RemedyOperator:
             metrics=metrics,
             clock=self._clock,
             fence=self._fence,
-            busy=lambda: len(self.remedier.queue) > MANY,
+            busy=lambda: self.remedier.queue.news > MANY,
             woken=self._woken,
             audit=JobAudit(self._audit, self._clock),
         )
-        controller = self._controller("job", job.reconcile, self.settings.actors)
+        named = within_fault(job.reconcile, self.jobs.cache.get)
+        controller = self._controller("job", named, self.settings.actors)
         controller.watch(self.jobs, self._concerns.job)
         controller.watch(self.nodes, self._concerns.node)
         controller.watch(self.events, self._concerns.event)
@@ -410,8 +430,8 @@ class RemedyOperator:
     def _rules_loaded(self) -> None:
         self.facts.rules_loaded(self.rules.loaded_rules())
         self.facts.shortest_max_age = shortest_max_age(self.rules.active().values())
-        for node in self.nodes.cache:
-            self.remedier.queue.add(node)
+        for node in noticing.latest_first(self.nodes.cache.values()):
+            self.remedier.queue.add_idle(node)
         for name, job in self.jobs.cache.items():
             if not job.status.phase.closed:
                 self.job.queue.add(name)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
-from agent.host.ports import Space
+from agent.host.storage import Space
 from agent.outcome import Outcome, done, failed
 from agent.request import Request
 from kubenode.runtime.agentparams import quantity

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated, HostError
-from agent.host.ports import Mount
+from agent.host.storage import Mount
 from agent.outcome import Outcome, done, failed
 from agent.request import Request
 

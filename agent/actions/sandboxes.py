@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated
-from agent.host.ports import Sandbox
+from agent.host.containers import Sandbox
 from agent.outcome import Outcome, done, failed
 from agent.request import Request
 

@@ -141,7 +141,8 @@ class Moves:
             await source.install()
         for old in way.olds:
             if _place(old.spec.source) != _place(way.new.spec.source):
-                await self._source(record, old).remove(old.spec.uninstall.keep_data, purge=False)
+                keep = old.spec.uninstall.keep_data
+                await self._source(record, old).remove(keep, purge=False, back=True)
         return Done()
 
     async def _files(self, record: Record, way: Way) -> Done:
@@ -219,7 +220,9 @@ class Moves:
             wanted, source = old.spec.uninstall, old.spec.source
             manager = self._ports.packages.get(source.type)
             if before is None or manager is None or before.manager != source.type:
-                await self._source(record, old).remove(wanted.keep_data, purge=wanted.purge_files)
+                back = before is not None
+                keep, purge = wanted.keep_data, wanted.purge_files
+                await self._source(record, old).remove(keep, purge=purge, back=back)
                 continue
             purge = wanted.purge_files and not wanted.keep_data
             named = source.apt or source.dnf

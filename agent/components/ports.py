@@ -118,8 +118,11 @@ class Trees(Protocol):
         go. Raises HostError when it was not staged."""
         ...
 
-    async def remove(self, dest: str, keep: Collection[str]) -> None:
-        """Take away what we put there, except under the paths `keep`. Nothing there is no error."""
+    async def remove(self, dest: str, keep: Collection[str], *, back: bool) -> None:
+        """Take away what we put there, except under the paths `keep`. Nothing there is no error.
+
+        back: files of others that ours took the place of come back.
+        """
         ...
 
 
@@ -278,9 +281,11 @@ class Source(Protocol):
         """Bring the host to exactly this version, from whatever is there, and hold it if wanted."""
         ...
 
-    async def remove(self, keep: Collection[str], *, purge: bool) -> None:
+    async def remove(self, keep: Collection[str], *, purge: bool, back: bool = False) -> None:
         """keep   paths whose data stays
         purge  configuration goes as well
+        back   files of others that an artefact took the place of come back; packages and scripts
+               have none
         """
         ...
 

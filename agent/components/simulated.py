@@ -132,7 +132,7 @@ class SimulatedTrees:
         self.trees[artefact.dest] = artefact.digest
         self.changed.pop(artefact.dest, None)
 
-    async def remove(self, dest: str, keep: Collection[str]) -> None:
+    async def remove(self, dest: str, keep: Collection[str], *, back: bool) -> None:
         self.trees.pop(dest, None)
         self.changed.pop(dest, None)
 

@@ -45,7 +45,7 @@ def build(out: Path, *, python: str = "3.11", version: str = "") -> Path:
     with tempfile.TemporaryDirectory(prefix="kubenode-agent-deb-") as folder:
         root = Path(folder) / "root"
         home = root / VERSIONS / version
-        _sources(home / "src", version)
+        sources(home / "src", version)
         install(pins(python), python, home / "lib")
         _compile(home)
         _system(root, version)
@@ -62,7 +62,7 @@ def build(out: Path, *, python: str = "3.11", version: str = "") -> Path:
             str(package),
         ]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env={**os.environ, **_epoch()}
+            command, capture_output=True, text=True, check=False, env={**os.environ, **epoch()}
         )
     if done.returncode != 0:
         raise CannotBuild(f"dpkg-deb: {done.stderr.strip()}")
@@ -79,7 +79,8 @@ def _architecture() -> str:
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _sources(to: Path, version: str) -> None:
+def sources(to: Path, version: str) -> None:
+    """What the agent runs of this checkout into the folder `to`, with the version that it tells."""
     for name in SOURCES:
         source, target = CHECKOUT / name, to / name
         if source.is_dir():
@@ -140,7 +141,8 @@ def control(root: Path, version: str, python: str) -> None:
         (folder / name).chmod(0o755)
 
 
-def _epoch() -> dict[str, str]:
+def epoch() -> dict[str, str]:
+    """How old what is built says it is, as the variable that other programs know it by."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not given:
         asked = ["git", "-C", str(CHECKOUT), "log", "-1", "--format=%ct"]
@@ -150,7 +152,7 @@ def _epoch() -> dict[str, str]:
 
 
 def _age(root: Path) -> None:
-    at = int(_epoch()["SOURCE_DATE_EPOCH"])
+    at = int(epoch()["SOURCE_DATE_EPOCH"])
     for path in _all(root):
         os.utime(path, (at, at), follow_symlinks=False)
         if path.is_dir():

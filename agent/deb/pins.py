@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -27,7 +29,7 @@ def pins(python: str, lock: Path = LOCK_FILE) -> str:
     by_name = {
         canonicalize_name(re.split(r"[=\[; ]", block, maxsplit=1)[0]): block for block in blocks
     }
-    names = _closure(python)
+    names = closure(NEEDS, f"{python}.0").keys()
     if missing := names - by_name.keys():
         raise CannotPin(f"{lock.name} lacks {', '.join(sorted(missing))}: lock again")
     return "\n".join(by_name[name] for name in sorted(names)) + "\n"
@@ -46,18 +48,31 @@ def install(pinned: str, python: str, folder: Path) -> None:
         raise CannotPin(f"the agent's packages do not install: {done.stderr.strip()}")
 
 
-def _closure(python: str) -> set[NormalizedName]:
-    """`NEEDS` and what they need, as the distributions installed here tell."""
-    found: set[NormalizedName] = set()
-    queue = [canonicalize_name(name) for name in NEEDS]
-    environment = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
+def closure(needs: Iterable[str], python: str) -> dict[NormalizedName, set[NormalizedName]]:
+    """`needs` and what they need in turn, with their extras, as the distributions installed here
+    tell: for each what it needs itself.
+
+    needs   as in pyproject.toml: `uvicorn[standard]>=0.30`
+    python  full version: `3.11.2`
+    """
+    minor = python.rpartition(".")[0]
+    done: set[tuple[NormalizedName, str]] = set()
+    found: dict[NormalizedName, set[NormalizedName]] = {}
+    queue = [Requirement(need) for need in needs]
     while queue:
-        name = queue.pop()
-        if name in found:
-            continue
-        found.add(name)
-        for line in distribution(name).requires or ():
-            need = Requirement(line)
-            if need.marker is None or need.marker.evaluate(environment):
-                queue.append(canonicalize_name(need.name))
+        need = queue.pop()
+        name = canonicalize_name(need.name)
+        below = found.setdefault(name, set())
+        for extra in {"", *need.extras} - {known for one, known in done if one == name}:
+            done.add((name, extra))
+            environment = {"python_version": minor, "python_full_version": python, "extra": extra}
+            for deeper in _needs(name):
+                if deeper.marker is None or deeper.marker.evaluate(environment):
+                    below.add(canonicalize_name(deeper.name))
+                    queue.append(deeper)
     return found
+
+
+@cache
+def _needs(name: NormalizedName) -> tuple[Requirement, ...]:
+    return tuple(map(Requirement, distribution(name).requires or ()))

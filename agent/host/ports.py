@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from agent.host.containers import Containers
+from agent.host.storage import Disks, Filesystems
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -39,93 +42,6 @@ class Processes(Protocol):
 
     async def runs(self, program: str) -> bool:
         """Whether a process with this short name runs, in whatever container."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """Of a file system: bytes, and files that it can hold (0: as many as there is room for).
-
-    free  what services may use
-    """
-
-    total: int
-    free: int
-    files: int = 0
-    files_free: int = 0
-
-    @property
-    def free_percent(self) -> float:
-        """Of what is shorter: bytes or files."""
-        of_bytes = 100 * self.free / self.total if self.total else 0.0
-        return min(of_bytes, 100 * self.files_free / self.files) if self.files else of_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class OldFile:
-    path: str
-    size: int
-    modified: datetime
-    inode: int = 0
-
-
-class Disks(Protocol):
-    async def space(self, path: str) -> Space: ...
-
-    async def removable(self, target: str) -> list[OldFile]:
-        """Files that may go: rotated logs, crash dumps or containerLogs, oldest first.
-
-        Only of a fixed list of folders, no links, nothing across mount points, nothing open.
-        """
-        ...
-
-    async def remove(self, file: OldFile) -> bool:
-        """False if it is not the same file any more, is open, or lies elsewhere by now."""
-        ...
-
-    async def vacuum_journal(self, keep: int) -> None:
-        """Drop archived journal files until `keep` bytes are left."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    name: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    id: str
-    ended: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Sandbox:
-    id: str
-    ready: bool
-    host_network: bool
-    pod: str
-    created: datetime
-
-
-class Containers(Protocol):
-    async def folder(self) -> str:
-        """Where the runtime keeps images and containers."""
-        ...
-
-    async def unused_images(self) -> list[Image]: ...
-
-    async def remove_image(self, image: Image) -> None: ...
-
-    async def exited(self) -> list[Container]: ...
-
-    async def remove_container(self, container: Container) -> None: ...
-
-    async def sandboxes(self) -> list[Sandbox]: ...
-
-    async def remove_sandbox(self, sandbox: str) -> None:
-        """Never one that is ready: the runtime refuses it too."""
         ...
 
 
@@ -182,38 +98,6 @@ class Kernel(Protocol):
     async def load(self, name: str) -> None: ...
 
     async def unload(self, name: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """source     device
-    read_only  now
-    meant_so   read-only by the host's own configuration
-    """
-
-    point: str
-    source: str
-    type: str
-    read_only: bool
-    meant_so: bool
-
-
-class Filesystems(Protocol):
-    async def mount(self, point: str) -> Mount | None:
-        """The mount at exactly this place, None if nothing is mounted there."""
-        ...
-
-    async def damage(self, mount: Mount) -> str:
-        """What speaks against writing to it, "" if it is clean and its device answers."""
-        ...
-
-    async def remount_writable(self, mount: Mount) -> None: ...
-
-    async def remount_read_only(self, mount: Mount) -> None: ...
-
-    async def try_write(self, mount: Mount) -> None:
-        """Write a small file, flush it to the disk, and take it away."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.host import HostError
-from agent.host.ports import (
-    Certificate,
-    Container,
-    Gpu,
-    Image,
-    Module,
-    Mount,
-    NetworkResult,
-    OldFile,
-    Ports,
-    Process,
-    Ran,
-    Sandbox,
-    Space,
-    TimeState,
-)
+from agent.host.containers import Container, Image, Sandbox
+from agent.host.ports import Certificate, Gpu, Module, NetworkResult, Ports, Process, Ran, TimeState
+from agent.host.storage import Mount, OldFile, Space
 
 GIB = 1024**3
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from defender.ledger import Held
 from defender.store import PermitStore
 from kubenode.api.v1alpha1 import Permit
-from kubenode.runtime.fence import Fence, LeaseLost
+from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.process import Part
 
@@ -86,11 +86,7 @@ class Solo:
     def why_not(self) -> str:
         if not self._store.ready:
             return "Kube Defender has not loaded the permits yet"
-        try:
-            self._fence.check()
-        except LeaseLost:
-            return "this Kube Defender does not hold the lease"
-        return ""
+        return "" if leads(self._fence) else "this Kube Defender does not hold the lease"
 
     def alone(self) -> bool:
         return not self.why_not()

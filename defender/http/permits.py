@@ -17,6 +17,8 @@ from defender.http.streams import Streams
 from defender.webhook.acts import USER
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import Ask, Verdict
+from kubenode.runtime.telemetry.places import TRACEPARENT, read
+from kubenode.runtime.telemetry.tracing import within
 
 ASK_BODY: dict[str, Any] = {
     "requestBody": {
@@ -74,7 +76,8 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
             raise Refused(
                 422, "holder.kind: User is the admission webhook's: name the object that acts"
             )
-        return answer(await permits.ask(asked))
+        with within(read(request.headers.get(TRACEPARENT))):
+            return answer(await permits.ask(asked))
 
     @router.get(
         "/permits/{name}",

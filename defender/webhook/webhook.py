@@ -26,8 +26,8 @@ class GuardSettings:
 
 
 class GuardWebhook:
-    """It runs on every replica; one that does not lead leaves its questions to the failurePolicy,
-    and is not ready, so that a Service does not lead to it.
+    """It runs on every replica; one that does not lead leaves its questions to the failurePolicy.
+    In the chart no Service leads to it (defender.endpoints).
 
     context  with the serving certificate
     """

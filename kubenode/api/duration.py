@@ -6,12 +6,15 @@ millisecond, so that kubectl users meet nothing new.
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|[smh]))+$"
 LONGEST = timedelta(days=3650)
+USUAL = 32
+"""Characters; what is longer is not remembered."""
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _UNITS = {
     "ms": timedelta(milliseconds=1),
@@ -26,6 +29,10 @@ def parse_duration(text: str) -> timedelta:
 
     Raises ValueError naming the text and the form that is wanted.
     """
+    return _parsed_once(text) if len(text) <= USUAL else _parsed(text)
+
+
+def _parsed(text: str) -> timedelta:
     if not re.fullmatch(PATTERN, text):
         raise ValueError(
             f"{text!r} is no duration: write a number and a unit, like 90s, 10m or 1h30m"
@@ -37,6 +44,10 @@ def parse_duration(text: str) -> timedelta:
     if total > LONGEST:
         raise ValueError(f"{text!r} is longer than ten years")
     return timedelta(milliseconds=round(total / timedelta(milliseconds=1)))
+
+
+_parsed_once = lru_cache(maxsize=1024)(_parsed)
+"""Every job has a dozen durations, and they are the same few."""
 
 
 def format_duration(value: timedelta) -> str:

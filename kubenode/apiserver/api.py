@@ -1,20 +1,19 @@
 """The verbs: from a call to an answer, over the objects."""
 
-import base64
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from kubenode.apiserver import eviction, patching
+from kubenode.apiserver import eviction, patching, typed
+from kubenode.apiserver.answers import SUCCESS, Answer
+from kubenode.apiserver.applying import apply
+from kubenode.apiserver.bodies import check_media, decode
 from kubenode.apiserver.calls import (
     APPLY,
     JSON_PATCH,
     MERGE,
     STRATEGIC,
     Call,
-    check_json,
-    decode,
     delete_options,
     write_options,
 )
@@ -23,29 +22,14 @@ from kubenode.apiserver.errors import (
     Cause,
     Obj,
     bad_request,
-    expired,
     invalid,
-    too_large,
-    unsupported,
+    unreadable,
 )
-from kubenode.apiserver.objects import Objects, WriteOptions
+from kubenode.apiserver.objects import DeleteOptions, Objects, WriteOptions
+from kubenode.apiserver.reads import Reads
 from kubenode.apiserver.scale import Scaling
 from kubenode.apiserver.selectors import select
-from kubenode.apiserver.store import Collection, Record, encode
-from kubenode.apiserver.tables import Form, Tabular, asked_form
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """JSON, a status code, and warnings for the person behind the client."""
-
-    body: bytes
-    code: int = 200
-    warnings: list[str] = field(default_factory=list)
-
-
-SUCCESS = encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
-_Token = msgspec.json.Decoder(tuple[int, str, str])
+from kubenode.apiserver.store import Record, encode
 
 
 class Api:
@@ -53,16 +37,17 @@ class Api:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+        self._reads = Reads(objects)
 
     def answer(self, call: Call) -> Answer:
         """Raises ApiError."""
         match call.verb, call.subresource:
             case "get", "" | "status":
-                return self._get(call)
+                return self._reads.get(call)
             case "get" | "update" | "patch", "scale" if call.name and call.resource.scale:
                 return self._scale(call, Scaling(call.resource, call.resource.scale))
             case "list", "":
-                return self._list(call)
+                return self._reads.list(call)
             case "create", "" if not call.name:
                 return self._create(call)
             case "create", "eviction" if call.name:
@@ -80,84 +65,19 @@ class Api:
             case _:
                 raise call.refuse()
 
-    # ---- reads
-
-    def _get(self, call: Call) -> Answer:
-        record = self._objects.get(call.resource, call.namespace, call.name)
-        form = asked_form(call.accept, call.query.get("includeObject", ""))
-        if form is Form.PLAIN:
-            return Answer(record.raw)
-        metadata = {"resourceVersion": str(record.rv)}
-        return Answer(encode(Tabular(call.resource, form).rows([record.obj], metadata)))
-
-    def _list(self, call: Call) -> Answer:
-        query, resource = call.query, call.resource
-        form = asked_form(call.accept, query.get("includeObject", ""))
-        selection = select(resource, call.namespace, "", query)
-        collection = self._objects.store.collection(resource.qualified)
-        limit = _limit(query.get("limit", ""))
-        rv, after = self._moment(call, collection)
-        if rv == self._objects.store.rv:
-            records = collection.sorted(selection)
-        else:
-            records = collection.sorted_at(selection, rv)
-        if after is not None:
-            records = [record for record in records if record.key > after]
-        metadata: Obj = {"resourceVersion": str(rv)}
-        if limit and len(records) > limit:
-            last = records[limit - 1].key
-            metadata["continue"] = base64.urlsafe_b64encode(encode((rv, *last))).decode()
-            if not (query.get("labelSelector") or query.get("fieldSelector")):
-                metadata["remainingItemCount"] = len(records) - limit
-            records = records[:limit]
-        if form is not Form.PLAIN:
-            rows = Tabular(resource, form).rows([record.obj for record in records], metadata)
-            return Answer(encode(rows))
-        head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
-            resource.list_kind.encode(),
-            resource.gv.encode(),
-            encode(metadata),
-        )
-        whole = bool(resource.crd)  # items of built-in kinds do not repeat what they are
-        items = [record.raw if whole else record.item for record in records]
-        return Answer(head + b",".join(items) + b"]}")
-
-    def _moment(self, call: Call, collection: Collection) -> tuple[int, tuple[str, str] | None]:
-        """The resourceVersion to list at, and the key that the page before ended with."""
-        current = self._objects.store.rv
-        if token := call.query.get("continue"):
-            try:
-                rv, namespace, name = _Token.decode(base64.urlsafe_b64decode(token))
-            except (ValueError, msgspec.DecodeError) as error:
-                raise bad_request("continue key is not valid") from error
-            if rv < collection.floor:
-                raise expired(
-                    "The provided continue parameter is too old to display a consistent list "
-                    "result. You can start a new list without the continue parameter."
-                )
-            return rv, (namespace, name)
-        asked = call.query.get("resourceVersion") or "0"
-        if not asked.isdigit():
-            raise bad_request(f"resourceVersion: Invalid value: {asked!r}: must be a number")
-        if int(asked) > current:
-            raise too_large(int(asked), current)
-        if call.query.get("resourceVersionMatch") == "Exact":
-            if int(asked) < collection.floor:
-                raise expired(f"The resourceVersion for the provided list is too old: {asked}")
-            return int(asked), None
-        return current, None
-
     # ---- writes
 
     def _create(self, call: Call) -> Answer:
-        check_json(call)
+        check_media(call)
         options = write_options(call)
-        record = self._objects.create(call.resource, call.namespace, decode(call), options)
+        data = _typed(call, decode(call), None, options)
+        record = self._objects.create(call.resource, call.namespace, data, options)
         return Answer(record.raw, 201, options.warnings)
 
     def _update(self, call: Call) -> Answer:
-        check_json(call)
-        options, data = write_options(call), decode(call)
+        check_media(call)
+        options = write_options(call)
+        data = _typed(call, decode(call), None, options)
         resource = call.resource
         collection = self._objects.store.collection(resource.qualified)
         if resource.put_creates and collection.get((call.namespace, call.name)) is None:
@@ -172,8 +92,12 @@ class Api:
         return Answer(record.raw, 200, options.warnings)
 
     def _patch(self, call: Call) -> Answer:
+        if call.content_type == APPLY:
+            record, is_new, warnings = apply(self._objects, call)
+            return Answer(record.raw, 201 if is_new else 200, warnings)
         _check_patch(call)
         options = write_options(call)
+        options.patch = True
         old = self._objects.get(call.resource, call.namespace, call.name).obj
         new = _patched(call, old)
         for key in ("apiVersion", "kind"):
@@ -184,10 +108,10 @@ class Api:
         if uid and uid != old["metadata"]["uid"]:
             cause = Cause("metadata.uid", f'Invalid value: "{uid}": field is immutable')
             raise invalid(call.resource, call.name, [cause])
-        return self._updated(call, new, options)
+        return self._updated(call, _typed(call, new, old, options), options)
 
     def _delete(self, call: Call) -> Answer:
-        options = delete_options(call)
+        options = _deletion(call)
         record, gone = self._objects.delete(call.resource, call.namespace, call.name, options)
         if not gone or call.resource.qualified == "pods":
             return Answer(record.raw)
@@ -202,7 +126,7 @@ class Api:
 
     def _delete_collection(self, call: Call) -> Answer:
         selection = select(call.resource, call.namespace, "", call.query)
-        records = self._objects.delete_collection(call.resource, selection, delete_options(call))
+        records = self._objects.delete_collection(call.resource, selection, _deletion(call))
         head = {"kind": call.resource.list_kind, "apiVersion": call.resource.gv}
         metadata = {"resourceVersion": str(self._objects.store.rv)}
         items = [
@@ -210,7 +134,7 @@ class Api:
         ]
         return Answer(encode({**head, "metadata": metadata, "items": items}))
 
-    # ---- subresource scale of CRDs
+    # ---- subresource scale
 
     def _scale(self, call: Call, scaling: Scaling) -> Answer:
         old = self._objects.get(call.resource, call.namespace, call.name).obj
@@ -218,7 +142,7 @@ class Api:
             return Answer(encode(scaling.scale(old)))
         options = write_options(call)
         if call.verb == "update":
-            check_json(call)
+            check_media(call)
             wanted = decode(call)
         else:
             _check_patch(call)
@@ -231,7 +155,7 @@ class Api:
     # ---- subresources of pods
 
     def _evict(self, call: Call) -> Answer:
-        check_json(call)
+        check_media(call)
         pod = self._objects.get(call.resource, call.namespace, call.name)
         body = decode(call)
         if (body.get("metadata") or {}).get("name", call.name) != call.name:
@@ -241,7 +165,7 @@ class Api:
         return Answer(SUCCESS, 201)
 
     def _bind(self, call: Call) -> Answer:
-        check_json(call)
+        check_media(call)
         pod: Record = self._objects.get(call.resource, call.namespace, call.name)
         eviction.bind(self._objects, call.resource, pod, decode(call))
         return Answer(SUCCESS, 201)
@@ -256,18 +180,25 @@ def _unversioned(data: Any) -> Any:
     return {**data, "metadata": rest}
 
 
-def _limit(text: str) -> int:
-    if text and not text.isdigit():
-        raise bad_request(f"limit: Invalid value: {text!r}: must be a number")
-    return int(text or 0)
+def _typed(call: Call, data: Any, old: Obj | None, options: WriteOptions) -> Any:
+    """`data` as its kind has it. Raises ApiError 400 or 422 for what the kind cannot hold."""
+    if not isinstance(data, dict):
+        return data
+    unknown: list[str] = []
+    try:
+        data = typed.fit(typed.shape_of(call.resource), data, old, unknown)
+    except typed.Mistyped as error:
+        raise unreadable(call.resource, str(error), options.patch) from error
+    options.unknown(call.resource, unknown)
+    return data
+
+
+def _deletion(call: Call) -> DeleteOptions:
+    return delete_options(call, decode(call) if call.body else {})
 
 
 def _check_patch(call: Call) -> None:
     """Raises ApiError 415 for a form of patch that is not taken."""
-    if call.content_type in APPLY:
-        raise unsupported(
-            415, "server-side apply", "use a merge patch, or kubectl apply without --server-side"
-        )
     known = (JSON_PATCH, MERGE) if call.resource.crd else (JSON_PATCH, MERGE, STRATEGIC)
     if call.content_type not in known:
         raise ApiError(

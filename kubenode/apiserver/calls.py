@@ -7,12 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
-from kubenode.apiserver import kinds
 from kubenode.apiserver.errors import (
     Cause,
-    Obj,
     bad_request,
     invalid,
     no_such_path,
@@ -20,11 +16,12 @@ from kubenode.apiserver.errors import (
 )
 from kubenode.apiserver.objects import DeleteOptions, WriteOptions
 from kubenode.apiserver.registry import Registry, Resource
+from kubenode.apiserver.tracking import Writer
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+APPLY = "application/apply-patch+yaml"
 TRUE = ("true", "1", "True")
 NOT_SERVED = {
     "attach": "pods have no processes here",
@@ -32,7 +29,6 @@ NOT_SERVED = {
     "log": "pods have no processes here",
     "portforward": "pods have no processes here",
     "proxy": "nothing runs behind it",
-    "scale": "patch spec.replicas (CRDs alone have it here)",
     "token": "there is no authentication; send no token",
     "approval": "nothing signs certificates here; use a real cluster",
     "finalize": "patch metadata.finalizers",
@@ -54,6 +50,7 @@ class Call:
     query: Mapping[str, str]
     accept: str = ""
     content_type: str = ""
+    agent: str = ""
     body: bytes = b""
 
     def refuse(self) -> Exception:
@@ -116,35 +113,14 @@ def _check_subresource(resource: Resource, subresource: str) -> None:
     raise no_such_path()
 
 
-def decode(call: Call, *, typed: bool = True) -> Any:
-    """The body as JSON. With `typed` explicit nulls of built-in kinds are absent fields.
-
-    Raises ApiError 400 or 415.
-    """
-    if not call.body:
-        raise bad_request("the request has no body")
-    try:
-        data = msgspec.json.decode(call.body)
-    except msgspec.DecodeError as error:
-        raise bad_request(f"the body is not JSON: {error}") from error
-    if typed and not call.resource.crd and b"null" in call.body:
-        return kinds.without_nulls(data)
-    return data
-
-
-def check_json(call: Call) -> None:
-    """Raises ApiError 415 for a body that is not JSON."""
-    if call.content_type not in ("", "application/json", "application/octet-stream"):
-        raise unsupported(
-            415,
-            f"bodies of type {call.content_type!r}",
-            "send application/json (kubectl create sends protobuf: use kubectl apply -f)",
-        )
-
-
 def write_options(call: Call) -> WriteOptions:
     """Raises ApiError 422 for values that no server knows."""
     validation = call.query.get("fieldValidation") or "Warn"
+    if "force" in call.query and call.content_type != APPLY:
+        cause = Cause(
+            "force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden"
+        )
+        raise invalid(call.resource, call.name, [cause])
     if validation not in ("Ignore", "Warn", "Strict"):
         cause = Cause(
             "fieldValidation",
@@ -152,7 +128,9 @@ def write_options(call: Call) -> WriteOptions:
             "FieldValueNotSupported",
         )
         raise invalid(call.resource, call.name, [cause])
-    return WriteOptions(_dry_run(call, call.query.get("dryRun")), validation)
+    writer = Writer(call.query.get("fieldManager", ""), call.agent, call.subresource)
+    dry_run = _dry_run(call, call.query.get("dryRun"))
+    return WriteOptions(dry_run, validation, writer=writer)
 
 
 def _dry_run(call: Call, value: Any) -> bool:
@@ -166,14 +144,18 @@ def _dry_run(call: Call, value: Any) -> bool:
     raise invalid(call.resource, call.name, [cause])
 
 
-def delete_options(call: Call, given: Obj | None = None) -> DeleteOptions:
-    """Options of a deletion from its body (or `given`) and query. Raises ApiError 400 or 422."""
-    body = given if given is not None else (decode(call) if call.body else {})
+def delete_options(call: Call, body: Any) -> DeleteOptions:
+    """Options of a deletion from its body ({} for none) and query. Raises ApiError 400 or 422."""
     if not isinstance(body, dict):
         raise bad_request("the body of a deletion is a DeleteOptions object")
     policy = body.get("propagationPolicy") or call.query.get("propagationPolicy")
-    if policy == "Foreground":
-        raise unsupported(422, "propagationPolicy Foreground", "use Background or Orphan")
+    if policy not in (None, "Background", "Foreground", "Orphan"):
+        cause = Cause(
+            "propagationPolicy",
+            f'Unsupported value: "{policy}": supported values: Background, Foreground, Orphan',
+            "FieldValueNotSupported",
+        )
+        raise invalid(call.resource, call.name, [cause])
     grace = body.get("gracePeriodSeconds", call.query.get("gracePeriodSeconds"))
     if isinstance(grace, str):
         if not grace.lstrip("-").isdigit():
@@ -185,5 +167,6 @@ def delete_options(call: Call, given: Obj | None = None) -> DeleteOptions:
         uid=preconditions.get("uid") or "",
         rv=preconditions.get("resourceVersion") or "",
         orphan=policy == "Orphan" or bool(body.get("orphanDependents")),
+        foreground=policy == "Foreground",
         dry_run=_dry_run(call, body.get("dryRun") or call.query.get("dryRun")),
     )

@@ -19,7 +19,16 @@ VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-ROOT_PATHS = ("/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version")
+ROOT_PATHS = (
+    "/api",
+    "/apis",
+    "/healthz",
+    "/livez",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+)
 AGGREGATED = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 AGGREGATED_TYPE = f"application/json;{AGGREGATED}"
 SUBRESOURCE_VERBS = {"status": ("get", "patch", "update"), "eviction": ("create",)}

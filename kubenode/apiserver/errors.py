@@ -104,6 +104,16 @@ def invalid(resource: "Resource", name: str, causes: Iterable[Cause]) -> ApiErro
     )
 
 
+def unreadable(resource: "Resource", why: str, patch: bool) -> ApiError:
+    """A body that does not fit its kind: a patch is invalid, any other a bad request."""
+    if patch:
+        return invalid(resource, "", [Cause("patch", f"Invalid value: {why}")])
+    kind = resource.kind
+    return bad_request(
+        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}'
+    )
+
+
 def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 

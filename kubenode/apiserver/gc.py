@@ -1,8 +1,7 @@
 """Garbage collection: dependents of a deleted owner, and the content of namespaces and CRDs.
 
 On a real cluster this is another process, so it is eventual here too: it runs on the loop after the
-request that caused it. Only background deletion and orphaning are done; foreground is refused where
-requests are read.
+request that caused it.
 """
 
 import asyncio
@@ -10,7 +9,14 @@ from collections import deque
 from collections.abc import Callable
 
 from kubenode.apiserver.errors import Obj
-from kubenode.apiserver.objects import CRDS, NAMESPACES, DeleteOptions, Objects, without_owners
+from kubenode.apiserver.objects import (
+    CRDS,
+    FOREGROUND,
+    NAMESPACES,
+    DeleteOptions,
+    Objects,
+    without_owners,
+)
 from kubenode.apiserver.registry import Resource
 from kubenode.apiserver.store import Key, Record
 
@@ -27,6 +33,18 @@ class Collector:
             lambda: self._review(resource.qualified, record.key)
         )
 
+    def resume(self) -> None:
+        """Take up what an earlier server of the same objects left undone."""
+        for collection in self._objects.store.collections():
+            for record in collection.records():
+                metadata = record.obj["metadata"]
+                qualified, key = self._objects.store.by_uid[metadata["uid"]]
+                resource = self._objects.registry.find(qualified)
+                if resource is not None and metadata.get("deletionTimestamp"):
+                    self._on_removed(resource, record)
+                if metadata.get("ownerReferences"):
+                    self._later(lambda place=qualified, key=key: self._review(place, key))  # type: ignore[misc]
+
     def _later(self, job: Callable[[], None]) -> None:
         if not self._work:
             asyncio.get_running_loop().call_soon(self._run)
@@ -38,7 +56,7 @@ class Collector:
             self._work.popleft()
 
     def _on_removed(self, resource: Resource, record: Record) -> None:
-        """After an object is gone, or a namespace or CRD was marked for deletion."""
+        """After an object is gone, or one that waits for others was marked for deletion."""
         metadata = record.obj["metadata"]
         gone = self._objects.store.collection(resource.qualified).get(record.key) is None
         if resource.qualified == NAMESPACES and not gone:
@@ -48,9 +66,13 @@ class Collector:
             name = metadata["name"]
             self._later(lambda: self._uninstall(record.obj) if gone else self._empty_crd(name))
         if not gone:
+            self._later(lambda: self._after_dependents(metadata["uid"]))
             return
         if self._objects.store.dependents(metadata["uid"]):
             self._later(lambda: self._orphaned(metadata["uid"]))
+        for owner in metadata.get("ownerReferences") or ():
+            if self._goes_last(owner["uid"]):
+                self._later(lambda uid=owner["uid"]: self._after_dependents(uid))  # type: ignore[misc]
         self._check_holders(resource, metadata.get("namespace", ""))
 
     # ---- owners
@@ -66,13 +88,49 @@ class Collector:
         if resource is None or record is None or record.obj["metadata"].get("deletionTimestamp"):
             return
         owners = {owner["uid"] for owner in record.obj["metadata"].get("ownerReferences") or ()}
-        dead = {uid for uid in owners if uid not in self._objects.store.by_uid}
+        store = self._objects.store
+        dead = {uid for uid in owners if uid not in store.by_uid or self._goes_last(uid)}
         if not dead:
             return
         if dead == owners:
-            self._objects.delete(resource, *key, DeleteOptions())
+            last = any(uid in store.by_uid for uid in owners) and bool(
+                store.dependents(record.obj["metadata"]["uid"])
+            )
+            self._objects.delete(resource, *key, DeleteOptions(foreground=last))
         else:
             self._objects.put(resource, key[0], without_owners(record.obj, dead))
+
+    def _goes_last(self, uid: str) -> bool:
+        """Whether an owner waits for its dependents."""
+        place = self._objects.store.by_uid.get(uid)
+        record = self._objects.store.collection(place[0]).get(place[1]) if place else None
+        return record is not None and bool(
+            record.obj["metadata"].get("deletionTimestamp")
+            and FOREGROUND in (record.obj["metadata"].get("finalizers") or ())
+        )
+
+    def _after_dependents(self, uid: str) -> None:
+        """Let an owner that waits for its dependents go when none that blocks it is left."""
+        if not self._goes_last(uid):
+            return
+        self._orphaned(uid)
+        store = self._objects.store
+        if any(self._blocks(qualified, key, uid) for qualified, key in store.dependents(uid)):
+            return
+        qualified, key = store.by_uid[uid]
+        record = store.collection(qualified).get(key)
+        resource = self._objects.registry.find(qualified)
+        if record is not None and resource is not None and self._goes_last(uid):
+            metadata = dict(record.obj["metadata"])
+            left = [name for name in metadata.pop("finalizers") if name != FOREGROUND]
+            if left:
+                metadata["finalizers"] = left
+            self._objects.put(resource, key[0], {**record.obj, "metadata": metadata})
+
+    def _blocks(self, qualified: str, key: Key, uid: str) -> bool:
+        record = self._objects.store.collection(qualified).get(key)
+        owners = record.obj["metadata"].get("ownerReferences") or () if record else ()
+        return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in owners)
 
     # ---- namespaces and CRDs
 

@@ -6,13 +6,13 @@ changed, commit. There is no `await` in it, so one write is never mixed with ano
 Source: apiserver `pkg/registry/rest/{create,update,delete}.go`, `pkg/registry/generic/registry`.
 """
 
+import os
 import random
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kubenode.apiserver import kinds
+from kubenode.apiserver import kinds, tracking, validation
 from kubenode.apiserver.admission import Admission
 from kubenode.apiserver.errors import (
     ApiError,
@@ -24,10 +24,12 @@ from kubenode.apiserver.errors import (
     invalid,
     modified,
     not_found,
+    unreadable,
 )
 from kubenode.apiserver.registry import Registry, Resource
 from kubenode.apiserver.selectors import Selection
 from kubenode.apiserver.store import Record, Store
+from kubenode.apiserver.tracking import Writer
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 OWN_METADATA = (
@@ -39,17 +41,31 @@ OWN_METADATA = (
 )
 """Metadata that only the server writes."""
 KEPT_NAMESPACES = ("default", "kube-system", "kube-node-lease", "kube-public")
+FOREGROUND = "foregroundDeletion"
+"""The finalizer of an owner that goes after its dependents; the garbage collector takes it off."""
 NAMESPACES = "namespaces"
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 @dataclass(slots=True)
 class WriteOptions:
-    """`validation` is "Ignore", "Warn" or "Strict": what to do about unknown fields."""
+    """`validation` is "Ignore", "Warn" or "Strict": what to do about unknown fields; `patch` that
+    the object was made by a patch, whose refusals are of another kind."""
 
     dry_run: bool = False
     validation: str = "Warn"
+    patch: bool = False
+    writer: Writer = field(default_factory=Writer)
     warnings: list[str] = field(default_factory=list)
+
+    def unknown(self, resource: Resource, paths: list[str]) -> None:
+        """Tell of fields that the kind does not have. Raises ApiError 400 or 422 if "Strict"."""
+        told = [f'unknown field "{path}"' for path in sorted(paths)]
+        if told and self.validation == "Strict":
+            why = f"strict decoding error: {', '.join(told)}"
+            raise unreadable(resource, why, self.patch)
+        if self.validation == "Warn":
+            self.warnings += told
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +76,28 @@ class DeleteOptions:
     uid: str = ""
     rv: str = ""
     orphan: bool = False
+    foreground: bool = False
     dry_run: bool = False
 
 
 def timestamp(moment: datetime) -> str:
-    """RFC 3339 in whole seconds, as metav1.Time."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    """RFC 3339 in whole seconds, as metav1.Time; `moment` is in UTC."""
+    return moment.isoformat(timespec="seconds")[:19] + "Z"
+
+
+def new_uid() -> str:
+    """A random UUID (RFC 9562, version 4)."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) % 4]
+    tail = f"{variant}{digits[17:20]}-{digits[20:]}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{tail}"
 
 
 class Objects:
     """Every object of one server.
 
-    `removed` is called after an object is gone, or was marked for deletion while it has content;
+    `removed` is called after an object is gone, or was marked for deletion while it has content or
+    is to go after its dependents;
     `owned` after one with owners was created: the garbage collector's two signals. `install` takes
     a CRD that is about to be written and returns it with its status.
     """
@@ -91,6 +117,10 @@ class Objects:
         self.owned: Callable[[Resource, Record], None] = lambda resource, record: None
         self._admission = admission
         self._install = install
+
+    def stamp(self) -> str:
+        """Now, as metav1.Time."""
+        return timestamp(self.now())
 
     # ---- reads
 
@@ -122,11 +152,12 @@ class Objects:
             self._check_namespace(resource, namespace, metadata.get("name", ""))
         for key in OWN_METADATA:
             metadata.pop(key, None)
-        metadata["uid"] = str(uuid.uuid4())
-        metadata["creationTimestamp"] = timestamp(self.now())
+        metadata["uid"] = new_uid()
+        metadata["creationTimestamp"] = self.stamp()
         if resource.generation:
             metadata["generation"] = 1
         obj = self._settle(resource, kinds.on_create(resource, obj), None, options)
+        tracking.note(resource, None, obj, options.writer, self.stamp)
         place = (namespace, metadata["name"])
         if self.store.collection(resource.qualified).get(place) is not None:
             raise already_exists(resource, metadata["name"])
@@ -175,6 +206,7 @@ class Objects:
         metadata = new["metadata"]
         self._check_finalizers(resource, name, metadata, old["metadata"])
         new = self._settle(resource, new, old, options)
+        tracking.note(resource, old, new, options.writer, self.stamp)
         if resource.generation and subresource != "status" and _spec_changed(resource, new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         metadata["resourceVersion"] = str(record.rv)
@@ -310,7 +342,7 @@ class Objects:
             obj = self._fit_schema(resource, obj, options, causes)
         elif not resource.crd:
             obj = kinds.without_empty(resource, obj)
-            causes += kinds.check(resource, obj, old)
+            causes += validation.check(resource, obj, old)
         if causes:
             raise invalid(resource, name, causes)
         obj = self._admission.mutate(resource, obj, old)
@@ -326,11 +358,7 @@ class Objects:
         body = {key: value for key, value in obj.items() if key not in head}
         dropped: list[str] = []
         body = schema.fill(schema.prune(body, "", dropped))
-        unknown = [f'unknown field "{path}"' for path in sorted(dropped)]
-        if unknown and options.validation == "Strict":
-            raise bad_request(f"strict decoding error: {', '.join(unknown)}")
-        if options.validation == "Warn":
-            options.warnings += unknown
+        options.unknown(resource, dropped)
         causes += schema.validate(body)
         return {**head, **body}
 
@@ -364,7 +392,9 @@ class Objects:
             )
         if options.orphan and not options.dry_run:
             self._orphan(metadata["uid"])
-        grace = self._grace(resource, record.obj, options.grace)
+        obj = _held_by_dependents(record.obj) if options.foreground else record.obj
+        metadata = obj["metadata"]
+        grace = self._grace(resource, obj, options.grace)
         waits = bool(metadata.get("finalizers")) or self._holds_content(resource, record.obj)
         if not waits and grace == 0:
             if options.dry_run:
@@ -376,7 +406,7 @@ class Objects:
                 return record, False  # it is on its way; a second delete may only hurry it
         if options.dry_run:
             return record, False
-        return self._mark(resource, record.obj, grace), False
+        return self._mark(resource, obj, grace), False
 
     def _mark(self, resource: Resource, obj: Obj, grace: int) -> Record:
         metadata = dict(obj["metadata"])
@@ -388,7 +418,7 @@ class Objects:
         if resource.qualified == NAMESPACES:
             marked["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
         record = self.store.commit(resource.qualified, "MODIFIED", marked)
-        if self._holds_content(resource, marked):
+        if self._holds_content(resource, marked) or FOREGROUND in metadata.get("finalizers", ()):
             self.removed(resource, record)
         return record
 
@@ -440,6 +470,13 @@ class Objects:
         """Delete all that match; returns their last versions."""
         found = self.store.collection(resource.qualified).sorted(selection)
         return [self.delete(resource, *record.key, options)[0] for record in found]
+
+
+def _held_by_dependents(obj: Obj) -> Obj:
+    finalizers = obj["metadata"].get("finalizers") or []
+    if obj["metadata"].get("deletionTimestamp") or FOREGROUND in finalizers:
+        return obj
+    return {**obj, "metadata": {**obj["metadata"], "finalizers": [*finalizers, FOREGROUND]}}
 
 
 def without_owners(obj: Obj, uids: set[str]) -> Obj:

@@ -1,17 +1,23 @@
-"""OpenAPI v3, as much as kubectl reads: schemas by kind, and that field validation is supported.
+"""OpenAPI, as much as kubectl reads: schemas by kind, and that field validation is supported.
 
-Schemas of CRDs are complete; built-in kinds are open objects, so `kubectl explain` knows only ours.
-OpenAPI v2 is not served.
+Version 3 is one document for each group and version, version 2 one of all. Descriptions of the
+built-in kinds are left out: their fields come from builtin.txt.
 """
 
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from kubenode.apiserver import builtin
 from kubenode.apiserver.errors import Obj, unsupported
 from kubenode.apiserver.registry import Registry, Resource
+from kubenode.apiserver.store import encode
 
-PARAMETERS = [
-    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-    for name in ("dryRun", "fieldManager", "fieldValidation")
-]
-OPEN: Obj = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
+METADATA: Obj = {"allOf": [{"$ref": builtin.REFERENCE + builtin.METADATA}]}
+Schema = Callable[[str], Obj]
+"""How an answer names the schema of its content."""
+OF_V2 = "#/definitions/"
 
 
 def _path(group: str, version: str) -> str:
@@ -28,56 +34,110 @@ def index(registry: Registry) -> Obj:
     }
 
 
-def _hash(found: list[Resource]) -> int:
-    """Clients cache a document by it; a changed CRD has a new Schema object."""
-    return hash(tuple((resource.plural, id(resource.schema)) for resource in found)) & 0xFFFFFFFF
+def _hash(found: list[Resource]) -> str:
+    """Clients cache a document by it, also from one run of the server to the next."""
+    sources = [(resource.plural, resource.schema and resource.schema.source) for resource in found]
+    return f"{zlib.crc32(encode(sources)):08X}"
 
 
 def document(registry: Registry, parts: list[str]) -> Obj:
     """The answer of /openapi/v3/apis/GROUP/VERSION (`parts` after v3). Raises ApiError 404."""
     for gv, found in registry.versions().items():
         if _path(*gv).split("/") == parts:
-            return _document(_path(*gv), found)
+            return {
+                "openapi": "3.0.0",
+                "info": {"title": "KubeNode embedded API server", "version": "v1"},
+                "paths": _paths(found, _parameters_v3(), _schema_v3),
+                "components": {"schemas": _schemas(found)},
+            }
     raise unsupported(404, f"OpenAPI of {'/'.join(parts)!r}", "see /openapi/v3 for what is served")
 
 
-def _document(path: str, found: list[Resource]) -> Obj:
+def swagger(registry: Registry) -> Obj:
+    """The answer of /openapi/v2."""
+    found = list(registry)
+    return {
+        "swagger": "2.0",
+        "info": {"title": "KubeNode embedded API server", "version": "v1"},
+        "paths": _paths(found, _parameters_v2(), _schema_v2),
+        "definitions": _of_v2(_schemas(found)),
+    }
+
+
+def _paths(found: list[Resource], parameters: list[Obj], content: Schema) -> Obj:
     paths: Obj = {}
-    schemas: Obj = {}
     for resource in found:
         gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        schema = resource.schema.source if resource.schema is not None else OPEN
-        schemas[_schema_name(resource)] = {**schema, "x-kubernetes-group-version-kind": [gvk]}
         scope = "/namespaces/{namespace}" if resource.namespaced else ""
-        base = f"/{path}{scope}/{resource.plural}"
+        base = f"/{_path(resource.group, resource.version)}{scope}/{resource.plural}"
         writes = (("post", base), ("put", f"{base}/{{name}}"), ("patch", f"{base}/{{name}}"))
         for method, where in writes:
             paths.setdefault(where, {})[method] = {
-                "parameters": PARAMETERS,
+                "parameters": parameters,
                 "x-kubernetes-action": method,
                 "x-kubernetes-group-version-kind": gvk,
                 "responses": {"200": {"description": "OK"}},
             }
-        paths[f"{base}/{{name}}"]["get"] = _reading(resource, gvk)
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "KubeNode embedded API server", "version": "v1"},
-        "paths": paths,
-        "components": {"schemas": schemas},
-    }
+        # `kubectl explain` finds the schema through the answer of a GET.
+        paths[f"{base}/{{name}}"]["get"] = {
+            "x-kubernetes-action": "get",
+            "x-kubernetes-group-version-kind": gvk,
+            "responses": {"200": {"description": "OK", **content(_name(resource))}},
+        }
+    return paths
 
 
-def _reading(resource: Resource, gvk: Obj) -> Obj:
-    """`kubectl explain` finds the schema through the answer of a GET."""
-    reference = {"$ref": f"#/components/schemas/{_schema_name(resource)}"}
-    content = {"application/json": {"schema": reference}}
-    return {
-        "x-kubernetes-action": "get",
-        "x-kubernetes-group-version-kind": gvk,
-        "responses": {"200": {"description": "OK", "content": content}},
-    }
+def _schema_v3(name: str) -> Obj:
+    return {"content": {"application/json": {"schema": {"$ref": builtin.REFERENCE + name}}}}
 
 
-def _schema_name(resource: Resource) -> str:
-    group = reversed(resource.group.split(".")) if resource.group else ("io", "k8s", "api", "core")
-    return ".".join([*group, resource.version, resource.kind])
+def _schema_v2(name: str) -> Obj:
+    return {"schema": {"$ref": OF_V2 + name}}
+
+
+def _parameters_v3() -> list[Obj]:
+    schema = {"type": "string", "uniqueItems": True}
+    return [{"name": name, "in": "query", "schema": schema} for name in PARAMETERS]
+
+
+def _parameters_v2() -> list[Obj]:
+    return [
+        {"name": name, "in": "query", "type": "string", "uniqueItems": True} for name in PARAMETERS
+    ]
+
+
+def _schemas(found: list[Resource]) -> Obj:
+    typed = (_name(resource) for resource in found if resource.schema is None)
+    schemas = builtin.schemas(iter([builtin.METADATA, *typed]))
+    for resource in found:
+        name = _name(resource)
+        if resource.schema is not None:
+            schemas[name] = _custom(resource.schema.source)
+        gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        schemas[name] = {**schemas[name], "x-kubernetes-group-version-kind": [gvk]}
+    return schemas
+
+
+def _custom(source: Obj) -> Obj:
+    """The schema of a CRD with what every object has."""
+    text = {"type": "string"}
+    head = {"apiVersion": text, "kind": text, "metadata": METADATA}
+    return {**source, "properties": {**(source.get("properties") or {}), **head}}
+
+
+def _name(resource: Resource) -> str:
+    if resource.schema is None:
+        return builtin.name_of(resource.group, resource.version, resource.kind)
+    return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
+
+
+def _of_v2(part: Any) -> Any:
+    """Version 2 keeps its definitions elsewhere, and refers to one without `allOf`."""
+    if isinstance(part, list):
+        return [_of_v2(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if (parents := part.get("allOf")) and "$ref" in parents[0]:
+        reference = parents[0]["$ref"].replace(builtin.REFERENCE, OF_V2)
+        return {**{key: item for key, item in part.items() if key != "allOf"}, "$ref": reference}
+    return {key: _of_v2(item) for key, item in part.items()}

@@ -189,21 +189,27 @@ def _strategic_object(target: Any, patch: Obj, kind: str) -> Obj:
     keep = patch.get("$retainKeys")
     if keep is not None:
         result = {key: value for key, value in result.items() if key in keep}
+    ordered: list[str] = []
     for key, value in patch.items():
-        if key.startswith("$deleteFromPrimitiveList/"):
-            name = key.split("/", 1)[1]
-            result[name] = [item for item in result.get(name) or () if item not in value]
-        elif key.startswith("$"):
-            continue
-        elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
+        if key[:1] == "$":
+            directive, _, name = key.partition("/")
+            if directive == "$deleteFromPrimitiveList":
+                result[name] = [item for item in result.get(name) or () if item not in value]
+            elif directive == "$setElementOrder":
+                ordered.append(name)
+        elif isinstance(value, dict | list):
+            if isinstance(value, dict) and value.get("$patch") == "delete":
+                result.pop(key, None)
+            else:
+                result[key] = strategic(result.get(key), value, kind, key)
+        elif value is None:
             result.pop(key, None)
         else:
-            result[key] = strategic(result.get(key), value, kind, key)
-    for key, order in patch.items():
-        if key.startswith("$setElementOrder/"):
-            name = key.split("/", 1)[1]
-            if isinstance(result.get(name), list):
-                result[name] = _ordered(result[name], order, _merge_key(kind, name))
+            result[key] = value
+    for name in ordered:
+        if isinstance(result.get(name), list):
+            order = patch[f"$setElementOrder/{name}"]
+            result[name] = _ordered(result[name], order, _merge_key(kind, name))
     return result
 
 
@@ -224,16 +230,18 @@ def _strategic_list(target: Any, patch: list[Any], kind: str, key: str) -> list[
         return patch
     if any(item.get("$patch") == "replace" for item in patch):
         return [item for item in patch if "$patch" not in item]
-    result = list(old)
+    result: list[Any] = list(old)
+    places: dict[Any, int] = {}
+    for place, was in enumerate(old):
+        places.setdefault(was.get(merge_key), place)
     for item in patch:
         if merge_key not in item:
             raise bad_request(f"map: {item!r} does not contain declared merge key: {merge_key}")
-        at = next((n for n, was in enumerate(result) if was.get(merge_key) == item[merge_key]), -1)
+        at = places.setdefault(item[merge_key], len(result))
         if item.get("$patch") == "delete":
-            if at >= 0:
-                del result[at]
-        elif at < 0:
+            result[at : at + 1] = [None] * (at < len(result))
+        elif at == len(result):
             result.append(strategic({}, item, kind))
         else:
-            result[at] = strategic(result[at], item, kind)
-    return result
+            result[at] = strategic(result[at] or {}, item, kind)
+    return [item for item in result if item is not None]

@@ -29,11 +29,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a CRD keeps its replicas; `selector` is () for none."""
+    """Where a kind keeps its replicas; `selector` is () for none."""
 
     spec: Path
     status: Path
     selector: Path = ()
+
+
+SCALED = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 
 
 @dataclass(eq=False)
@@ -165,6 +168,7 @@ def _workloads() -> Iterator[Resource]:
             generation=True,
             fields=_paths(*fields),
             categories=("all",),
+            scale=SCALED if plural in ("deployments", "replicasets", "statefulsets") else None,
         )
 
 

@@ -1,4 +1,4 @@
-"""The scale subresource of CRDs: how many there shall be, as `kubectl scale` and autoscalers ask.
+"""The scale subresource: how many there shall be, as `kubectl scale` and autoscalers ask.
 
 Source: apiextensions-apiserver `pkg/registry/customresource/etcd.go` (ScaleREST), autoscaling/v1.
 """
@@ -25,7 +25,7 @@ class Scaling:
         spec = _at(obj, self.paths.spec)
         status: Obj = {"replicas": _at(obj, self.paths.status) or 0}
         if self.paths.selector and (selector := _at(obj, self.paths.selector)):
-            status["selector"] = selector
+            status["selector"] = selector_text(selector) if isinstance(selector, dict) else selector
         metadata = obj["metadata"]
         return {
             "kind": "Scale",
@@ -55,6 +55,23 @@ class Scaling:
         metadata = dict(obj["metadata"])
         metadata |= {key: given[key] for key in ("uid", "resourceVersion") if given.get(key)}
         return _with({**obj, "metadata": metadata}, self.paths.spec, replicas)
+
+
+def selector_text(selector: Obj) -> str:
+    """A metav1.LabelSelector in the words of a `labelSelector` parameter."""
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for term in selector.get("matchExpressions") or ():
+        key, values = term["key"], f"({','.join(sorted(term.get('values') or ()))})"
+        match term["operator"]:
+            case "In":
+                terms.append((key, f"{key} in {values}"))
+            case "NotIn":
+                terms.append((key, f"{key} notin {values}"))
+            case "Exists":
+                terms.append((key, key))
+            case _:
+                terms.append((key, f"!{key}"))
+    return ",".join(text for _, text in sorted(terms))
 
 
 def _at(obj: Any, path: tuple[str, ...]) -> Any:

@@ -38,6 +38,7 @@ class Schema:
         "extra",
         "int_or_string",
         "items",
+        "joined",
         "map_keys",
         "nullable",
         "open",
@@ -88,12 +89,9 @@ class Schema:
                 "maxItems",
                 "minProperties",
                 "maxProperties",
-                "allOf",
-                "anyOf",
-                "oneOf",
-                "not",
             }
         )
+        self.joined = bool(source.keys() & {"allOf", "anyOf", "oneOf", "not"})
 
     # ---- pruning
 
@@ -182,6 +180,8 @@ class Schema:
             )
         if self.constrained:
             yield from self._constraints(value, path)
+        if self.joined:
+            yield from self._junctors(value, path)
         if isinstance(value, dict):
             yield from self._validate_object(value, path)
         elif isinstance(value, list):
@@ -226,16 +226,15 @@ class Schema:
 
     def _constraints(self, value: Any, path: str) -> Iterator[Cause]:
         source = self.source
-        shown = show(value)
 
         def should(what: str) -> Cause:
-            return Cause(path, f"Invalid value: {shown}: {path} in body should {what}")
+            return Cause(path, f"Invalid value: {show(value)}: {path} in body should {what}")
 
         if "enum" in source and value not in source["enum"]:
             allowed = ", ".join(show(item) for item in source["enum"])
             yield Cause(
                 path,
-                f"Unsupported value: {shown}: supported values: {allowed}",
+                f"Unsupported value: {show(value)}: supported values: {allowed}",
                 "FieldValueNotSupported",
             )
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -271,9 +270,9 @@ class Schema:
         ):
             yield Cause(
                 path,
-                f"Invalid value: {shown}: {path} in body must be of type date-time: {shown}",
+                f"Invalid value: {show(value)}: {path} in body must be of type date-time: "
+                f"{show(value)}",
             )
-        yield from self._junctors(value, path)
 
     def _junctors(self, value: Any, path: str) -> Iterator[Cause]:
         source = self.source

@@ -1,7 +1,7 @@
 """The embedded API server: HTTP in front of the objects.
 
 One process and one writer, the event loop, so there are no locks. It listens on loopback only,
-since it knows neither authentication nor RBAC: whoever reaches it may do everything.
+since it knows no RBAC: whoever reaches it, or holds one of its tokens, may do everything.
 """
 
 import asyncio
@@ -17,9 +17,12 @@ from typing import Any, Self
 from aiohttp import web
 
 from kubenode.apiserver import calls, discovery, openapi
+from kubenode.apiserver.access import Tls, check_token, kubeconfig
 from kubenode.apiserver.admission import Admission, Hook, Mutator
-from kubenode.apiserver.api import Answer, Api
+from kubenode.apiserver.answers import Answer
+from kubenode.apiserver.api import Api
 from kubenode.apiserver.crd import CustomResources
+from kubenode.apiserver.database import Database
 from kubenode.apiserver.errors import ApiError, Obj, no_such_path, unsupported
 from kubenode.apiserver.faults import Delay, Drop, Fail, Fault
 from kubenode.apiserver.gc import Collector
@@ -31,15 +34,18 @@ from kubenode.apiserver.objects import (
     WriteOptions,
     timestamp,
 )
+from kubenode.apiserver.reads import form_of
 from kubenode.apiserver.registry import Registry
 from kubenode.apiserver.selectors import select
 from kubenode.apiserver.store import HISTORY, Store, encode
-from kubenode.apiserver.tables import asked_form
 from kubenode.apiserver.watch import Watch
 
 MAX_BODY = 3 * 2**20
 """Bytes of one request, as a real server's limit."""
 BOOKMARK_SECONDS = 30.0
+HEALTH = ("healthz", "livez", "readyz")
+PUBLIC = (*HEALTH, "version")
+"""What is told to anybody."""
 
 
 class ListenError(Exception):
@@ -59,6 +65,9 @@ class EmbeddedApiServer:
     mutators   alike, see admission.Mutator
     now        its clock; the first resourceVersion is its milliseconds
     history    past events kept for each resource; older watches and list pages get 410
+    tls        what it proves itself by; None for plain HTTP
+    tokens     bearer tokens, one of which every request must carry; () asks for none
+    database   a file that keeps the objects from one run to the next; None for memory alone
 
     `run()` makes it a part of a process: it serves until it is cancelled.
     """
@@ -76,18 +85,26 @@ class EmbeddedApiServer:
         now: Callable[[], datetime] = utc_now,
         history: int = HISTORY,
         bookmark_seconds: float = BOOKMARK_SECONDS,
+        database: Path | None = None,
+        tls: Tls | None = None,
+        tokens: Sequence[str] = (),
     ) -> None:
         if not _is_loopback(host):
             raise ListenError(
-                f"the embedded API server has no authentication and binds loopback only, not "
+                f"the embedded API server knows no permissions and binds loopback only, not "
                 f"{host!r}: use 127.0.0.1, or a real cluster"
             )
         self._host, self._port = host, port
+        self._tls, self._tokens = tls, tuple(tokens)
         self._bookmark_seconds = bookmark_seconds
         self._runner: web.ServerRunner | None = None
         self.faults: list[Fault] = []
         self.registry = Registry()
-        self.store = Store(int(now().timestamp() * 1000), history)
+        self._database = Database(database) if database is not None else None
+        start, keep = int(now().timestamp() * 1000), None
+        if self._database is not None:
+            start, keep = max(start, self._database.newest() + 1), self._database.write
+        self.store = Store(start, history, keep)
         self.admission = Admission(admission, mutators)
         custom = CustomResources(self.registry, self.store)
         self.objects = Objects(
@@ -99,9 +116,32 @@ class EmbeddedApiServer:
         )
         self._collector = Collector(self.objects, custom.uninstall)
         self._api = Api(self.objects)
+        if self._database is not None:
+            self._restore(self._database, custom)
+        kept = self.store.collection(NAMESPACES)
         for name in KEPT_NAMESPACES:
-            self.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
-        self.load(crds)
+            if kept.get(("", name)) is None:
+                self.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
+        self._install(crds)
+
+    def _restore(self, database: Database, custom: CustomResources) -> None:
+        """Have what an earlier server kept; CRDs first, as they say what else is served."""
+        found = list(database.objects())
+        for qualified, obj, _ in found:
+            if qualified == CRDS:
+                custom.install(obj, "")
+        for qualified, obj, rv in found:
+            self.store.restore(qualified, obj, rv)
+
+    def _install(self, crds: Sequence[Mapping[str, Any]]) -> None:
+        resource, kept = self.registry.named(CRDS), self.store.collection(CRDS)
+        for crd in crds:
+            stored = kept.get(("", crd["metadata"]["name"]))
+            if stored is None:
+                self.load([crd])
+            else:
+                newer = {**stored.obj, "spec": crd["spec"]}
+                self.objects.update(resource, "", stored.key[1], newer, WriteOptions())
 
     # ---- life
 
@@ -116,6 +156,8 @@ class EmbeddedApiServer:
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
+        if self._database is not None:
+            self._database.close()
 
     async def start(self) -> None:
         """Listen. Raises ListenError when the port is taken."""
@@ -137,7 +179,8 @@ class EmbeddedApiServer:
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            tls = self._tls.context() if self._tls is not None else None
+            await web.TCPSite(runner, self._host, self._port, ssl_context=tls).start()
         except OSError as error:
             await runner.cleanup()
             if error.errno == errno.EADDRINUSE:
@@ -146,6 +189,8 @@ class EmbeddedApiServer:
                     "there, or choose another port (0 takes a free one)"
                 ) from error
             raise ListenError(f"cannot listen on {self._host}:{self._port}: {error}") from error
+        if self._database is not None:
+            self._collector.resume()
         self._runner = runner
         self._port = runner.addresses[0][1]
 
@@ -169,16 +214,11 @@ class EmbeddedApiServer:
     def url(self) -> str:
         """Where it listens; known once it is started (or if the port was given)."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._port}"
+        return f"http{'s' if self._tls else ''}://{host}:{self._port}"
 
     def kubeconfig_text(self) -> str:
-        """A kubeconfig without credentials, as YAML."""
-        return (
-            "apiVersion: v1\nkind: Config\ncurrent-context: embedded\n"
-            f"clusters:\n- name: embedded\n  cluster:\n    server: {json.dumps(self.url)}\n"
-            "contexts:\n- name: embedded\n  context:\n    cluster: embedded\n    user: embedded\n"
-            "users:\n- name: embedded\n  user: {}\n"
-        )
+        """A kubeconfig with what a client needs, as YAML: the authority and the first token."""
+        return kubeconfig(self.url, self._tls, self._tokens[0] if self._tokens else "")
 
     async def write_kubeconfig(self, path: Path) -> None:
         await asyncio.to_thread(path.write_text, self.kubeconfig_text())
@@ -221,17 +261,23 @@ class EmbeddedApiServer:
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         parts = [part for part in request.path.split("/") if part]
         root = parts[0] if parts else ""
+        if self._tokens and root not in PUBLIC:
+            check_token(request.headers.get("Authorization", ""), self._tokens)
         if (root == "api" and len(parts) > 2) or (root == "apis" and len(parts) > 3):
             query: Mapping[str, str] = request.query if request.query_string else {}
             call = calls.parse(self.registry, request.method, parts, query)
             call.accept = request.headers.get("Accept", "")
+            call.agent = request.headers.get("User-Agent", "")
             call.content_type = request.content_type if "Content-Type" in request.headers else ""
             return await self._serve(request, call)
         if request.method != "GET":
             raise unsupported(405, f"{request.method} {request.path}", "read it with GET")
-        if root in ("healthz", "livez", "readyz"):
+        if root in HEALTH:
             return web.Response(text="ok")
-        aggregated = discovery.AGGREGATED in request.headers.get("Accept", "")
+        accept = request.headers.get("Accept", "")
+        if parts == ["openapi", "v2"] and "json" not in accept and "*/*" not in accept:
+            raise unsupported(406, "OpenAPI v2 as protobuf", "ask with Accept: application/json")
+        aggregated = discovery.AGGREGATED in accept
         answer = _response(Answer(encode(self._document(parts, aggregated))))
         if aggregated and parts in (["api"], ["apis"]):
             # kubectl tells the two forms apart by this header alone.
@@ -257,6 +303,8 @@ class EmbeddedApiServer:
                 return discovery.group(self.registry, group)
             case ["apis", group, version]:
                 return discovery.resources(self.registry, group, version)
+            case ["openapi", "v2"]:
+                return openapi.swagger(self.registry)
             case ["openapi", "v3"]:
                 return openapi.index(self.registry)
             case ["openapi", "v3", *rest]:
@@ -296,7 +344,7 @@ class EmbeddedApiServer:
             self.store,
             select(call.resource, call.namespace, "", query),
             query,
-            asked_form(call.accept, query.get("includeObject", "")),
+            form_of(call),
             self._bookmark_seconds,
         )
         response = web.StreamResponse(

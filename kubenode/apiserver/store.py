@@ -7,7 +7,7 @@ can no longer be answered (410).
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Protocol
@@ -20,6 +20,8 @@ from kubenode.apiserver.selectors import Selection, dig, field_text
 
 Key = tuple[str, str]
 """(namespace, name); namespace "" for cluster-scoped objects."""
+
+Keep = Callable[[str, "Record", bool], None]
 
 HISTORY = 4096
 """Events kept per resource. Old versions share their unchanged parts with the current one."""
@@ -231,12 +233,15 @@ class Store:
     """Collections by qualified resource name ("pods", "leases.coordination.k8s.io").
 
     `start` is the first resourceVersion: the clock's milliseconds, higher than any that a server
-    before us handed out (below 1,000 writes/ms), so its clients get 410 and list again.
+    before us handed out (below 1,000 writes/ms), so its clients get 410 and list again. `keep` is
+    told of each version (resource, record, whether it is gone) before anybody sees it; what it
+    raises leaves everything as it was.
     """
 
-    def __init__(self, start: int, history: int = HISTORY) -> None:
+    def __init__(self, start: int, history: int = HISTORY, keep: Keep | None = None) -> None:
         self.rv = self._start = start
         self._history = history
+        self._keep = keep
         self._collections: dict[str, Collection] = {}
         self.by_uid: dict[str, tuple[str, Key]] = {}
         self._by_owner: dict[str, set[tuple[str, Key]]] = {}
@@ -262,13 +267,21 @@ class Store:
         The record returned carries the new resourceVersion, also for "DELETED".
         """
         collection = self.collection(qualified)
-        self.rv += 1
-        obj = _stamped(obj, self.rv)
-        record = Record.of(obj, self.rv)
+        rv = self.rv + 1
+        record = Record.of(_stamped(obj, rv), rv)
+        if self._keep is not None:
+            self._keep(qualified, record, type_ == "DELETED")
+        self.rv = rv
         previous = collection.get(record.key)
         self._index(qualified, record, previous, gone=type_ == "DELETED")
         collection.apply(Event(self.rv, type_, record, previous))
         return record
+
+    def restore(self, qualified: str, obj: Obj, rv: int) -> None:
+        """Have an object that an earlier server stored."""
+        record = Record.of(obj, rv)
+        self._index(qualified, record, None, gone=False)
+        self.collection(qualified).spaces.setdefault(record.key[0], {})[record.key[1]] = record
 
     def dependents(self, uid: str) -> list[tuple[str, Key]]:
         """(resource, key) of the objects that name `uid` as an owner."""

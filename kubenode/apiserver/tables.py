@@ -7,47 +7,15 @@ real server names them. Source: kubernetes `pkg/printers/internalversion/printer
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from enum import Enum
 from typing import Any
 
-from kubenode.apiserver.errors import ApiError, Obj
+from kubenode.apiserver.errors import Obj
+from kubenode.apiserver.forms import Form, partial
 from kubenode.apiserver.registry import Column, Resource
 from kubenode.apiserver.selectors import dig
 
 Cell = str | int | bool | None
 Read = Callable[[Obj], Cell]
-
-
-class Form(Enum):
-    """How objects are asked for; the table forms differ in what each row carries along."""
-
-    PLAIN = ""
-    METADATA = "Metadata"
-    OBJECT = "Object"
-    NONE = "None"
-
-
-def asked_form(accept: str, include: str) -> Form:
-    """The first form of an Accept header that we can give. Raises ApiError 406.
-
-    `include` is the `includeObject` parameter.
-    """
-    if not accept or accept in ("application/json", "*/*"):
-        return Form.PLAIN
-    for wanted in accept.split(","):
-        media, *parameters = (part.strip() for part in wanted.split(";"))
-        if media not in ("application/json", "application/*", "*/*"):
-            continue
-        if "as=Table" in parameters and "v=v1" in parameters:
-            return Form(include or "Metadata")
-        if not any(parameter.startswith("as=") for parameter in parameters):
-            return Form.PLAIN
-    raise ApiError(
-        406,
-        "NotAcceptable",
-        "the embedded API server answers in JSON, plain or as meta.k8s.io/v1 Table: ask with "
-        f"Accept: application/json (asked was {accept!r})",
-    )
 
 
 def duration(seconds: float) -> str:
@@ -297,7 +265,13 @@ class Tabular:
                 (name, read, "string", int((resource.kind, name) in WIDE)) for name, read in columns
             ]
 
-    def rows(self, objs: Sequence[Obj], metadata: Obj) -> Obj:
+    def one(self, obj: Obj) -> Obj:
+        return self.many([obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+
+    def mark(self, metadata: Obj) -> Obj:
+        return self.many([], metadata)
+
+    def many(self, objs: Sequence[Obj], metadata: Obj) -> Obj:
         """A meta.k8s.io/v1 Table."""
         table: Obj = {
             "kind": "Table",
@@ -326,9 +300,5 @@ class Tabular:
         if self._form is Form.OBJECT:
             row["object"] = obj
         elif self._form is Form.METADATA:
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": obj["metadata"],
-            }
+            row["object"] = partial(obj["metadata"])
         return row

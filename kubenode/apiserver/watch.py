@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from aiohttp import web
 
 from kubenode.apiserver.errors import Cause, Obj, expired, invalid, too_large
+from kubenode.apiserver.forms import Form
+from kubenode.apiserver.reads import rendering
 from kubenode.apiserver.registry import Resource
 from kubenode.apiserver.selectors import Selection
 from kubenode.apiserver.store import Collection, Event, Record, Store, encode, watch_line
-from kubenode.apiserver.tables import Form, Tabular
 
 QUEUE_LIMIT = 20_000
 """Events that wait for one slow client before it is cut off."""
@@ -84,7 +85,7 @@ class Watch:
         self._marks = query.get("allowWatchBookmarks") in TRUE
         self._bookmark_seconds = bookmark_seconds
         self._seconds = float(_number(resource, query, "timeoutSeconds") or LONGEST_SECONDS)
-        self._table = Tabular(resource, form) if form is not Form.PLAIN else None
+        self._form = rendering(resource, form)
         self._start = _number(resource, query, "resourceVersion") or 0
         self._replay = query.get("sendInitialEvents") in TRUE
         if self._replay:
@@ -152,14 +153,14 @@ class Watch:
                 yield self._line(kind, event)
 
     def _line(self, kind: str, event: Event) -> bytes:
-        if self._table is None:
+        if self._form is None:
             return event.line(kind)
         return self._encoded(kind, event.shown_as(kind))
 
     def _encoded(self, kind: str, record: Record) -> bytes:
         raw = record.raw
-        if self._table is not None:
-            raw = encode(self._table.rows([record.obj], {"resourceVersion": str(record.rv)}))
+        if self._form is not None:
+            raw = encode(self._form.one(record.obj))
         return watch_line(kind, raw)
 
     def _bookmark(self, queue: Queue) -> list[bytes]:
@@ -170,8 +171,8 @@ class Watch:
         metadata: Obj = {"resourceVersion": str(self._store.rv), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
-        if self._table is not None:
-            return watch_line("BOOKMARK", encode(self._table.rows([], metadata)))
+        if self._form is not None:
+            return watch_line("BOOKMARK", encode(self._form.mark(metadata)))
         head = {"kind": self._resource.kind, "apiVersion": self._resource.gv}
         return watch_line("BOOKMARK", encode({**head, "metadata": metadata}))
 

@@ -13,7 +13,7 @@ from kubenode.cli.component_app import component_app
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
-from kubenode.cli.options import Context, Kubeconfig, Listing
+from kubenode.cli.options import Context, Kubeconfig, Listing, duration
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_running import record
@@ -101,6 +101,25 @@ def install(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     from kubenode.cli.install import install as work
 
     run(work(kubeconfig, context))
+
+
+@app.command()
+def uninstall(
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="For each kind to be gone.")
+    ] = "10m",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Take away all of ours: rules, jobs, Machines first; without programs kinds, namespaces too.
+
+    Run it while the programs run, for they undo what is theirs, and again when they are gone.
+    """
+    from kubenode.cli.exits import run
+    from kubenode.cli.uninstall import uninstall as work
+
+    longest = duration(timeout, "--timeout").total_seconds()
+    run(work(kubeconfig, context, longest))
 
 
 @app.command()
@@ -227,17 +246,34 @@ def diagnose(
     context: Context = None,
 ) -> None:
     """Collect what a person looks at on a host, now and beside any job; say where it is kept."""
-    from kubenode.api.duration import parse_duration
     from kubenode.cli.diagnosing import Wish
     from kubenode.cli.diagnosing import diagnose as work
     from kubenode.cli.exits import run
 
-    try:
-        longest = parse_duration(wait)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--wait") from error
+    longest = duration(wait, "--wait")
     wish = Wish(node, tuple(part or ()), longest, operator, token_file, ca_file, out)
     raise typer.Exit(run(work(kubeconfig, context, wish)))
+
+
+@app.command()
+def bundle(
+    namespace: Annotated[
+        str, typer.Option("--namespace", help="Where KubeNode runs.")
+    ] = "kubenode-system",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Default: kubenode-TIME.tar.gz.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Collect what somebody who helps must see of KubeNode in a cluster; no Secret is ever read.
+
+    Versions, our objects, nodes, events, leases, logs and metrics of our pods, in a file.
+    """
+    from kubenode.cli.bundle import bundle as work
+    from kubenode.cli.exits import run
+
+    raise typer.Exit(run(work(kubeconfig, context, namespace, out)))
 
 
 @explain_app.command("node")

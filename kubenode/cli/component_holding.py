@@ -17,6 +17,11 @@ PLURAL = MachineComponentSet.resource.plural
 NOTED_SECONDS = 150.0
 """The operator takes note within a second; just started, not before it knows which agents live."""
 LOOK_SECONDS = 0.3
+TELL_SECONDS, AGAIN_SECONDS = 3.0, 15.0
+WAITS_FOR = (
+    f"waits until the Machine operator has seen the pause, {NOTED_SECONDS:.0f} s at most; one that"
+    " has just started learns first which agents live"
+)
 
 
 async def hold_command(
@@ -39,7 +44,7 @@ async def resume_command(name: str, kubeconfig: str | None, context: str | None)
             if (stop := stopped(before)) is not None:
                 _say(name, f"it stopped by itself, {stop.reason}: {stop.message}")
                 await _write(kube, name, {"paused": True})
-                await _noted(kube, name)
+                await noted(kube, name)
             await _write(kube, name, {"paused": False, "frozen": False})
             _say(name, resumed(before, stop))
 
@@ -77,17 +82,23 @@ def _paused(set_: MachineComponentSet) -> Said | None:
     return Said(paused.reason, paused.message)
 
 
-async def _noted(kube: Kube, name: str) -> None:
-    """Wait until the operator has seen the pause. Raises Refusal."""
-    deadline = kube.clock.monotonic() + NOTED_SECONDS
+async def noted(kube: Kube, name: str) -> None:
+    """Wait until the operator has seen the pause, and say how long. Raises Refusal."""
+    clock, began = kube.clock, kube.clock.monotonic()
+    tell = TELL_SECONDS
     while stopped(await _read(kube, name)) is not None:
-        if kube.clock.monotonic() >= deadline:
+        waited = clock.monotonic() - began
+        if waited >= NOTED_SECONDS:
             raise Refusal(
                 f"the Machine operator took no note of {name} in {NOTED_SECONDS:.0f} s: does"
                 " `kubenode run machine` run and lead, and what do its logs say? The set stays"
                 f" paused; then say `kubenode component resume {name}` again"
             )
-        await kube.clock.sleep(LOOK_SECONDS)
+        if waited >= tell:
+            first = tell == TELL_SECONDS
+            _say(name, f"{WAITS_FOR}, {waited:.0f} s" if first else f"still waits, {waited:.0f} s")
+            tell += AGAIN_SECONDS
+        await clock.sleep(LOOK_SECONDS)
 
 
 async def _read(kube: Kube, name: str) -> MachineComponentSet:

@@ -1,13 +1,12 @@
 """What can be typed after `kubenode machine`. As in kubenode.cli.app nothing heavy is imported."""
 
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
+from kubenode.cli.options import Context, Kubeconfig, Listing, Plain, duration
 
 machine_app = typer.Typer(
     no_args_is_help=True, help="Machines, one per host: see them, and let their agents in."
@@ -211,7 +210,7 @@ def import_(
             download_of(agent_url, agent_sha256),
             server,
             namespace,
-            _duration(timeout).total_seconds(),
+            duration(timeout, "--timeout").total_seconds(),
             concurrency,
             output,
         )
@@ -245,16 +244,7 @@ def export(
     from kubenode.cli.exits import run
     from kubenode.cli.machine_export import Way, export_command
 
-    longest = _duration(timeout).total_seconds()
+    longest = duration(timeout, "--timeout").total_seconds()
     way = Way(ssh, identity, known_hosts)
     work = export_command(name, way, longest, kubeconfig, context, uninstall=uninstall)
     raise typer.Exit(run(work))
-
-
-def _duration(text: str) -> timedelta:
-    from kubenode.api.duration import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--timeout") from error

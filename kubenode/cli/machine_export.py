@@ -26,6 +26,7 @@ from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.paths import custom
 from machine.access import PLURAL
 from machine.importing.probe import HostFacts
+from machine.names import LEASES
 
 LOOK_SECONDS = 0.5
 
@@ -52,7 +53,8 @@ class Exporter:
             _is_its_host(row, machine, facts)
             node = name if machine is None else await self._give_up(machine)
             left = await host.leave()
-        return self._report(name, left, await self._marks(node))
+        marks = await self._marks(node)
+        return self._report(name, left, [*marks, *await self._lease(name)])
 
     async def _give_up(self, machine: Machine) -> str:
         """Delete the Machine and wait until it is gone. The name of its Node, "" for none."""
@@ -111,6 +113,16 @@ class Exporter:
         keys = [*meta.get("annotations", {}), *meta.get("labels", {})]
         keys += [taint["key"] for taint in spec.get("taints", ())]
         return [f"Node {node}: {key}" for key in keys if key.startswith("kubenode.io/")]
+
+    async def _lease(self, name: str) -> list[str]:
+        """Delete the agent's Lease, which nobody renews any more: what of it stays."""
+        try:
+            await self.kube.delete(paths.lease(LEASES, name))
+        except NotFound:
+            return []
+        except Forbidden:
+            return [f"Lease {LEASES}/{name}: not deleted, a right is missing: delete leases"]
+        return []
 
     def _report(self, name: str, left: Left, marks: list[str]) -> Exit:
         self.tell(f"{name}: agent: taken off")

@@ -1,5 +1,6 @@
 """Flags that several commands share, and the words that flags may have."""
 
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,16 @@ Rules = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="PATH", help="Rules; repeatable. Default: those that ship."),
 ]
+
+
+def duration(text: str, option: str) -> timedelta:
+    """Of an option. Raises BadParameter that names it."""
+    from kubenode.api.duration import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 class Listing(StrEnum):

@@ -36,6 +36,11 @@ AuditFile = Annotated[
     typer.Option("--audit-file", metavar="FILE",
                  help="Acts and refusals as JSON lines; default -, standard output; '' for none."),
 ]  # fmt: skip
+TracesUrl = Annotated[
+    str | None,
+    typer.Option("--traces-url", metavar="URL",
+                 help="Tell a collector of every fault's way, by OTLP over HTTP; default: none."),
+]  # fmt: skip
 
 # -- those that ask Kube Defender
 
@@ -219,6 +224,12 @@ GuardListed = Annotated[
                  help="Cloud controllers and autoscalers that are not left alone."),
 ]  # fmt: skip
 
+LeaderAddress = Annotated[
+    str | None,
+    typer.Option("--leader-address", metavar="ADDRESS",
+                 help="Of our pod; Services without a selector lead there while it leads."),
+]  # fmt: skip
+
 DashboardPort = Annotated[
     int | None,
     typer.Option("--dashboard-port", min=0, max=65535,
@@ -280,6 +291,7 @@ def run_all(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    traces_url: TracesUrl = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
@@ -355,6 +367,7 @@ def run_remedy(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    traces_url: TracesUrl = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
@@ -401,6 +414,7 @@ def run_defender(
     guard_address: GuardAddress = None,
     guard_exempt: GuardExempt = None,
     guard_listed: GuardListed = None,
+    leader_address: LeaderAddress = None,
     dashboard_port: DashboardPort = None,
     dashboard_address: DashboardAddress = None,
     dashboard_key_file: DashboardKeyFile = None,
@@ -422,6 +436,7 @@ def run_defender(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    traces_url: TracesUrl = None,
 ) -> None:
     """Kube Defender: says yes or no to every disruptive act."""
     from kubenode.cli.running import defender
@@ -446,6 +461,7 @@ def run_machine(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    traces_url: TracesUrl = None,
     prometheus_url: PrometheusUrl = None,
     providers_file: ProvidersFile = None,
     cluster: ClusterOfMachines = None,

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from defender.charge.making import Shares
 from defender.client import HttpPermits, Permits
+from defender.endpoints import Endpoints
 from defender.service import Defender
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
 from kubenode.cli.defending import Doors, checked, checked_client, doors
@@ -33,11 +34,13 @@ from kubenode.cli.settings import (
     WebhookFlags,
 )
 from kubenode.cli.sharing import sharing
+from kubenode.cli.traces import traced
 from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.fence import AlwaysLeader, Fence
+from kubenode.runtime.garbage import Filling
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.outage import Outage
@@ -49,7 +52,7 @@ from kubenode.runtime.telemetry.health import HealthServer
 from kubenode.runtime.telemetry.metrics import Metrics
 from remedy.hostdoctor.pollers.build import event_pollers
 from remedy.operator import RemedyOperator
-from remedy.registry.revisions import Revisions
+from remedy.registry.revisions import CONTROLLER, Revisions
 from remedy.webhook.webhook import Webhook, WebhookSettings
 
 Flags = Mapping[str, Any]
@@ -121,6 +124,13 @@ def defender(flags: Flags) -> None:
 async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
     """The ground of `program`, checked. Raises Refusal, KubeconfigError."""
     logs.setup(settings.log_level, settings.log_json)
+    with traced(settings.traces_url, program):
+        async with _standing(settings, program) as ground:
+            yield ground
+
+
+@asynccontextmanager
+async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
     clock = SystemClock()
     registry = CollectorRegistry()
     metrics = Metrics(registry)
@@ -200,7 +210,15 @@ async def _defender(settings: DefenderFlags) -> None:
         service = _service(ground, shares)
         opened = _doors(service, ground, settings)
         # A follower listens too: it answers that it does not hold the lease, which is a no.
-        await ground.serve(service.parts, [*service.ground, *opened.parts])
+        parts = [*service.parts, *_endpoints(ground, settings)]
+        await ground.serve(parts, [*service.ground, *opened.parts])
+
+
+def _endpoints(ground: Ground, settings: DefenderFlags) -> list[Part]:
+    address = settings.leader_address
+    if address is None:
+        return []
+    return [Endpoints(ground.kube, ground.clock, ground.fence, address, settings.namespace)]
 
 
 async def _everything(settings: EverythingFlags) -> None:
@@ -232,7 +250,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
         fleet=shares.fleet if shares is not None else None,
         audit=ground.audit,
     )
-    ground.health.add_check("defender", service.ready)
+    ground.health.add_check("defender", service.well)
     return service
 
 
@@ -269,7 +287,9 @@ async def _operate(
             doctor = host_doctor_parts(operator, ground.kube, ground.clock, settings, ground.audit)
             try:
                 with _admission(operator, ground, settings.webhook) as admission:
-                    await ground.serve(parts, [*below, *operator.ground, *admission, *doctor])
+                    filling = Filling(operator.settled, ground.clock)
+                    under = [*below, *operator.ground, *admission, *doctor, filling]
+                    await ground.serve(parts, under)
             finally:
                 operator.close()
 
@@ -282,13 +302,13 @@ def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:
     queue: WorkQueue[str] = WorkQueue(ground.clock)
     rules.on_standing.append(lambda name: queue.add_after(name, KEEP_SECONDS))
     return Controller(
-        "rule-revisions",
+        CONTROLLER,
         revisions.reconcile,
         workers=4,
         queue=queue,
         clock=ground.clock,
         fence=ground.fence,
-        meter=ground.metrics.controller("rule-revisions", queue),
+        meter=ground.metrics.controller(CONTROLLER, queue),
     )
 
 
@@ -310,4 +330,4 @@ def _admission(
 
 
 def _ready(operator: RemedyOperator) -> str:
-    return "" if operator.ready() else "caches are not current or the rules are not loaded"
+    return "" if operator.well() else "caches are not current or the rules are not loaded"

@@ -7,7 +7,7 @@ What a single value can be wrong in is checked by its field; what several are wr
 import ipaddress
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, IPvAnyAddress
 
 from defender.client import ClientTls
 from defender.webhook.callers import Callers, callers
@@ -29,6 +29,11 @@ class Central(Settings):
     audit_file: str = Field(
         "-",
         description="where acts and refusals are written as JSON lines; -: stdout; empty: nowhere",
+    )
+    traces_url: str = Field(
+        "",
+        pattern=f"^$|{URL}",
+        description="where spans go by OTLP over HTTP, such as http://HOST:4318/v1/traces",
     )
 
 
@@ -269,6 +274,9 @@ class ApiFlags(DashboardFlags):
 class DefenderFlags(ApiFlags):
     listen_port: int | None = Field(8082, ge=0, le=65535, description="0 takes a free port")
     health_port: int = Field(8083, ge=0, le=65535, description="0 takes a free port")
+    leader_address: IPvAnyAddress | None = Field(
+        None, description="of our pod: Services without a selector lead there while it leads"
+    )
     redis_url: str | None = Field(
         None, description="Redis that replicas and clusters share; redis+sentinel:// for Sentinel"
     )

@@ -18,7 +18,8 @@ from kubenode.providers.instances import TAGS
 
 MOST_CONFIG = 16 * 1024
 """Bytes as JSON; the commands of provider local read it whole."""
-_SUBSCRIPTION = r"/subscriptions/[0-9A-Fa-f-]{36}/resourceGroups/[^/\s]{1,90}/providers"
+# Lengths are Field's to say: `{0,128}` of a class with all letters there are takes 10 MB.
+_SUBSCRIPTION = r"/subscriptions/[0-9A-Fa-f-]{36}/resourceGroups/[^/\s]+/providers"
 
 TagText = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")]
 Tags = Annotated[dict[TagText, TagText], Field(max_length=40)]
@@ -54,7 +55,7 @@ class AwsConfig(Tagged):
     security_group_ids: list[Annotated[str, StringConstraints(pattern=r"^sg-[0-9a-f]{8,17}$")]] = (
         Field(alias="securityGroupIDs", min_length=1, max_length=16)
     )
-    instance_profile: str = Field("", pattern=r"^[\w+=,.@-]{0,128}$")
+    instance_profile: str = Field("", max_length=128, pattern=r"^[\w+=,.@-]*$")
     """Name of the IAM instance profile; empty: none."""
     key_name: str = Field("", max_length=255)
     root_volume: AwsVolume | None = None
@@ -77,7 +78,7 @@ class AzureDiskType(StrEnum):
 
 
 class AzureConfig(Tagged):
-    resource_group: str = Field(pattern=r"^[-\w.()]{0,89}[-\w()]$")
+    resource_group: str = Field(max_length=90, pattern=r"^[-\w.()]*[-\w()]$")
     location: str = Field(pattern=r"^[a-z0-9]{2,40}$")
     vm_size: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     image: AzureImage | None = None
@@ -121,12 +122,14 @@ class AzureConfig(Tagged):
 
 class AlibabaConfig(Tagged):
     instance_type: str = Field(pattern=r"^ecs\.[a-z0-9-]{1,30}(\.[a-z0-9-]{1,30})+$")
-    image_id: str = Field(alias="imageID", pattern=r"^[A-Za-z0-9][\w.-]{2,127}$")
+    image_id: str = Field(
+        alias="imageID", min_length=3, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]+$"
+    )
     v_switch_id: str = Field(alias="vSwitchID", pattern=r"^vsw-[a-z0-9]{6,40}$")
     security_group_ids: list[Annotated[str, StringConstraints(pattern=r"^sg-[a-z0-9]{6,40}$")]] = (
         Field(alias="securityGroupIDs", min_length=1, max_length=16)
     )
-    ram_role: str = Field("", pattern=r"^[\w.-]{0,64}$")
+    ram_role: str = Field("", max_length=64, pattern=r"^[\w.-]*$")
     key_pair: str = Field("", max_length=128)
     disk_category: str = Field(
         "cloud_essd",

@@ -4,11 +4,14 @@
     COMMAND... get MACHINE           prints the instance
     COMMAND... delete MACHINE        prints `gone` or `in-progress`
     COMMAND... list CLUSTER          prints all of the cluster's as a list
+    COMMAND... redeploy MACHINE REQUEST   boots it on other hardware, its disks as they are
+    COMMAND... reimage MACHINE REQUEST    gives it a new system, which follows its user data anew
 
 What is wanted is JSON: token, cluster, machine, name, config, userData. An instance is JSON: id
 (MACHINE, whose last part is NAME), token, cluster, machine, state, addresses, createdAt. Asked
-twice for a token the command makes one. How it ends is told by `ENDS`; a `get` of none ends with
-68. All else it ends with, and no end in time, leaves open whether it took effect.
+twice for a token the command makes one, asked twice for a request it does one. How it ends is told
+by `ENDS`; a `get` of none ends with 68. All else it ends with, and no end in time, leaves open
+whether it took effect.
 """
 
 import json
@@ -51,6 +54,8 @@ ENDS = {
     78: Code.FAILED_PRECONDITION,
 }
 """Exit codes, as sysexits.h has them; 0 is done."""
+VERBS = {MachineOperationType.REDEPLOY: "redeploy", MachineOperationType.REIMAGE: "reimage"}
+"""A command that has one of them not ends with 64."""
 OUTPUT = 16 << 20
 """Bytes of a list; a longer one is refused, not cut."""
 
@@ -75,7 +80,7 @@ class LocalInstances:
     """
 
     provider = NAME
-    operations: frozenset[MachineOperationType] = frozenset()
+    operations = frozenset(VERBS)
 
     def __init__(
         self,
@@ -132,12 +137,8 @@ class LocalInstances:
         return found[0] if found else None
 
     async def delete(self, provider_id: str, cluster: str) -> Deletion:
-        found = await self.get(provider_id)
-        if found is None:
+        if not await self._ours(provider_id, cluster):
             return Deletion.GONE
-        if found.cluster != cluster:
-            told = f"{provider_id} was not made for cluster {cluster}: it is left alone"
-            raise self._error(Code.FAILED_PRECONDITION, told)
         ended = await self._ended("delete", self._machine(provider_id), changes=True)
         if ENDS.get(ended.code) is Code.NOT_FOUND:
             return Deletion.GONE
@@ -160,10 +161,23 @@ class LocalInstances:
     async def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
     ) -> None:
-        raise self._error(Code.UNIMPLEMENTED, f"a command has no {operation} of a machine")
+        if operation not in VERBS:
+            raise self._error(Code.UNIMPLEMENTED, f"a command has no {operation} of a machine")
+        if not await self._ours(provider_id, cluster):
+            raise self._error(Code.NOT_FOUND, f"{provider_id} is not there")
+        machine = self._machine(provider_id)
+        self._done(await self._ended(VERBS[operation], machine, request, changes=True))
 
     async def close(self) -> None:
         """Nothing is kept open."""
+
+    async def _ours(self, provider_id: str, cluster: str) -> bool:
+        """Whether it is there. Raises InstanceError if it is not one of this cluster's."""
+        found = await self.get(provider_id)
+        if found is not None and found.cluster != cluster:
+            told = f"{provider_id} was not made for cluster {cluster}: it is left alone"
+            raise self._error(Code.FAILED_PRECONDITION, told)
+        return found is not None
 
     def _machine(self, provider_id: str) -> str:
         name = machine_name(provider_id, self._prefix)

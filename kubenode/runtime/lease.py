@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubenode.runtime.clock import Clock, SystemClock
-from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost
+from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost, under
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -99,7 +99,7 @@ class LeaderElection:
 
     @property
     def leading(self) -> bool:
-        return self._leading and self._left() > 0
+        return self._leading and self.left() > 0
 
     def check(self) -> int:
         """The epoch: the resourceVersion of the write that took the lease.
@@ -111,7 +111,8 @@ class LeaderElection:
             raise LeaseLost(f"lease {self._namespace}/{self._lease} of {self.identity}")
         return self._epoch
 
-    def _left(self) -> float:
+    def left(self) -> float:
+        """Seconds until we have to stop, unless we renew."""
         return self._renewed + self._deadline - self._clock.monotonic()
 
     # -- leading ------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ class LeaderElection:
         await self._acquire()
         try:
             async with asyncio.TaskGroup() as tasks:
-                work = tasks.create_task(_run(lead), name=f"leader {self._lease}")
+                work = tasks.create_task(self._reign(lead), name=f"leader {self._lease}")
                 try:
                     await self._hold(work)
                 except asyncio.CancelledError:
@@ -138,6 +139,10 @@ class LeaderElection:
             self._leading = False
             if safe:
                 await self._release()
+
+    async def _reign(self, lead: Callable[[], Awaitable[None]]) -> None:
+        with under(self):
+            await lead()
 
     async def _acquire(self) -> None:
         log.info("waiting for the lease", extra=self._extra())
@@ -152,10 +157,10 @@ class LeaderElection:
     async def _hold(self, work: "asyncio.Task[None]") -> None:
         """Renew until `work` is done. Raises LeaseLost, upon which the group cancels `work`."""
         while not work.done():
-            await asyncio.wait({work}, timeout=min(self._retry, max(self._left(), 0)))
+            await asyncio.wait({work}, timeout=min(self._retry, max(self.left(), 0)))
             if work.done():
                 return
-            asked, left = self._clock.monotonic(), self._left()
+            asked, left = self._clock.monotonic(), self.left()
             if left <= 0:
                 self._lose("not renewed in time")
             if await self._attempt(min(left, REQUEST_SECONDS)):
@@ -242,7 +247,3 @@ class LeaderElection:
 
     def _extra(self) -> dict[str, str]:
         return {"lease": f"{self._namespace}/{self._lease}", "identity": self.identity}
-
-
-async def _run(lead: Callable[[], Awaitable[None]]) -> None:
-    await lead()

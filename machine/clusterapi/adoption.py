@@ -5,6 +5,7 @@ from typing import Any
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kubenode.runtime.kube.lists import items
 from kubenode.runtime.kube.paths import custom
 from machine.clusterapi.step import ADOPT, Plan, step
 from machine.ground import Ground
@@ -13,7 +14,6 @@ log = logging.getLogger(__name__)
 
 GROUP = "/apis/cluster.x-k8s.io"
 EVERY_SECONDS = 60.0
-PAGE = 500
 
 
 class Adoption:
@@ -53,14 +53,7 @@ class Adoption:
         except NotFound:
             return None
         path = f"/apis/{group['preferredVersion']['groupVersion']}/machines"
-        found: list[dict[str, Any]] = []
-        query: dict[str, Any] = {"labelSelector": f"{ADOPT}=true", "limit": PAGE}
-        while True:
-            page = await self._kube.get(path, query=query)
-            found += page["items"]
-            query["continue"] = page["metadata"].get("continue")
-            if not query["continue"]:
-                return found
+        return [one async for one in items(self._kube, path, selector=f"{ADOPT}=true")]
 
     async def _do(self, plan: Plan) -> None:
         for body in plan.create:

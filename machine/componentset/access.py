@@ -12,7 +12,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.components.render import Text, TextRef
 from kubenode.runtime.components.versions import compare
 from kubenode.runtime.fence import Fence
-from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.client import Decode, Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.paths import custom, resource
 
@@ -22,10 +22,15 @@ MACHINES, SETS = Machine.resource.plural, MachineComponentSet.resource.plural
 
 
 class SetAccess:
-    """Writes carry the resourceVersion that was read: Conflict when somebody wrote since."""
+    """Writes carry the resourceVersion that was read: Conflict when somebody wrote since.
 
-    def __init__(self, kube: Kube, fence: Fence) -> None:
-        self._kube, self._fence = kube, fence
+    decode  of the answers to writes of Machines
+    """
+
+    def __init__(
+        self, kube: Kube, fence: Fence, decode: Decode[Machine] = Machine.from_server
+    ) -> None:
+        self._kube, self._fence, self._decode = kube, fence, decode
 
     async def assign(
         self, machine: Machine, components: Sequence[AssignedComponent], over: Sequence[str] = ()
@@ -47,9 +52,7 @@ class SetAccess:
         path = custom(MACHINES, machine.metadata.name)
         meta = {**_read(machine), **({"annotations": annotations} if annotations else {})}
         self._fence.check()
-        return await self._kube.patch(
-            path, {"metadata": meta, "spec": spec}, decode=Machine.from_server
-        )
+        return await self._kube.patch(path, {"metadata": meta, "spec": spec}, decode=self._decode)
 
     async def status(
         self, set_: MachineComponentSet, status: Mapping[str, Any]

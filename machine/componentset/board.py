@@ -40,12 +40,13 @@ def _alike(a: Wish | None, b: Wish | None) -> bool:
 class Board:
     """wake     called with the name of each machine of which something else is wanted
     waits    machine to set, and to why it has to wait, as the one who writes found out
-    writing  machines whose last write the cache may not show yet
+    writing  machines whose last write the cache may not show yet, and for which sets it is, who may
+             want nothing more meanwhile
     """
 
     wake: Callable[[str], None] = lambda machine: None
     waits: dict[str, tuple[str, str]] = field(default_factory=dict)
-    writing: dict[str, int] = field(default_factory=dict)
+    writing: dict[str, frozenset[str]] = field(default_factory=dict)
     _wishes: dict[str, Mapping[str, Wish]] = field(default_factory=dict)
 
     def put(self, set_: str, wishes: Mapping[str, Wish]) -> None:

@@ -62,24 +62,24 @@ class Carrier:
         wishes = self.board.of(name)
         components = merged(machine, wishes)
         if components != list(machine.spec.components):
-            await self._assign(machine, components)
+            await self._assign(machine, components, wishes)
             return Result(SOON)
         return await self._leave(machine, wishes)
 
-    async def _assign(self, machine: Machine, components: list[AssignedComponent]) -> None:
+    async def _assign(
+        self,
+        machine: Machine,
+        components: list[AssignedComponent],
+        wishes: Mapping[str, Wish],
+    ) -> None:
         name = machine.metadata.name
-        self.board.writing[name] = self.board.writing.get(name, 0) + 1
+        self.board.writing[name] = frozenset(s for s, w in wishes.items() if w.entry or w.drop)
         try:
             over = rollbacks_over(machine, components)
             written = await self.access.assign(machine, components, over)
             await self.machines.wait_for(name, written.metadata.resource_version)
         finally:
-            self._written(name)
-
-    def _written(self, name: str) -> None:
-        left = self.board.writing.pop(name) - 1
-        if left:
-            self.board.writing[name] = left
+            del self.board.writing[name]
 
     async def _leave(self, machine: Machine, wishes: Mapping[str, Wish]) -> Result:
         may = {set_ for set_, wish in wishes.items() if wish.leave}
@@ -94,7 +94,8 @@ class Carrier:
                 # Before every set has looked nobody knows what is under way.
                 if not all(self.board.known(e.set) for e in machine.spec.components if e.set):
                     return Result(AGAIN)
-                return await self._give_back(machine)
+                given_back = await self._give_back(machine)
+                return Result(SOON) if leave.lead else given_back
             case Act.CLEAR:
                 written = await self.access.permit(machine, None)
                 await self._shown(written)

@@ -34,7 +34,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """lead  the set that it is held for, "" where no set is left"""
+    """lead  the set that it is held for, "" where no set is left; of END: who waits for that"""
 
     act: Act
     lead: str = ""
@@ -56,6 +56,9 @@ def leave_for(
         if not waiting:
             return Leave(Act.END)
         lead = _lead([e.set for e, _ in waiting], held)
+        if held and lead not in held:
+            # Of another set that has done with the node, and has it until it is given back.
+            return Leave(Act.END, lead)
         names, class_ = _asked(waiting)
         return Leave(Act.PREPARE, lead, names, class_)
     of = {e.name: (e, s) for e, s in entries}

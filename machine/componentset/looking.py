@@ -103,7 +103,7 @@ class Looker:
             member = part.member
             if member is not None:
                 found.unsure += stamp[-1] is Lifesign.UNKNOWN
-                if writing and key in writing and self.board.of(key).get(name) is not None:
+                if name in writing.get(key, ()):
                     member = _written(member)
                 found.members.append(member)
             found.leavers += part.leavers

@@ -19,16 +19,13 @@ from machine.componentset.board import Board
 from machine.componentset.carrier import KIND, Carrier
 from machine.componentset.controller import SetController, Steady
 from machine.componentset.leave import patience_of
+from machine.componentset.pacing import Pace
 from machine.disruption.cordon import holder_in
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.nodes import cordoned
 from machine.ground import Ground, Job
 from machine.inspection.port import Inspector
 from machine.machine.controller import BY_SETS
-
-SOON = 0.2
-PER_MACHINE = 1 / 2000
-"""Seconds that a look waits for more changes: those it would take otherwise, many times over."""
 
 
 class NodeHolders:
@@ -58,8 +55,9 @@ class ComponentSets:
 
     def __init__(self, ground: Ground, disruptions: NodeDisruptions, inspector: Inspector) -> None:
         self._ground, self._signs = ground, dict[str, object]()
+        self._pace = Pace()
         self.board = Board(wake=self._carry)
-        access = SetAccess(ground.kube, ground.fence)
+        access = SetAccess(ground.kube, ground.fence, ground.machines.read)
         aimer = Aimer(
             ground.components,
             Texts(ground.kube, ground.clock),
@@ -180,9 +178,9 @@ class ComponentSets:
         return found
 
     def _nudge(self, sets: Iterable[str]) -> None:
-        delay = SOON + len(self._ground.machines.cache) * PER_MACHINE
+        machines, now = len(self._ground.machines.cache), self._ground.clock.monotonic()
         for name in sets:
-            self.sets.queue.add_after(name, delay)
+            self.sets.queue.add_after(name, self._pace.delay(name, machines, now))
 
 
 def carried(key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:

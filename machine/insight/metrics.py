@@ -1,7 +1,7 @@
 """The fleet's components as metrics, counted when the page is asked for.
 
-Labels are bounded: families are at most 64 a machine, states are the API's, and of versions the
-most frequent stand for themselves, the others together.
+Labels are bounded: of components those of most machines are shown, states are the API's, and of
+versions the most frequent stand for themselves, the others together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +12,8 @@ from prometheus_client.registry import Collector
 from kubenode.api.v1alpha1 import Machine
 from machine.insight.fleet import families
 
+MOST_FAMILIES = 256
+"""A machine has at most 64 components, but other machines may have others."""
 MOST_VERSIONS = 10
 OTHER = "other"
 
@@ -41,7 +43,8 @@ class InsightCollector(Collector):
             "Machines on which something of a component is not as it was written.",
             labels=["component"],
         )
-        for family in families(list(self._machines())):
+        found = families(list(self._machines()))
+        for family in sorted(found, key=lambda one: (-one.assigned, one.name))[:MOST_FAMILIES]:
             for state, count in family.states.items():
                 states.add_metric([family.name, state.value], count)
             shown = family.versions.most_common(MOST_VERSIONS)

@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.client import Decode, Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node
 from machine.access import PLURAL
@@ -33,10 +33,13 @@ UNINSTALL_WITHIN = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Acts:
+    """decode  of the answers to writes of Machines"""
+
     kube: Kube
     disruptions: Disruptions
     instances: InstanceAccess
     clock: Clock
+    decode: Decode[Machine] = Machine.from_server
 
     async def do(self, act: Act, seen: Seen) -> tuple[Machine | None, Heard]:
         """The Machine as it is by then, None when it is given up, and what came back."""
@@ -113,7 +116,7 @@ class Acts:
         if spec:
             body["spec"] = spec
         path = paths.custom(PLURAL, meta.name)
-        return await self.kube.patch(path, body, decode=Machine.from_server)
+        return await self.kube.patch(path, body, decode=self.decode)
 
     async def _node(self, node: Node, body: Mapping[str, Any]) -> None:
         meta = node.metadata

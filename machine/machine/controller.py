@@ -203,9 +203,9 @@ def wired(
     fights = Fights(ground.clock.monotonic)
     return MachineController(
         ground,
-        MachineAccess(ground.kube),
+        MachineAccess(ground.kube, ground.machines.read),
         Observer(ground, instances, fights, ground.meltdown.frozen),
-        Acts(ground.kube, disruptions, instances, ground.clock),
+        Acts(ground.kube, disruptions, instances, ground.clock, ground.machines.read),
         instances,
         fights,
         later,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubenode.api.machinenames import name_of
 from kubenode.api.meta import OwnerReference
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.machine import MachineOrigin
@@ -13,7 +14,6 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
-from machine.machineset.names import name_of
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Acts:
             body = made_from(machine_set, zone, name_of(machine_set.metadata, number))
             self.fence.check()
             try:
-                created = await self.kube.create(custom(PLURAL), body, Machine.from_server)
+                created = await self.kube.create(custom(PLURAL), body, self.machines.read)
             except AlreadyExists:
                 taken = await self.kube.get(
                     custom(PLURAL, body["metadata"]["name"]), Machine.from_server
@@ -91,7 +91,7 @@ class Acts:
         changed = await self.kube.patch(
             custom(PLURAL, meta.name),
             {"metadata": {**versions, **change}},
-            decode=Machine.from_server,
+            decode=self.machines.read,
         )
         await self._shown(changed)
 

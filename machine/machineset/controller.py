@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kubenode.api.machinenames import number_of
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetHealth
@@ -24,7 +25,6 @@ from machine.machineset.belonging import OF_CLASS, OF_OWNER, Belonging, index
 from machine.machineset.known import KnownMembers
 from machine.machineset.members import Crew, Leaving, Member, Seen
 from machine.machineset.metrics import Metrics
-from machine.machineset.names import number_of
 from machine.machineset.observe import Around, Room, room, wanted
 from machine.machineset.step import Plan, step
 from machine.names import LEAVING, PRESERVED

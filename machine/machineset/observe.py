@@ -8,7 +8,11 @@ from kubenode.api.meta import Condition
 from kubenode.api.v1alpha1 import Machine, MachineClass, MachineSet
 from kubenode.api.v1alpha1.machineclass import MACHINE_CLASS_READY
 from kubenode.api.v1alpha1.machineset import MachineSetHealth, UnhealthyCondition, UpdatePolicy
-from kubenode.api.v1alpha1.machinestatus import MachineConditionType, MachinePhase
+from kubenode.api.v1alpha1.machinestatus import (
+    MachineConditionType,
+    MachinePhase,
+    OperationState,
+)
 from kubenode.runtime.kube.objects import Node
 from machine.machineset.members import Leaving, Member, Wanted
 from machine.names import DELETE_FIRST, HANDS_OFF, LEAVING, PRESERVED
@@ -54,8 +58,7 @@ def member(
     why, at = unhealthy(machine, around.node, health.unhealthy_conditions, now)
     burnt_in = None if around.repaired is None else around.repaired + machine.spec.min_ready
     provisioned = status.provisioning.class_hash if status.provisioning is not None else ""
-    operation = machine.spec.operation
-    repair = around.repair or (operation.id if operation is not None else "")
+    repair = around.repair or _operation(machine)
     found = Member(
         name=machine.metadata.name,
         created=machine.metadata.creation_timestamp or now,
@@ -197,6 +200,15 @@ def _ready(machine: Machine) -> bool:
     lives = machine.spec.node == "None"
     kind = MachineConditionType.AGENT_READY if lives else MachineConditionType.NODE_READY
     return _true(machine, kind)
+
+
+def _operation(machine: Machine) -> str:
+    """Of a repair on this machine, "" for none that is still without an answer."""
+    wanted, last = machine.spec.operation, machine.status.last_operation
+    if wanted is None:
+        return ""
+    over = last is not None and last.id == wanted.id and last.state is not OperationState.RUNNING
+    return "" if over else wanted.id
 
 
 def _marked(machine: Machine, key: str) -> bool:

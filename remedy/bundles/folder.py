@@ -33,9 +33,12 @@ class FolderStore:
         if disk.f_bavail * disk.f_frsize < MOST_BYTES + file.stat().st_size:
             raise OSError(28, f"less than {MOST_BYTES} bytes would be left")
         unfinished = home / f".{name}.new"
-        shutil.copyfile(file, unfinished)
-        os.chmod(unfinished, 0o600)
-        os.replace(unfinished, home / name)
+        try:
+            shutil.copyfile(file, unfinished)
+            os.chmod(unfinished, 0o600)
+            os.replace(unfinished, home / name)
+        finally:
+            unfinished.unlink(missing_ok=True)  # half a file on a full disk only takes room
         self._prune(home)
         return home / name
 

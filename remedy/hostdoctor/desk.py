@@ -177,7 +177,7 @@ class Desk:
         """Told again it would be refused again: the others must not wait for it."""
         self._metrics.events.labels(event.source, Outcome.REFUSED).inc()
         taken.refused += (f"{name}: {error.message[:200]}",)
-        log.error("the API server refuses an event", extra={"event": name, "why": str(error)})
+        log.error("the API server refuses an event", extra={"host_event": name, "why": str(error)})
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         for token in self.index.changed(old, new):

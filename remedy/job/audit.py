@@ -127,7 +127,7 @@ class JobAudit:
             who=who,
             what=str(what),
             outcome=outcome,
-            why=_without_output(job, why),
+            why=without_output(job, why),
             job=job.name,
             node=job.spec.node_name,
             request_id=request_id,
@@ -136,7 +136,7 @@ class JobAudit:
         )
 
 
-def _without_output(job: Job, text: str) -> str:
+def without_output(job: Job, text: str) -> str:
     """`text` up to what a host printed: a script may have printed a secret."""
     agent = job.status.agent
     for answer in agent.requests.values() if agent is not None else ():

@@ -19,6 +19,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
+from remedy.job import traces
 from remedy.job.act import Effects, Leave, act
 from remedy.job.audit import JobAudit
 from remedy.job.events import Event, told
@@ -106,7 +107,10 @@ class JobController:
             after, what = step(job, seen)
             if after != job:
                 draft.moves.append((job, after))
+                waits = _refused(after, heard)
                 job, heard = after, None
+                if waits:
+                    break
                 if job.in_flight:
                     job = await self.save(job, draft)
             elif what is Act.NONE or what is Act.DELETE:
@@ -147,6 +151,7 @@ class JobController:
     async def _moved(self, before: Job, after: Job) -> None:
         self.metrics.changed(before, after)
         self.audit.saved(before, after)
+        traces.saved(before, after, self.clock)
         if (event := told(before, after)) is not None:
             await self.recorder.emit(after, event)
         if after.phase is not before.phase:
@@ -165,6 +170,13 @@ class JobController:
         self.fence.check()
         self.metrics.acts.labels(what).inc()
         self.unasked.acting(job, what)
-        with self.audit.acting(job, what) as acting:
+        with self.audit.acting(job, what) as acting, traces.acting(job, what, self.clock) as doing:
             job, acting.heard = await act(job, what, seen, self.effects, self.leave)
+            traces.heard(doing, acting.heard)
         return job, acting.heard
+
+
+def _refused(after: Job, heard: Heard | None) -> bool:
+    """Whether Kube Defender's word has just become a hold: nothing follows it but time."""
+    asked = heard is not None and heard.act is Act.ASK_PERMIT
+    return asked and after.phase is JobPhase.AWAITING_PERMIT and after.status.hold is not None

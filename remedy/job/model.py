@@ -33,6 +33,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 )
 from kubenode.runtime.drain.words import Blocked as Blocked
 from kubenode.runtime.drain.words import Pods as Pods
+from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
 from remedy.handover.seen import HandedSeen
 from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
@@ -155,6 +156,8 @@ class Job:
     """As the remedier wrote it beside the spec; it goes into the first status."""
     generation: int = field(default=0, compare=False)
     resource_version: str = field(default="", compare=False)
+    traceparent: str = field(default="", compare=False)
+    """The span of the fault, as whoever made the job wrote it; "" for one of our own."""
 
     @classmethod
     def of(cls, obj: RemedyOperationJob) -> "Job":
@@ -173,6 +176,7 @@ class Job:
             also_matched=_also_matched(obj.metadata.annotations.get(ALSO_MATCHED)),
             generation=obj.metadata.generation,
             resource_version=obj.metadata.resource_version,
+            traceparent=obj.metadata.annotations.get(TRACEPARENT, ""),
         )
 
     def having(self, **changes: Any) -> "Job":

@@ -43,7 +43,7 @@ class JobStore:
             "status": status_patch(before, after),
         }
         path = paths.custom(PLURAL, before.name, "status")
-        return Job.of(await self._kube.patch(path, body, decode=RemedyOperationJob.from_server))
+        return Job.of(await self._kube.patch(path, body, decode=self._informer.read))
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         """Ours on or off; those of others stay. Raises Conflict like `save`."""
@@ -56,7 +56,7 @@ class JobStore:
             }
         }
         path = paths.custom(PLURAL, job.name)
-        return Job.of(await self._kube.patch(path, body, decode=RemedyOperationJob.from_server))
+        return Job.of(await self._kube.patch(path, body, decode=self._informer.read))
 
     async def delete(self, job: Job) -> None:
         try:

@@ -3,10 +3,19 @@
 A Machine that a provider made for a MachineSet is given up and another made; one that was imported,
 or that nobody made, is left alone: nobody would make another. The node was drained by the job, and
 the set acts under the job's permit.
+
+A set numbers its Machines. The highest number there is before the set is asked is written down with
+the rest, and only a Machine of a higher one is taken for the new one.
 """
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from kubenode.api.machinenames import number_of
+from kubenode.api.meta import ObjectMeta, OwnerReference
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.api.v1alpha1.machine import MachineMode, MachineOrigin
@@ -16,11 +25,54 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Act, Heard
-from remedy.machines import MACHINES, machines_in, machines_named
+from remedy.machines import MACHINES, machines_named
 from remedy.power.seen import Outcome, ReplaceSeen
 from remedy.power.ways import CLOCKS, Asked, Found, Nodes, heard, taken
 
 SET = MachineSet.resource.kind
+
+
+class _Owner(msgspec.Struct):
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str
+    creation_timestamp: datetime
+    owner_references: list[_Owner] = []
+
+
+class _NodeRef(msgspec.Struct):
+    name: str
+
+
+class _Operation(msgspec.Struct):
+    id: str
+    state: OperationState
+    code: str = ""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    node_ref: _NodeRef | None = None
+    last_operation: _Operation | None = None
+
+
+class _Brief(msgspec.Struct):
+    """Of a Machine what is compared: a cluster may have ten thousand."""
+
+    metadata: _Meta
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Briefs(msgspec.Struct):
+    items: list[_Brief]
+
+
+_decode = msgspec.json.Decoder(_Briefs).decode
 
 
 class OwnMachine:
@@ -41,10 +93,11 @@ class OwnMachine:
         group = _set_of(machine)
         if not group:
             return f"Machine {name} belongs to no MachineSet that would make another"
-        return Found(f"{name}/{machine.metadata.uid}", group)
+        highest = max(_numbers(await self._all(), group), default=0)
+        return Found(f"{name}/{machine.metadata.uid}/{highest}", group)
 
     async def ask(self, asked: Asked) -> Heard:
-        name, uid = asked.target.split("/")
+        name, uid, _ = _target(asked)
         if not asked.permit:
             return Heard(Act.REPLACE, outcome=Outcome.LATER, error="the job holds no permit")
         try:
@@ -61,8 +114,8 @@ class OwnMachine:
         return taken()
 
     async def far(self, asked: Asked) -> ReplaceSeen:
-        name, uid = asked.target.split("/")
-        found = await self._kube.get(MACHINES, machines_in)
+        name, uid, _ = _target(asked)
+        found = await self._all()
         old = next((m for m in found if m.metadata.uid == uid), None)
         new = [m for m in found if m.metadata.uid != uid and _made_for(m, asked)]
         ready = next((node for node in map(_node_of, new) if node and self._ready(node)), "")
@@ -77,6 +130,9 @@ class OwnMachine:
             why = "the new node is not Ready" if new else f"{asked.group} has no new Machine yet"
         gone = old is None
         return ReplaceSeen(self.name, asked.target, asked.group, gone=gone, new=ready, why=why)
+
+    async def _all(self) -> list[_Brief]:
+        return (await self._kube.get(MACHINES, _decode)).items
 
     async def _of(self, node: Node) -> Machine | None:
         """The Machine that says it is this node's."""
@@ -99,17 +155,47 @@ def _is_of(machine: Machine, node: Node) -> bool:
     return seen is None or seen.uid in ("", node.metadata.uid)
 
 
-def _set_of(machine: Machine) -> str:
-    owner = next((o for o in machine.metadata.owner_references if o.controller), None)
-    return f"{SET} {owner.name}" if owner is not None and owner.kind == SET else ""
+def _set_of(machine: Machine | _Brief) -> str:
+    owner = _owner(machine)
+    return f"{SET} {owner.name}" if owner is not None else ""
 
 
-def _made_for(machine: Machine, asked: Asked) -> bool:
-    born = machine.metadata.creation_timestamp
-    return _set_of(machine) == asked.group and born is not None and born >= asked.at - CLOCKS
+def _owner(machine: Machine | _Brief) -> OwnerReference | _Owner | None:
+    """The set that controls it, None for none."""
+    owners: Iterable[OwnerReference | _Owner] = machine.metadata.owner_references
+    return next((o for o in owners if o.controller and o.kind == SET), None)
 
 
-def _node_of(machine: Machine) -> str:
+def _number(machine: _Brief) -> int:
+    """0 for a Machine that its set did not name."""
+    owner = _owner(machine)
+    if owner is None:
+        return 0
+    return number_of(ObjectMeta(name=owner.name, uid=owner.uid), machine.metadata.name)
+
+
+def _numbers(machines: Iterable[_Brief], group: str) -> Iterable[int]:
+    return (_number(machine) for machine in machines if _set_of(machine) == group)
+
+
+def _made_for(machine: _Brief, asked: Asked) -> bool:
+    if _set_of(machine) != asked.group:
+        return False
+    _, _, highest = _target(asked)
+    if highest is None:
+        return machine.metadata.creation_timestamp >= asked.at - CLOCKS
+    return _number(machine) > highest
+
+
+def _target(asked: Asked) -> tuple[str, str, int | None]:
+    """Name and uid of the Machine, and the highest number of its set at that time; None: asked by a
+    version that wrote no number down.
+    """
+    name, uid, *highest = asked.target.split("/")
+    return name, uid, int(highest[0]) if highest else None
+
+
+def _node_of(machine: _Brief) -> str:
     return machine.status.node_ref.name if machine.status.node_ref is not None else ""
 
 

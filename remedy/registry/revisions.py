@@ -20,16 +20,17 @@ from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.client import Kube, Query
+from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
+from kubenode.runtime.kube.lists import items
 
 log = logging.getLogger(__name__)
 
+CONTROLLER = "rule-revisions"
 KEPT = 2
 """Good versions per rule: the last one, and the one before for a person to look at."""
 LABEL, GOOD = "kubenode.io/keeps", "last-good-rule"
 RULE_LABEL = "kubenode.io/rule-uid"
-PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,9 @@ class Revisions:
         """The newest good version of each rule, by the rule's UID. Raises KubeError."""
         found: dict[str, NodeRemedier] = {}
         self._stored.clear()
-        more: str | None = None
-        while True:
-            query: Query = {"labelSelector": f"{LABEL}={GOOD}", "limit": PAGE, "continue": more}
-            page = await self._kube.get(self._path(), query=query)
-            for item in page.get("items") or ():
-                self._listed(item, found)
-            more = (page.get("metadata") or {}).get("continue")
-            if not more:
-                return found
+        async for item in items(self._kube, self._path(), selector=f"{LABEL}={GOOD}"):
+            self._listed(item, found)
+        return found
 
     def _listed(self, item: Mapping[str, Any], found: dict[str, NodeRemedier]) -> None:
         meta = item["metadata"]

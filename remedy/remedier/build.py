@@ -13,6 +13,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     TriggerFact,
 )
 from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
+from kubenode.runtime.telemetry.places import Place
 from remedy.job.model import ALSO_MATCHED
 from remedy.remedier.decide import Order
 from remedy.remedier.events import deadline, evidence_events
@@ -37,8 +39,9 @@ def build(
     explanation: str,
     now: datetime,
     host_events: Sequence[HostEventFact] = (),
+    fault: Place | None = None,
 ) -> dict[str, Any]:
-    """The body of the create request. `host_events` are all of the node."""
+    """The body of the create request. `host_events` are all of the node; `fault` is its span."""
     rule = order.candidate.rule
     spec = rule.spec
     events = evidence_events(spec.when, host_events, now)
@@ -75,6 +78,8 @@ def build(
         "name": order.name,
         "annotations": {DECIDED_AT: format_time(now)},
     }
+    if fault is not None:
+        metadata["annotations"][TRACEPARENT] = fault.header
     if order.others:
         lines = "\n".join(f"{name}: {why}" for name, why in order.others)
         metadata["annotations"][ALSO_MATCHED] = lines

@@ -21,11 +21,13 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder
 from remedy.job.store import PLURAL
+from remedy.remedier import traces
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Mind, trigger, wanted_probes
 from remedy.remedier.decide import Order, Why
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
+from remedy.remedier.lag import lags
 from remedy.remedier.metrics import CREATED, EXISTED, Metrics
 from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
@@ -69,6 +71,15 @@ class _Memory:
     mind: Mind = field(default_factory=Mind)
     waits: frozenset[tuple[str, Why]] = frozenset()
     changed_at: float | None = None
+    turned: tuple[datetime, datetime] | None = None
+    """When a condition last turned: by its reporter, and when we noticed."""
+    due_at: float | None = None
+    """When a wait that kept the rules from deciding is over; both by `monotonic`."""
+
+    def could_decide(self, now: float) -> float | None:
+        """Since when nothing but ourselves has kept a decision back; None: nobody knows."""
+        known = (self.changed_at, self.due_at)
+        return max((at for at in known if at is not None and at <= now), default=None)
 
 
 @dataclass(slots=True)
@@ -97,6 +108,8 @@ class Remedier:
         if old is not new:
             memory = self._memory.setdefault(name, _Memory())
             memory.changed_at = self.clock.monotonic()
+            if old is not None and new is not None:
+                memory.turned = self._turned(old, new) or memory.turned
         return (name,)
 
     async def reconcile(self, name: str) -> Result:
@@ -104,6 +117,7 @@ class Remedier:
         if node is None:
             self._gone(name)
             return DONE
+        asked = self.clock.now()
         answer = await self.evaluator.diagnose(name)
         if answer is None:
             return DONE
@@ -121,7 +135,7 @@ class Remedier:
         decision = choice.decision
         for order in decision.orders:
             match = choice.match(order.candidate.rule_id)
-            await self._create(order, match, node, facts, memory)
+            await self._create(order, match, node, facts, memory, asked)
         if job := self.stronger.told(name, decision.stronger):
             self.wake_job(job)
         await self._tell(node, memory, frozenset(decision.waits))
@@ -129,7 +143,16 @@ class Remedier:
             memory.changed_at = None
         # Last of all: should hosts not be asked, rules without questions work on.
         asked_at = await self.probes.ask(name, agent_of(node), wanted_probes(diagnosis))
-        return self._later(diagnosis, _earliest(decision.at, asked_at), now)
+        later = self._later(diagnosis, _earliest(decision.at, asked_at), now)
+        memory.due_at = self._due_at(later)
+        return later
+
+    def _turned(self, old: Node, new: Node) -> tuple[datetime, datetime] | None:
+        now = self.clock.now()
+        found = tuple(lags(old, new, now))
+        for seconds in found:
+            self.metrics.signal_seconds.observe(seconds)
+        return (now - timedelta(seconds=max(found)), now) if found else None
 
     def _gone(self, name: str) -> None:
         self._memory.pop(name, None)
@@ -146,20 +169,27 @@ class Remedier:
         return name in woken
 
     async def _create(
-        self, order: Order, match: Match, node: Node, facts: FactSet, memory: _Memory
+        self,
+        order: Order,
+        match: Match,
+        node: Node,
+        facts: FactSet,
+        memory: _Memory,
+        asked: datetime,
     ) -> None:
-        now = self.clock.now()
+        now, fault = self.clock.now(), traces.fault_of(order, node)
         text = explain(order.candidate.rule, facts, now)
-        body = build(order, node, trigger(match), text, now, facts.host_events)
+        body = build(order, node, trigger(match), text, now, facts.host_events, fault)
         self.fence.check()
         try:
-            job = await self.kube.create(
-                paths.custom(PLURAL), body, decode=RemedyOperationJob.from_server
-            )
+            job = await self.kube.create(paths.custom(PLURAL), body, decode=self.jobs.read)
         except AlreadyExists:
             self.metrics.jobs.labels(EXISTED).inc()
             return
         self._measure(order, memory)
+        if fault is not None:
+            decided = traces.Decided(memory.turned, asked, now)
+            traces.made(fault, order, node, decided, now, self.clock.now())
         log.info(
             "job made",
             extra={
@@ -176,9 +206,13 @@ class Remedier:
         self.metrics.relapses.inc(order.failed_healing)
         since = (self.clock.now() - order.candidate.since).total_seconds()
         self.metrics.fault_seconds.observe(max(since, 0.0))
-        if memory.changed_at is not None:
-            took = self.clock.monotonic() - memory.changed_at
-            self.metrics.decide_seconds.observe(took)
+        monotonic = self.clock.monotonic()
+        if (begun := memory.could_decide(monotonic)) is not None:
+            self.metrics.decide_seconds.observe(monotonic - begun)
+
+    def _due_at(self, later: Result) -> float | None:
+        after = later.requeue_after
+        return None if after is None else self.clock.monotonic() + after.total_seconds()
 
     async def _tell(self, node: Node, memory: _Memory, waits: frozenset[tuple[str, Why]]) -> None:
         """Count what is new, and tell people that a rule has used up its attempts (F07)."""

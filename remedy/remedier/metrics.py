@@ -33,9 +33,16 @@ class Metrics:
             ["why"],
             registry=registry,
         )
+        self.signal_seconds = Histogram(
+            "kubenode_remedy_signal_seconds",
+            "From the turn of a node's condition, as its reporter dates it, to our cache.",
+            buckets=SECONDS,
+            registry=registry,
+        )
         self.decide_seconds = Histogram(
             "kubenode_remedy_decide_seconds",
-            "From the change of a fact in our cache to the job at the API server.",
+            "From the change of a fact in our cache, or from the end of the last wait that a rule"
+            " asks for, to the job at the API server.",
             buckets=SECONDS,
             registry=registry,
         )

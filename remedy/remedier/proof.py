@@ -6,7 +6,7 @@ from before the repair proves nothing, so what it says is unknown.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Expression
@@ -82,15 +82,24 @@ def fresh(
     if not isinstance(leaf, ConditionLeaf):
         return read(leaf, facts, now).truth
     at_once = leaf.model_copy(update={"for_": now - now})
-    reading = read(at_once, facts, now)
+    settled = _settled(facts, leaf, since.settle)
+    reading = read(at_once, _settling(facts, leaf, settled), now)
     reported = reading.observed_at
     after = since.acted
     if reading.truth is well:
-        after = max(after, since.settled, _settled(facts, leaf, since.settle) or after)
+        after = max(after, since.settled, settled or after)
     # Detectors write whole seconds: a report of the same second may be from after the repair.
     if reported is None or reported < after.replace(microsecond=0):
         return Truth.UNKNOWN
     return reading.truth
+
+
+def _settling(facts: FactSet, leaf: ConditionLeaf, settled: datetime | None) -> FactSet:
+    """The facts, with a detector that settles as soon, or as late, as the rule says."""
+    if settled is None:
+        return facts
+    fact = replace(facts.conditions[leaf.type], settles=settled)
+    return replace(facts, conditions={**facts.conditions, leaf.type: fact})
 
 
 def _settled(facts: FactSet, leaf: ConditionLeaf, settle: timedelta) -> datetime | None:

@@ -23,10 +23,11 @@ OPERATORS = ("labels", "annotations", "finalizers")
 
 @dataclass
 class Example:
-    """A Machine and its Node as the operator left them; {}: it has not seen any yet."""
+    """A Machine, its Node and the sets as the operator left them; {}: it has not seen any yet."""
 
     machine: dict[str, Any] = field(default_factory=dict)
     node: dict[str, Any] = field(default_factory=dict)
+    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class Fleet:
@@ -40,8 +41,12 @@ class Fleet:
     def load(self, server: EmbeddedApiServer, example: Example) -> None:
         versions = [self._component(f, v) for f in self.families for v in (1, 2)]
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASES}}
-        server.load([space, wide_limits(), *versions, *map(component_set, self.families)])
-        made = [_made(body) for body in versions[::2]]
+        sets = [_left(component_set(f), example.sets.get(f, {})) for f in self.families]
+        server.load([space, wide_limits(), *versions, *sets])
+        made = [
+            _made(v, example.sets.get(f, {}))
+            for f, v in zip(self.families, versions[::2], strict=True)
+        ]
         for number, node in enumerate(node_list(self.machines)["items"]):
             name = node["metadata"]["name"]
             node["metadata"].pop("annotations")
@@ -59,10 +64,12 @@ class Fleet:
         return body
 
 
-def _made(body: dict[str, Any]) -> Made:
+def _made(body: dict[str, Any], set_: dict[str, Any]) -> Made:
+    """The revision of this version, as the operator named it where it has seen the set."""
     plain = MachineComponent.from_user(body).spec.model_dump(mode="json", by_alias=True)
     spec, running = wire.spec_of(plain), DesiredState.RUNNING
-    return Made(named(spec, {}, running, {}), body["metadata"]["name"], spec, {}, running, {})
+    name = set_.get("status", {}).get("currentRevision") or named(spec, {}, running, {})
+    return Made(name, body["metadata"]["name"], spec, {}, running, {})
 
 
 def _installed(body: dict[str, Any], made: Sequence[Made]) -> dict[str, Any]:
@@ -86,9 +93,21 @@ def _like(body: dict[str, Any], example: dict[str, Any], number: int) -> dict[st
     name, first = body["metadata"]["name"], example["metadata"]["name"]
     text = json.dumps(example).replace(first, name).replace("zone-0", f"zone-{number % 3}")
     seen = json.loads(text)
+    there = _left(body, seen)
+    there["status"] |= body["status"]
+    if written := {e["name"]: e for e in seen.get("spec", {}).get("components", ())}:
+        for entry in there["spec"]["components"]:
+            entry |= {k: v for k, v in written[entry["name"]].items() if k not in entry}
+    return there
+
+
+def _left(body: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+    """With the metadata and status that the operator wrote."""
+    if not seen:
+        return body
     marks = {k: v for k, v in seen["metadata"].items() if k in OPERATORS}
-    status = {**seen["status"], **body["status"]}
-    return {**body, "metadata": {**body["metadata"], **marks}, "status": status}
+    meta = {**body["metadata"], **marks}
+    return {**body, "metadata": meta, "status": dict(seen.get("status", {}))}
 
 
 def _lease(name: str) -> dict[str, Any]:

@@ -17,10 +17,12 @@ class Usage:
 
 
 def _family(pid: int) -> list[int]:
+    """Each thread has children of its own."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except FileNotFoundError:
-        return []
+        children = [child for thread in threads for child in thread.read_text().split()]
+    except OSError:
+        return [pid] if Path(f"/proc/{pid}").exists() else []
     return [pid, *(one for child in children for one in _family(int(child)))]
 
 
@@ -35,3 +37,15 @@ def usage(pid: int) -> Usage:
             continue
         cpu += (int(stat[11]) + int(stat[12])) / _TICKS
     return Usage(cpu, rss)
+
+
+def most_memory(pid: int) -> int:
+    """Bytes: the most that each of `pid` and the processes below it ever had resident, summed."""
+    found = 0
+    for one in _family(pid):
+        try:
+            status = Path(f"/proc/{one}/status").read_text()
+        except FileNotFoundError:
+            continue
+        found += sum(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)
+    return found * 1024

@@ -1,14 +1,15 @@
 """A rollout over 10,000 Machines by simulated time: what the product does and that limits hold.
 
 Method. The Machine operator and Kube Defender as they are, the embedded API server without a
-network, and simulated agents, all on one loop whose clock is the processor time of its thread and
-jumps where all wait (support.simulated_time). So the figures do not depend on what else the machine
-does, and the seconds are those of one core that does everything. Work is booked by who did it.
-The fleet has all components in their first version from the beginning, and each Machine is as the
-operator has brought one to Running before: it starts anew and finds them so. Components stand on
-one another, three deep. Then `--sets` of the sets go to their second
-version as in bench.rollout. A watch of its own looks at every change of a Machine: how many are out
-of service at once, and whether a component changes while one that it stands on is not done.
+network, and simulated agents, all on one loop whose clock is the processor time of the product and
+jumps where all wait (support.simulated_time): server and agents have machines of their own in
+reality. So the figures do not depend on what else the machine does, and the seconds are those of
+one core that the product has for itself. Work is booked by who did it.
+The fleet has all components in their first version from the beginning, and Machines and sets are
+as the operator has left them where it had one machine: it starts anew and finds them so.
+Components stand on one another, three deep. Then `--sets` of the sets go to their second version as
+in bench.rollout. A watch of its own looks at every change of a Machine: how many are out of service
+at once, and whether a component changes while one that it stands on is not done.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def figures(chosen: argparse.Namespace) -> dict[str, Any]:
-    books = Books()
+    books = Books(elsewhere=(AGENTS, SERVER))
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(books)) as runner:
         example = runner.run(_example(books, chosen.components))
         fleet = Fleet(chosen.simulated, chosen.components)
@@ -117,16 +118,18 @@ async def _as(owner: str, work: Coroutine[Any, Any, None]) -> None:
 async def _example(books: Books, components: int) -> Example:
     fleet = Fleet(1, components)
     async with _site(books, fleet, Example()) as (site, _):
-        await Phases(site, 1).until(lambda: _running(site.server))
-        (name,) = (r.obj["metadata"]["name"] for r in _all(site.server, MACHINES))
-        return Example(object_of(site.server, MACHINES, name), object_of(site.server, NODES, name))
+        server = site.server
+        await Phases(site, 1).until(lambda: _running(server) and _at(server, 1, components))
+        (name,) = (r.obj["metadata"]["name"] for r in _all(server, MACHINES))
+        sets = {f: object_of(server, SETS, f) for f in fleet.families}
+        return Example(object_of(server, MACHINES, name), object_of(server, NODES, name), sets)
 
 
 async def _figures(books: Books, fleet: Fleet, example: Example, sets: int) -> dict[str, Any]:
     say(f"making {fleet.machines} machines")
     async with _site(books, fleet, example) as (site, eyes):
         phases, server, all_ = Phases(site, fleet.machines), site.server, len(fleet.families)
-        begun = await phases.until(lambda: _running(server) and _at(server, 1, all_))
+        begun = await phases.until(lambda: _running(server) and _taken_over(server, fleet.machines))
         say(f"rolling out {sets} sets")
         for family in fleet.families[:sets]:
             spec = {"component": f"{family}-2", "updateStrategy": GROWING}
@@ -159,6 +162,7 @@ async def _site(books: Books, fleet: Fleet, example: Example) -> AsyncIterator[t
             clock=clock,
             needs=lambda name: ChangeClass.RESTART if name.endswith("-2") else None,
             workers=64,
+            beating=1000,
         )
         eyes = Eyes(agents, fleet.needs)
         others = tasks.create_task(_as(AGENTS, agents.run()))
@@ -217,6 +221,11 @@ def _running(server: EmbeddedApiServer) -> bool:
     return all(r.obj["status"].get("phase") == "Running" for r in _all(server, MACHINES))
 
 
+def _taken_over(server: EmbeddedApiServer, machines: int) -> bool:
+    """Whether each set has counted them all."""
+    return all(r.obj["status"]["counts"]["healthy"] == machines for r in _all(server, SETS))
+
+
 def _at(server: EmbeddedApiServer, version: int, sets: int) -> bool:
     """Whether so many sets have completed this version."""
     done = 0
@@ -224,11 +233,17 @@ def _at(server: EmbeddedApiServer, version: int, sets: int) -> bool:
         meta, status = record.obj["metadata"], record.obj.get("status", {})
         wanted = record.obj["spec"]["component"] == f"{meta['name']}-{version}"
         seen = status.get("observedGeneration") == meta["generation"]
-        if status.get("phase") == "Paused":
-            raise SystemExit(f"{meta['name']} stopped: {status['conditions']}")
+        if (why := _stopped(status)) is not None:
+            raise SystemExit(f"{meta['name']} stopped: {why}")
         complete = status.get("currentRevision") == status.get("updateRevision")
         done += wanted and seen and complete and status.get("phase") == "Completed"
     return done >= sets
+
+
+def _stopped(status: dict[str, Any]) -> dict[str, Any] | None:
+    """Why a rollout will not go on; what thaws by itself is only waited for."""
+    told = (c for c in status.get("conditions", ()) if c["type"] == "Paused")
+    return next((c for c in told if c["status"] == "True" and c["reason"] != "Meltdown"), None)
 
 
 def _resident() -> int:

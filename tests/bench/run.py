@@ -19,6 +19,8 @@ from bench import (
     agent,
     drain,
     first_heal,
+    flood,
+    handover,
     hostdoctor,
     leases,
     logs,
@@ -28,12 +30,16 @@ from bench import (
     rollout,
     rollout_simulated,
     rules,
+    steady,
     storm,
     verdict,
 )
 
 MODULES: tuple[ModuleType, ...] = (
     first_heal,
+    steady,
+    flood,
+    handover,
     registry,
     rules,
     replay,

@@ -20,7 +20,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.first_heal import KUBENODE, flip, is_ready, node_list, program, rule, say, wait_ready
+from bench.first_heal import (
+    KUBENODE,
+    flip,
+    is_ready,
+    node_list,
+    price,
+    program,
+    requests,
+    rule,
+    say,
+    wait_ready,
+)
 from bench.processes import usage
 from support.control_plane import ControlPlane
 from support.daemons import free_port
@@ -113,10 +124,11 @@ async def measure(cp: ControlPlane, nodes: int, hit: list[str], pid: int) -> dic
             await until(lambda: len(observer.nodes) == nodes, 60, "all nodes are seen")
             for node in hit:
                 ledger.inject(node, Kind.RUNTIME_HUNG, clock.monotonic())
-            before = usage(pid)
+            apiserver = cp.part("kube-apiserver").pid
+            before = usage(pid), usage(apiserver), requests(cp)
             result = await storm(kube, eyes, hit)
-            after = usage(pid)
-            say(f"storm: {result}")
+            cost = price(cp, pid, apiserver, before, len(hit))
+            say(f"storm: {result} {cost}")
             await asyncio.sleep(AFTER)
             work.cancel()
         watching.apply(clock.monotonic())
@@ -133,8 +145,7 @@ async def measure(cp: ControlPlane, nodes: int, hit: list[str], pid: int) -> dic
         "limitViolationsSeen": [f"{f.node}: {f.what}" for f in observer.limit_violations[:10]],
         "falseActions": len(observer.false_actions),
         "observerGaps": watching.relists,
-        "cpuMsPerJob": round((after.cpu - before.cpu) / len(hit) * 1000, 2),
-        "rssMB": round(after.rss / 1e6, 1),
+        **cost,
     }
 
 

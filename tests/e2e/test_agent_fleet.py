@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import waiting
 from support.agent_jobs import EVENTS, Operator, an_agent_job, asked
 from support.agent_package import PROVE_SECONDS, PackagedHost, Packages, packages
 from support.agent_service import CountedUnit
@@ -35,6 +36,7 @@ AWAY = float(os.environ.get("KUBENODE_AWAY", "10"))
 AT_ONCE = 4
 PATIENCE = 90.0 + 10 * SIZE
 """Seconds: hosts and tests share the cores."""
+until = partial(waiting.until, seconds=PATIENCE)
 HOUR = 3600
 JOURNAL = "/var/lib/kubenode-agent/requests"
 SETTINGS = """certificate_life = "90m"
@@ -64,14 +66,6 @@ DETECTOR = {
         }
     ],
 }
-
-
-def until(look: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(0.1)
-    return found
 
 
 class Fleet:

@@ -5,8 +5,10 @@ import time
 import urllib.error
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 
 import pytest
+from support import waiting
 from support.agent_jobs import Operator, a_probe, an_agent_job, asked
 from support.agent_service import AGENT, AgentHost, CountedUnit, boot_with_agent
 from support.control_plane import ControlPlane
@@ -26,6 +28,7 @@ MOMENTS = {
     "after-answer": ("Done", 1),
 }
 """Where the agent is killed: the answer in the end, and the starts of the unit."""
+until = partial(waiting.until, seconds=60, every=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +59,6 @@ def ask(operator: Operator, healer: AgentHost, unit: CountedUnit, boot_id: str =
     name = f"job-{unit.name.removesuffix('.service')}"
     job = an_agent_job(name, healer.name, unit.name)
     return operator.make(job, asked(boot_id or healer.host.boot_id()))
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
 
 
 def test_a_crashed_unit_runs_again_and_the_answer_is_written_once(

@@ -22,6 +22,7 @@ from support.daemons import free_port
 from support.health_checker import CONDITION, HealthChecker
 from support.hosts import Host, Hosts
 from support.programs import Program
+from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
@@ -132,17 +133,6 @@ class World:
         return {"remedy": self.remedy.log, "defender": self.defender.log}
 
 
-def until(true: Callable[[], Any], seconds: float, what: str, world: World | None = None) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        if time.monotonic() > end:
-            raise AssertionError(
-                f"not within {seconds:g} s: {what}\n{world.why() if world else ''}"
-            )
-        time.sleep(0.1)
-    return found
-
-
 @contextmanager
 def a_world(folder: Path) -> Iterator[World]:
     with ExitStack() as stack:
@@ -175,7 +165,7 @@ def a_world(folder: Path) -> Iterator[World]:
         stack.callback(world.defender.stop)
         world.remedy.start()
         stack.callback(world.remedy.stop)
-        until(lambda: _rule_is_active(cp), 60, "the rule is loaded", world)
+        until(lambda: _rule_is_active(cp), "the rule is loaded", 60, world.why)
         yield world
 
 

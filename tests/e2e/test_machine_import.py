@@ -5,16 +5,17 @@ The command is run as people run it, on real hosts with the real package, API se
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from support import waiting
 from support.agent_package import Packages, packages
 from support.command import kubenode, started
 from support.component_packages import deb, serve
@@ -36,6 +37,7 @@ REPOSITORY = Path(__file__).parents[2]
 NODES = "/api/v1/nodes"
 PATIENCE = 300.0
 """Seconds: hosts and tests share the cores."""
+until = partial(waiting.until, seconds=PATIENCE)
 UNHURRIED = ("--node-monitor-grace-period=2h",)
 """For kube-controller-manager: a Node that a test has made Ready stays so, without a kubelet."""
 STATIC = """apiVersion: v1
@@ -46,15 +48,6 @@ users:
     client-certificate-data: c2VjcmV0
     client-key-data: c2VjcmV0
 """
-
-
-def until(look: Callable[[], Any], what: str | Callable[[], object]) -> Any:
-    end = time.monotonic() + PATIENCE
-    while not (found := look()):
-        told = what if isinstance(what, str) or time.monotonic() < end else what()
-        assert time.monotonic() < end, f"not within {PATIENCE:g} s: {told}"
-        time.sleep(0.1)
-    return found
 
 
 @dataclass
@@ -103,7 +96,7 @@ class Site:
         def told() -> object:
             return self.machine(host.name), host.journal("kubenode-agent.service")[-3000:]
 
-        until(lambda: self.agent(host.name) == wanted, told)
+        until(lambda: self.agent(host.name) == wanted, f"its agent is {wanted}", why=told)
 
     def names(self) -> set[str]:
         return {machine["metadata"]["name"] for machine in self.cp.get(MACHINES)["items"]}
@@ -274,7 +267,11 @@ def test_a_host_outside_kubernetes_is_imported_to_running_and_left_as_it_was(
 
     site.cp.kubectl("create", "-f", "-", stdin=json.dumps(SHOP))
     assign(site, "out1", SHOP)
-    until(lambda: site.state("out1", "shop") == "Healthy", lambda: site.machine("out1")["status"])
+    until(
+        lambda: site.state("out1", "shop") == "Healthy",
+        "shop is Healthy",
+        why=lambda: site.machine("out1")["status"],
+    )
     assert host.read("/etc/shop.d/10.conf") == "ours\n"
     assert "package till 1.0-1 install ok installed" in snapshot(host)
 

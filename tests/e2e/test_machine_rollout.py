@@ -68,6 +68,7 @@ def test_f30_f31_invariants_06_07_08_a_fleet_through_good_and_bad_rollouts(
     stops_a_version_that_crashes_at_the_canary(fleet)
     takes_back_by_policy_what_fails_after_the_canary(fleet)
     puts_right_what_was_changed_by_hand(fleet)
+    says_which_file_two_components_claim(fleet)
     goes_on_without_a_host_that_dies(fleet)
 
 
@@ -191,6 +192,36 @@ def puts_right_what_was_changed_by_hand(fleet: Rollouts) -> None:
     )
     assert host.unit("gear.service", "UnitFileState") == "enabled"
     fleet.until(lambda: fleet.runs(name, "gear", OLD), "and is told to be well")
+
+
+def says_which_file_two_components_claim(fleet: Rollouts) -> None:
+    """Neither is changed for it, and what runs goes on; without the second all is well again."""
+    name, host = next(iter(fleet.hosts.items()))
+    running_since = fleet.invocation(name, "wheel")
+    claim = {"path": file_of("wheel"), "content": {"inline": "mine\n"}, "onChange": "None"}
+    does = {"detect": ["false"], "install": ["true"], "uninstall": ["true"]}
+    by = {"type": "script", "script": does}
+    copy = a_component("copy", OLD, source=by, units=[], files=[claim])
+    set_ = a_set("copy", **AT_ONCE)
+    set_["spec"] |= {"selector": {"matchLabels": {"copied": "here"}}, "onUnselect": "Uninstall"}
+    fleet.create(copy, set_)
+    fleet.cp.kubectl("label", "machine", name, "copied=here")
+
+    def conflict() -> str:
+        conditions = fleet.machine(name)["status"]["conditions"]
+        told = next(c for c in conditions if c["type"] == "ComponentsReady")
+        return str(told["message"]) if told["reason"] == "FileConflict" else ""
+
+    told = fleet.until(conflict, "the Machine says that a file is claimed twice")
+    assert f"{file_of('wheel')} is" in told and "a file or key has one owner" in told
+    assert component(fleet.machine(name), "copy")["state"] == "Blocked"
+    assert host.read(file_of("wheel")) == text_of("wheel", NEW)
+    assert fleet.invocation(name, "wheel") == running_since
+    fleet.cp.kubectl("delete", "kncs", "copy", "--timeout=300s")
+    fleet.until(lambda: not assigned(fleet.machine(name), "copy"), "the second one is gone")
+    fleet.until(partial(running, fleet), "every Machine is Running again")
+    assert host.read(file_of("wheel")) == text_of("wheel", NEW)
+    assert fleet.invocation(name, "wheel") == running_since
 
 
 def goes_on_without_a_host_that_dies(fleet: Rollouts) -> None:

@@ -90,6 +90,7 @@ def test_invariants_01_02_a_set_makes_real_hosts_keeps_their_number_and_leaves_n
 ) -> None:
     makes_each_host_once_though_the_operator_is_killed(site)
     scales_out(site)
+    is_redeployed_by_its_provider(site)
     leaves_one_to_its_repair_and_takes_it_back(site)
     replaces_a_host_that_died(site)
     gives_up_the_newest_first(site)
@@ -128,6 +129,20 @@ def scales_out(site: Pool) -> None:
     site.scale(SET, 2)
     site.until(partial(site.counts, SET, replicas=2, available=2), "two are available")
     assert [len(tokens) for tokens in site.made.values()] == [1, 1]
+
+
+def is_redeployed_by_its_provider(site: Pool) -> None:
+    name = sorted(site.machines())[-1]
+    host, boots = site.booted[name], site.booted[name].boots
+    wanted = {"spec": {"operation": {"id": "moves", "type": "Redeploy", "permit": "by-hand"}}}
+    site.cp.kubectl("patch", "machine", name, "--type=merge", "-p", json.dumps(wanted))
+    site.until(
+        lambda: last_operation(site, name) == ("moves", "Succeeded", "OK"), "it is asked for"
+    )
+    site.until(lambda: site.rack.made[name].state == "running", "it has booted")
+    assert host.boots == boots + 1 and site.rack.made[name].asked == {"moves": "redeploy"}
+    site.until(partial(site.counts, SET, replicas=2, available=2), "it is in service again")
+    assert site.machines()[name]["status"]["host"]["bootID"] == host.boot_id()
 
 
 def leaves_one_to_its_repair_and_takes_it_back(site: Pool) -> None:
@@ -224,6 +239,11 @@ async def collected(site: Pool) -> None:
 
 def phases(site: Pool) -> list[str]:
     return [str(m.get("status", {}).get("phase", "")) for m in site.machines().values()]
+
+
+def last_operation(site: Pool, name: str) -> tuple[str, str, str]:
+    last = site.machines()[name]["status"].get("lastOperation", {})
+    return last.get("id", ""), last.get("state", ""), last.get("code", "")
 
 
 def marks(site: Pool, name: str) -> dict[str, str]:

@@ -4,7 +4,6 @@ detector without any of them. kwok plays the kubelet.
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +20,7 @@ from support.hosts import Host, Hosts
 from support.kmsg import Kmsg
 from support.programs import Program
 from support.prometheus import Prometheus
+from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
@@ -98,19 +98,14 @@ class World:
     def events(self) -> list[dict[str, Any]]:
         return [e for e in self.cp.get(EVENTS)["items"] if e["spec"]["node"].get("name") == NODE]
 
+    def until(self, look: Callable[[], Any], what: str, seconds: float = 90) -> Any:
+        return until(look, what, seconds, self.why)
+
     def why(self) -> str:
         told = [self.cp.get(JOBS)["items"], self.cp.get(EVENTS)["items"]]
         logs = [f"--- {program.log[-3000:]}" for program in self.programs]
         agent = self.host.run("journalctl", "-u", AGENT, "-n", "40", "--no-pager", check=False)
         return "\n".join([json.dumps(told, indent=1), *logs, agent.stdout])
-
-
-def until(world: World, look: Callable[[], Any], what: str, seconds: float = 90) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}\n{world.why()}"
-        time.sleep(0.1)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +173,7 @@ def _agent(world: World, operator: str) -> None:
         *("systemd-run", "--unit=node_exporter", *exporter, "--collector.systemd"),
         "--collector.systemd.unit-include=web.service",
     )
-    until(world, lambda: answers(f"http://{host.address}:9100/"), "node_exporter answers")
+    world.until(lambda: answers(f"http://{host.address}:9100/"), "node_exporter answers")
 
 
 def _operators(stack: ExitStack, world: World, address: str, port: int) -> None:
@@ -213,7 +208,7 @@ def _operators(stack: ExitStack, world: World, address: str, port: int) -> None:
         phases = [rule.get("status", {}).get("phase") for rule in cp.get(RULES)["items"]]
         return phases == ["Active", "Active"]
 
-    until(world, active, "both rules are loaded")
+    world.until(active, "both rules are loaded")
 
 
 def _monitoring(stack: ExitStack, world: World, url: str) -> None:
@@ -232,7 +227,7 @@ def closed(world: World, rule: str) -> dict[str, Any]:
         ended = ("Succeeded", "Failed", "Cancelled", "NeedsHuman")
         return [j for j in world.jobs(rule) if j.get("status", {}).get("phase") in ended]
 
-    (job,) = until(world, over, f"a job of {rule} is closed", 150)
+    (job,) = world.until(over, f"a job of {rule} is closed", 150)
     assert job["status"]["phase"] == "Succeeded", world.why()
     return dict(job)
 
@@ -254,10 +249,10 @@ def test_an_alert_of_a_real_prometheus_is_healed_and_resolves(world: World) -> N
 
 
 def test_a_line_of_the_kernel_is_healed_without_any_monitoring(world: World) -> None:
-    until(world, lambda: world.condition("BondDegraded") == "False", "the detector has looked")
+    world.until(lambda: world.condition("BondDegraded") == "False", "the detector has looked")
     world.kernel.write(LINK_DOWN)
-    until(world, lambda: world.condition("BondDegraded") == "True", "the line is a condition")
-    until(world, (world.host.root / "var/lib/bond").exists, "the repair has run")
+    world.until(lambda: world.condition("BondDegraded") == "True", "the line is a condition")
+    world.until((world.host.root / "var/lib/bond").exists, "the repair has run")
     world.kernel.write(LINK_UP)  # what the kernel says of a link that was repaired
     closed(world, "bond-degraded-here")
     assert world.condition("BondDegraded") == "False"

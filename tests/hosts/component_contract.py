@@ -123,8 +123,8 @@ async def _trees(ports: ComponentPorts, given: Given) -> dict[str, bool]:
         await trees.install(artefact)
         found = await trees.found(DEST)
         held[f"{source} is in place"] = (found.digest, found.changed) == (digest, ())
-    await trees.remove(DEST, ())
-    await trees.remove(DEST, ())
+    await trees.remove(DEST, (), back=False)
+    await trees.remove(DEST, (), back=False)
     held["nothing is left of it"] = (await trees.found(DEST)).digest == ""
     return held
 

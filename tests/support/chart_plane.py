@@ -10,7 +10,7 @@ from typing import Any
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.helm import NAMESPACE, Object, ident, pod_specs
-from support.programs import Program
+from support.programs import KUBENODE, Program
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
 CORE = "/api/v1/namespaces/kubenode-system"
@@ -69,17 +69,21 @@ def account(cp: ControlPlane, name: str, folder: Path) -> tuple[Path, Path]:
 
 
 class ChartPrograms:
-    """The chart's pods as processes of this host: their flags, but for ports, names and folders."""
+    """The chart's pods as processes of this host: their flags, but for ports, names and folders.
 
-    def __init__(self, cp: ControlPlane, objects: list[Object], folder: Path) -> None:
-        self._cp, self._folder = cp, folder
+    command  the `kubenode` that they are
+    """
+
+    def __init__(
+        self, cp: ControlPlane, objects: list[Object], folder: Path, command: Path = KUBENODE
+    ) -> None:
+        self._cp, self._folder, self._command = cp, folder, command
         self._pods = dict(pod_specs(objects))
-        self._replicas: Mapping[str, str] = {}
         self.defender = f"https://localhost:{free_port()}"
         self.authority = folder / "defender-ca.crt"
 
-    def arguments(self, pod: str) -> list[str]:
-        """The flags of kind/namespace/name, with what is true on this host."""
+    def arguments(self, pod: str, own: Mapping[str, str] | None = None) -> list[str]:
+        """The flags of kind/namespace/name, with what is true here; `own` are a replica's."""
         (container,) = self._pods[pod]["containers"]
         name = self._pods[pod]["serviceAccountName"]
         config, token = account(self._cp, name, self._folder)
@@ -92,21 +96,24 @@ class ChartPrograms:
             "--token-file": str(token),
             "--defender-ca-file": str(self.authority),
             "--ca-file": str(self.authority),
+            "--leader-address": "10.1.0.1",
+            **(own or {}),
         }
         words = [_here(word, here) for word in container["args"]]
         return [*words, f"--kubeconfig={config}"]
 
     @contextmanager
-    def running(self, pod: str) -> Iterator[str]:
-        """Until the end of the block; the URL of its health server, once that says ready."""
-        words = self.arguments(pod)
+    def running(self, pod: str, own: Mapping[str, str] | None = None) -> Iterator[str]:
+        """Until the end of the block; the URL of its health server, which may not be ready yet."""
+        words = self.arguments(pod, own)
         port = next(word for word in words if word.startswith("--health-port=")).partition("=")[2]
-        program = Program(pod.rpartition("/")[2], words, self._folder)
+        name = f"{pod.rpartition('/')[2]}-{port}"
+        program = Program(name, words, self._folder, self._command)
         program.start()
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
-            program.kill()
+            program.stop()  # as a kubelet does: Leases are given back
 
 
 def _here(word: str, here: Mapping[str, str]) -> str:

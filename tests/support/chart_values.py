@@ -32,9 +32,14 @@ LITTLE: Object = {
     "networkPolicy": {"enabled": False},
 }
 MACHINES_ONLY: Object = {"remedy": {"enabled": False}, "machine": {"webhook": {"enabled": False}}}
+CERTIFICATES: Object = {
+    "certManager": {"enabled": True, "issuer": {"name": "ours"}},
+    "remedy": {"hostDoctor": {"enabled": True, "tokensSecret": "host-doctor-tokens"}},
+}
 CHOICES: dict[str, Object] = {
     "default": {},
     "everything": EVERYTHING,
     "little": LITTLE,
     "machines": MACHINES_ONLY,
+    "cert-manager": CERTIFICATES,
 }

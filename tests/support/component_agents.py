@@ -34,6 +34,7 @@ class ComponentAgents:
     silent  machines whose agents are dead
     writes  of status, by machine
     acted   (machine, component, at) of every change of what is in force
+    beating  how many renew their Leases side by side
     """
 
     kube: Kube
@@ -46,6 +47,7 @@ class ComponentAgents:
     writes: dict[str, int] = field(default_factory=dict)
     acted: list[tuple[str, str, datetime]] = field(default_factory=list)
     workers: int = 16
+    beating: int = 16
     resync: float = 450.0
 
     def __post_init__(self) -> None:
@@ -64,7 +66,8 @@ class ComponentAgents:
         async with asyncio.TaskGroup() as tasks:
             for part in (self.machines, self.components, self.controller):
                 tasks.create_task(part.run())
-            tasks.create_task(self._beat())
+            for share in range(self.beating):
+                tasks.create_task(self._beat(share))
 
     def wake(self, machine: str) -> None:
         self.silent.discard(machine)
@@ -72,12 +75,12 @@ class ComponentAgents:
 
     # -- Leases -------------------------------------------------------------------------------
 
-    async def _beat(self) -> None:
+    async def _beat(self, share: int) -> None:
         await self.machines.synced.wait()
         while True:
             began = self.clock.monotonic()
             for name in list(self.machines.cache):
-                if name not in self.silent:
+                if name not in self.silent and hash(name) % self.beating == share:
                     await self._renew(name)
             await self.clock.sleep(max(0.05, self.beat - (self.clock.monotonic() - began)))
 

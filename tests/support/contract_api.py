@@ -63,7 +63,8 @@ class Reply:
 
 @dataclass
 class ContractApi:
-    """One server under test; `ns` is a namespace of this test alone."""
+    """One server under test; `ns` is a namespace of this test alone. `compact` makes the server
+    forget the past of its objects."""
 
     url: str
     session: aiohttp.ClientSession
@@ -71,6 +72,7 @@ class ContractApi:
     kubeconfig: Path
     ns: str
     embedded: bool
+    compact: Callable[[], None] = lambda: None
 
     async def call(
         self,

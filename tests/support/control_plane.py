@@ -9,6 +9,7 @@ a part does not start. The servers come from tests/control_plane/build.sh (see s
 a missing one raises MissingComponent before anything is started.
 """
 
+import base64
 import json
 import os
 import shutil
@@ -18,13 +19,14 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from support.components import control_plane_folder
 from support.daemons import Daemon, free_port
-from support.pki import Authority, Identity
+from support.pki import LIFETIME, Authority, Identity
 
 METADATA_AUDIT = '{"apiVersion":"audit.k8s.io/v1","kind":"Policy","rules":[{"level":"Metadata"}]}'
 READY_SECONDS = 90.0
@@ -129,12 +131,26 @@ class ControlPlane:
         if name == "kube-apiserver":
             self._parts[name].wait_until(self._ready, READY_SECONDS)
 
+    def compact(self) -> None:
+        """Have etcd forget its history: only how things are now can be read from it."""
+        every = base64.b64encode(b"\0").decode()
+        now = self._ask_etcd("range", {"key": every, "range_end": every, "count_only": True})
+        request = {"revision": now["header"]["revision"], "physical": True}
+        self._ask_etcd("compaction", request)
+
+    def _ask_etcd(self, what: str, request: dict[str, Any]) -> Any:
+        body = json.dumps(request).encode()
+        with urllib.request.urlopen(f"{self._etcd}/v3/kv/{what}", body, timeout=30) as answer:
+            return json.load(answer)
+
     # ---- identities
 
-    def issue_client_cert(self, cn: str, orgs: Sequence[str] = ()) -> Identity:
+    def issue_client_cert(
+        self, cn: str, orgs: Sequence[str] = (), life: timedelta = LIFETIME
+    ) -> Identity:
         """A client certificate for the user `cn` in the groups `orgs`; it may do what RBAC says."""
         self._issued += 1
-        return self._authority.issue(f"client-{self._issued}", cn, orgs)
+        return self._authority.issue(f"client-{self._issued}", cn, orgs, life=life)
 
     def issue_server_cert(self, name: str, sans: Sequence[str]) -> Identity:
         """A certificate for a server of a test, by the authority that everybody here trusts."""

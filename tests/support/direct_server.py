@@ -15,9 +15,9 @@ from support.simulated_time import Books
 
 from kubenode.apiserver import ApiError, EmbeddedApiServer, calls, discovery
 from kubenode.apiserver.api import Api
+from kubenode.apiserver.forms import Form
 from kubenode.apiserver.selectors import select
 from kubenode.apiserver.store import encode
-from kubenode.apiserver.tables import Form
 from kubenode.apiserver.watch import Watch
 
 LATENCY = 0.002

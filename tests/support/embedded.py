@@ -24,7 +24,7 @@ from support.control_plane import run_kubectl
 from kubenode.apiserver import EmbeddedApiServer
 
 T = TypeVar("T")
-STOP_SECONDS = 15.0
+STOP_SECONDS = 60.0
 
 
 class EmbeddedPlane:

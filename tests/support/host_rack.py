@@ -47,12 +47,16 @@ class Bootable(Protocol):
 
     def run(self, *argv: str, timeout: float = 60, stdin: str | None = None) -> Any: ...
 
+    def reboot(self) -> None: ...
+
     def destroy(self) -> None: ...
 
 
 @dataclass(slots=True)
 class Made:
-    """state  pending, running, failed or ending; what has ended is forgotten"""
+    """state  pending, running, failed or ending; what has ended is forgotten
+    asked  operations by their requests
+    """
 
     name: str
     token: str
@@ -64,6 +68,7 @@ class Made:
     state: str = "pending"
     host: Bootable | None = None
     trouble: str = ""
+    asked: dict[str, str] = field(default_factory=dict)
     over: threading.Event = field(default_factory=threading.Event)
     """Whether what was begun last has come about."""
 
@@ -151,6 +156,8 @@ class HostRack:
                     return self._get(words[0])
                 case "delete":
                     return self._delete(words[0])
+                case "redeploy" | "reimage":
+                    return self._operate(verb, words[0], words[1])
                 case "list":
                     return _yes([self._shown(one) for one in self.made.values()])
                 case _:
@@ -197,6 +204,19 @@ class HostRack:
             self._hands.submit(self._end_after, found, before)
         return _yes("in-progress")
 
+    def _operate(self, verb: str, machine: str, request: str) -> dict[str, Any]:
+        found = self._named(machine)
+        if found is None:
+            return _no(NOT_FOUND, f"no machine {machine}")
+        if found.asked.get(request) == verb:
+            return _yes("")
+        if found.state != "running":
+            return _no(BUSY, f"{machine} is {found.state}")
+        found.asked[request] = verb
+        found.state, found.over = "pending", threading.Event()
+        self._hands.submit(self._redeploy if verb == "redeploy" else self._reimage, found)
+        return _yes("")
+
     def _named(self, machine: str) -> Made | None:
         place, _, name = machine.rpartition("/")
         return self.made.get(name) if place == self.folder.name else None
@@ -215,10 +235,25 @@ class HostRack:
     # ---- what comes about
 
     def _begin(self, one: Made) -> None:
-        over, state = one.over, "failed"
-        try:
+        def boot() -> None:
             one.host = self._boot(one.name)
             follow(one.host, one.user_data)
+
+        self._bring_up(one, boot)
+
+    def _redeploy(self, one: Made) -> None:
+        assert one.host is not None
+        self._bring_up(one, one.host.reboot)
+
+    def _reimage(self, one: Made) -> None:
+        assert one.host is not None
+        one.host.destroy()
+        self._begin(one)
+
+    def _bring_up(self, one: Made, how: Callable[[], None]) -> None:
+        over, state = one.over, "failed"
+        try:
+            how()
             state = "running"
         except (HostError, StartError) as error:
             one.trouble = str(error)

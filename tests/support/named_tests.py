@@ -15,3 +15,14 @@ def missing(page: str, root: Path) -> list[str]:
         if not (root / file).is_file()
         or (name and name not in DEFINED.findall((root / file).read_text()))
     ]
+
+
+def rows(page: str, first: str) -> list[str]:
+    """Of the tables of its sections whose first column is headed so."""
+    return [
+        line
+        for section in page.split("\n## ")
+        if f"| {first} |" in section
+        for line in section.splitlines()
+        if line.startswith("| ") and not line.startswith((f"| {first}", "| ---"))
+    ]

@@ -6,7 +6,6 @@ all of it away again.
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from support.daemons import free_port
 from support.hosts import Hosts
 from support.kubelet_hosts import QUICK, KubeletHosts
 from support.programs import Program
+from support.waiting import until
 
 CHARTS = Path(__file__).parents[2] / "charts" / "kubenode"
 ACCOUNT = "system:serviceaccount:kubenode-system:kubenode-{}"
@@ -100,12 +100,7 @@ class NodeCluster:
 
     def until(self, true: Callable[[], Any], seconds: float, what: str) -> Any:
         """What `true` gives at last. AssertionError with `why` after `seconds`."""
-        end = time.monotonic() + seconds
-        while not (found := true()):
-            if time.monotonic() > end:
-                raise AssertionError(f"not within {seconds:g} s: {what}\n{self.why()}")
-            time.sleep(0.1)
-        return found
+        return until(true, what, seconds, self.why)
 
     def apply(self, *objects: dict[str, Any]) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}

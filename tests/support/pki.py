@@ -63,7 +63,7 @@ class Authority:
         write_key(self._key, self.key_file)
 
     def _builder(
-        self, subject: x509.Name, public: ec.EllipticCurvePublicKey
+        self, subject: x509.Name, public: ec.EllipticCurvePublicKey, life: timedelta = LIFETIME
     ) -> x509.CertificateBuilder:
         now = SystemClock().now()
         return (
@@ -73,19 +73,25 @@ class Authority:
             .public_key(public)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(minutes=5))
-            .not_valid_after(now + LIFETIME)
+            .not_valid_after(now + life)
         )
 
     def issue(
-        self, name: str, cn: str, orgs: Sequence[str] = (), sans: Sequence[str] = ()
+        self,
+        name: str,
+        cn: str,
+        orgs: Sequence[str] = (),
+        sans: Sequence[str] = (),
+        life: timedelta = LIFETIME,
     ) -> Identity:
         """A certificate in files called `name`: for a server if `sans` are given, else a client.
 
-        `cn` is the user and `orgs` are the groups that kube-apiserver sees.
+        `cn` is the user and `orgs` are the groups that kube-apiserver sees. A `life` below 0 is
+        over.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         usage = ExtendedKeyUsageOID.SERVER_AUTH if sans else ExtendedKeyUsageOID.CLIENT_AUTH
-        certificate = self._builder(_subject(cn, orgs), key.public_key()).add_extension(
+        certificate = self._builder(_subject(cn, orgs), key.public_key(), life).add_extension(
             x509.ExtendedKeyUsage([usage]), critical=False
         )
         if sans:

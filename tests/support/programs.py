@@ -10,10 +10,15 @@ KUBENODE = Path(sys.executable).with_name("kubenode")
 
 
 class Program:
-    """`kubenode ARGUMENTS`, with its log in `folder`; `kill` is SIGKILL, `stop` a polite end."""
+    """`kubenode ARGUMENTS`, with its log in `folder`; `kill` is SIGKILL, `stop` a polite end.
 
-    def __init__(self, name: str, arguments: Sequence[str], folder: Path) -> None:
-        self._daemon = Daemon(name, [KUBENODE, *arguments], folder / f"{name}.log")
+    command  another `kubenode` than that of this environment
+    """
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], folder: Path, command: Path = KUBENODE
+    ) -> None:
+        self._daemon = Daemon(name, [command, *arguments], folder / f"{name}.log")
         self.starts = 0
 
     @property

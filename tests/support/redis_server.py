@@ -48,6 +48,11 @@ class RedisServer:
     def pid(self) -> int:
         return self._daemon.pid
 
+    @property
+    def daemon(self) -> Daemon:
+        """To be struck with others."""
+        return self._daemon
+
     def __enter__(self) -> Self:
         self.start()
         return self

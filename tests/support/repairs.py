@@ -13,19 +13,10 @@ from support.agent_world import Killed, World, a_job
 from support.clock import T0, settle
 
 from agent.actions.allowed import Repairs, Script
-from agent.host.ports import (
-    Certificate,
-    Container,
-    Gpu,
-    Image,
-    Module,
-    Mount,
-    OldFile,
-    Ports,
-    Process,
-    Sandbox,
-)
+from agent.host.containers import Container, Image, Sandbox
+from agent.host.ports import Certificate, Gpu, Module, Ports, Process
 from agent.host.simulated import SimulatedHost
+from agent.host.storage import Mount, OldFile
 from agent.wire import Answer, Job
 
 MIB = 1024**2

@@ -6,7 +6,6 @@ apt reads. The packages themselves name no dependencies: the order is ours to ke
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ from support.guard_plane import ACCOUNT as DEFENDER
 from support.hosts import Host, Hosts
 from support.machine_world import CHARTS, MACHINES, OPERATOR, OPERATOR_GROUPS, a_machine, install
 from support.programs import KUBENODE, Program
+from support.waiting import until
 
 from agent.deb.build import build
 from kubenode.runtime.kube.paths import custom
@@ -62,7 +62,7 @@ def text_of(name: str, version: str) -> str:
     return f"{name} {version}\n"
 
 
-def a_component(name: str, version: str) -> dict[str, Any]:
+def a_component(name: str, version: str, **spec: Any) -> dict[str, Any]:
     package = {"name": name, "version": f"{version}-1"}
     inline = text_of(name, version)
     return {
@@ -72,12 +72,15 @@ def a_component(name: str, version: str) -> dict[str, Any]:
         "spec": {
             "component": name,
             "version": version,
-            "dependsOn": [{"component": other, "version": ">=1.0.0"} for other in NEEDS[name]],
+            "dependsOn": [
+                {"component": other, "version": ">=1.0.0"} for other in NEEDS.get(name, ())
+            ],
             "source": {"type": "apt", "apt": {"packages": [package]}},
             "files": [{"path": file_of(name), "content": {"inline": inline}, "onChange": "None"}],
             "units": [{"name": f"{name}.service"}],
             "disruption": {"install": "Restart", "minor": "Drain"},
             "healthDeadline": "20s" if version == BAD else "2m",
+            **spec,
         },
     }
 
@@ -213,11 +216,7 @@ class Rollouts:
     # -- waiting ----------------------------------------------------------------------------------
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
-        end = time.monotonic() + PATIENCE
-        while not (found := holds()):
-            assert time.monotonic() < end, f"not within {PATIENCE:g} s: {what}\n{self.why()}"
-            time.sleep(0.2)
-        return found
+        return until(holds, what, PATIENCE, self.why, every=0.2)
 
     def why(self) -> str:
         sets = {s["metadata"]["name"]: s.get("status") for s in self.cp.get(SETS)["items"]}

@@ -7,7 +7,6 @@ Only kubelets are played, by who tells the truth of the hosts.
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from support.node_cluster import ACCOUNT
 from support.package_site import served
 from support.programs import Program
 from support.rollout_hosts import POLICY, UNHURRIED, History
+from support.waiting import until
 
 from agent.deb.build import build
 from kubenode.providers.local import PREFIX
@@ -51,6 +51,9 @@ class Held:
 
     def run(self, *argv: str, timeout: float = 60, stdin: str | None = None) -> Any:
         return self.host.run(*argv, timeout=timeout, stdin=stdin)
+
+    def reboot(self) -> None:
+        self.host.reboot()
 
     def destroy(self) -> None:
         self.going.wait(PATIENCE)
@@ -175,11 +178,7 @@ class Pool:
     # -- waiting ----------------------------------------------------------------------------------
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
-        end = time.monotonic() + PATIENCE
-        while not (found := holds()):
-            assert time.monotonic() < end, f"not within {PATIENCE:g} s: {what}\n{self.why()}"
-            time.sleep(0.2)
-        return found
+        return until(holds, what, PATIENCE, self.why, every=0.2)
 
     def why(self) -> str:
         rack = [f"{one.name}: {one.state} {one.trouble}" for one in self.rack.made.values()]

@@ -5,6 +5,7 @@
 Its clock shows the processor time of its thread and, where all tasks wait, jumps to the first of
 them. What else the machine has to do changes nothing, so a rollout of an hour is tested in the
 time that its computing takes, and timeouts mean what they mean on an idle core. No sockets.
+Owners who in reality have processors of their own (Books.elsewhere) take no time of the loop.
 """
 
 import asyncio
@@ -12,12 +13,13 @@ import selectors
 import time
 from asyncio.events import Handle
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+T = TypeVar("T")
 OTHER = "other"
 OWNER: ContextVar[str] = ContextVar("owner", default=OTHER)
 """Whose work a task does; its children's too."""
@@ -27,29 +29,58 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 class Books:
     """seconds  of processor time, by owner
     longest    seconds of the longest turn of the loop without another's, by owner
+    elsewhere  owners for whose work the clock stands still
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Collection[str] = ()) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.longest: dict[str, float] = {}
-        self._others = 0.0
+        self.elsewhere = frozenset(elsewhere)
+        self._others, self._free = 0.0, 0.0
+        self._stopped_at: float | None = None
+
+    def spent(self) -> float:
+        """Seconds of the thread, without those of owners elsewhere."""
+        now = time.thread_time() if self._stopped_at is None else self._stopped_at
+        return now - self._free
 
     @contextmanager
     def lent(self, owner: str) -> Iterator[None]:
         """Work for somebody else within one turn."""
         began = time.thread_time()
         try:
-            yield
+            with self._clocked(owner):
+                yield
         finally:
             took = time.thread_time() - began
             self.seconds[owner] += took
             self._others += took
 
-    def turn(self, owner: str, took: float) -> None:
-        took, self._others = took - self._others, 0.0
-        self.seconds[owner] += took
-        if took > self.longest.get(owner, 0.0):
-            self.longest[owner] = took
+    @contextmanager
+    def turn(self, context: Context) -> Iterator[None]:
+        """One turn of the loop; it may say in its course whose it is."""
+        began = time.thread_time()
+        try:
+            with self._clocked(context.get(OWNER, OTHER)):
+                yield
+        finally:
+            took, self._others = time.thread_time() - began - self._others, 0.0
+            owner = context.get(OWNER, OTHER)
+            self.seconds[owner] += took
+            if took > self.longest.get(owner, 0.0):
+                self.longest[owner] = took
+
+    @contextmanager
+    def _clocked(self, owner: str) -> Iterator[None]:
+        if owner not in self.elsewhere or self._stopped_at is not None:
+            yield
+            return
+        self._stopped_at = began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._free += time.thread_time() - began
+            self._stopped_at = None
 
 
 class _Metered(Handle):
@@ -62,9 +93,8 @@ class _Metered(Handle):
         self._books, self._whose = loop.books, context
 
     def _run(self) -> None:
-        began = time.thread_time()
-        super()._run()
-        self._books.turn(self._whose.get(OWNER, OTHER), time.thread_time() - began)
+        with self._books.turn(self._whose):
+            super()._run()
 
 
 class _Jumping(selectors.DefaultSelector):
@@ -87,10 +117,21 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
 
     def time(self) -> float:
-        return self._jumping.skipped + time.thread_time()
+        return self._jumping.skipped + self.books.spent()
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """At once: the clock would run away from a thread that works in the time of the world."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  it is the caller's
+            future.set_exception(error)
+        return future
 
     def _call_soon(self, callback: Any, args: Any, context: Context | None) -> Handle:
-        handle = _Metered(callback, args, self, context or copy_context())
+        handle = _Metered(callback, args, self, copy_context() if context is None else context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 

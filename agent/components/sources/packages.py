@@ -35,7 +35,7 @@ class PackageSource:
             await self._manager.install(self._wanted, self._lock_wait)
         await self._set_hold()
 
-    async def remove(self, keep: Collection[str], *, purge: bool) -> None:
+    async def remove(self, keep: Collection[str], *, purge: bool, back: bool = False) -> None:
         """Data outside of packages is never theirs to take; `keep` asks for no purge."""
         found = await self._manager.found(self._names)
         there = [name for name in self._names if found[name].version]

@@ -39,7 +39,7 @@ class ScriptSource:
         if not (await self.found()).exact:
             await self._run(self._source.install, "install")
 
-    async def remove(self, keep: Collection[str], *, purge: bool) -> None:
+    async def remove(self, keep: Collection[str], *, purge: bool, back: bool = False) -> None:
         if (await self.found()).version:
             await self._run(self._source.uninstall, "uninstall")
 

@@ -29,8 +29,8 @@ class TreeSource:
             await self._trees.stage(self._artefact)
             await self._trees.install(self._artefact)
 
-    async def remove(self, keep: Collection[str], *, purge: bool) -> None:
-        await self._trees.remove(self._artefact.dest, keep)
+    async def remove(self, keep: Collection[str], *, purge: bool, back: bool = False) -> None:
+        await self._trees.remove(self._artefact.dest, keep, back=back)
 
     async def hold(self) -> None:
         return

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from agent.host import HostError
-from agent.host.ports import Container, Image, Sandbox
+from agent.host.containers import Container, Image, Sandbox
 from agent.host.real.commands import Command, Commands
 
 SECONDS = 30.0

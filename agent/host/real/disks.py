@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.host import HostError
-from agent.host.ports import OldFile, Space
 from agent.host.real.commands import Command, Commands
+from agent.host.storage import OldFile, Space
 
 DEEPEST = 6
 MOST_FILES = 20_000

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from agent.host import HostError
-from agent.host.ports import Mount
 from agent.host.real.commands import Command, Commands
+from agent.host.storage import Mount
 
 READ_SECONDS = 10.0
 MOUNT_SECONDS = 30.0

@@ -1,10 +1,22 @@
-{{/* Documents of a file of this chart, but for those of `without` (KIND/NAME). Files hold no templates. */}}
+{{/*
+Documents of a file of this chart, but for those of `without` (KIND/NAME). Files hold no templates.
+With cert-manager the Secrets of certificates are its own, and so is what webhooks are to trust.
+*/}}
 {{- define "kubenode.file" -}}
+{{- $managed := .root.Values.certManager.enabled }}
 {{- range (.root.Files.Get .name | splitList "\n---\n") }}
 {{- $one := fromYaml . }}
 {{- if and $one (not (has (printf "%s/%s" $one.kind $one.metadata.name) (default list $.without))) }}
+{{- if not (and $managed (eq $one.kind "Secret")) }}
 ---
+{{- if and $managed (hasSuffix "WebhookConfiguration" $one.kind) }}
+{{- $secret := ternary $one.metadata.name (printf "%s-webhook" $one.metadata.name) (eq $one.metadata.name "kubenode-defender") }}
+{{- $_ := set $one.metadata "annotations" (dict "cert-manager.io/inject-ca-from" (printf "kubenode-system/%s" $secret)) }}
+{{ toYaml $one }}
+{{- else }}
 {{ . | trim }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -73,6 +85,7 @@ A pod of a central program.
   health            port of /healthz, /readyz and /metrics
   secrets           {name of a folder in /etc/kubenode: name of a Secret}
   volumes, mounts   further ones, as YAML
+  podIp             whether flags name $(POD_IP)
 */}}
 {{- define "kubenode.pod" -}}
 {{- $values := index .root.Values .part -}}
@@ -110,9 +123,12 @@ spec:
         - --health-address=0.0.0.0
         - --health-port={{ .health }}
         {{- .args | nindent 8 }}
-      {{- with $values.settings }}
+      {{- if or .podIp $values.settings }}
       env:
-        {{- range $name, $value := . }}
+        {{- if .podIp }}
+        - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+        {{- end }}
+        {{- range $name, $value := $values.settings }}
         - name: KUBENODE_{{ upper $name }}
           value: {{ $value | toString | quote }}
         {{- end }}
@@ -188,11 +204,19 @@ spec:
 {{- end }}
 {{- end }}
 
+{{/* Not empty where one replica answers, however many there are. Of the values of defender. */}}
+{{- define "kubenode.oneAnswers" -}}
+{{- if not .redis.url }}yes{{ end }}
+{{- end -}}
+
 {{- define "kubenode.defenderArgs" }}
 - --listen-address=0.0.0.0
 - --listen-port=8443
 - --tls
 - --tls-host=*.kubenode-defender-replicas.kubenode-system.svc
+{{- if include "kubenode.oneAnswers" . }}
+- --leader-address=$(POD_IP)
+{{- end }}
 {{- if .guard.enabled }}
 - --guard-address=0.0.0.0
 - --guard-port=8444

@@ -114,6 +114,7 @@ _BY_CLASS: dict[Disruption, tuple[str, ...]] = {
     Disruption.NODE: ("reboot", "power_off", "power_on", "power_cycle", "fence", "replace"),
 }
 """Steps by what they can do to the node; an agent step's class is that of its action."""
+_CLASS_OF = {name: disruption for disruption, names in _BY_CLASS.items() for name in names}
 
 _AGENT_HOST = "s.agent.action != 'RunCheck'"
 _AGENT_PODS = (
@@ -208,7 +209,7 @@ class Step(Model):
     def disruption(self) -> Disruption:
         if self.agent is not None:
             return _of_agent(self.agent)
-        return next(d for d, names in _BY_CLASS.items() if self._act in names)
+        return _CLASS_OF[self._act]
 
     @property
     def irreversible(self) -> bool:

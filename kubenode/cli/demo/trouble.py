@@ -78,13 +78,13 @@ class Trouble:
         for planned in self._planned:
             await self._clock.sleep(began + planned.at - self._clock.monotonic())
             for name in planned.nodes:
-                await self._strike(self._hosts[name], planned)
+                self._strike(self._hosts[name], planned)
 
     async def cordon_by_hand(self, node: str) -> None:
         """A person's cordon: unschedulable, without any mark of ours."""
         await self._kube.patch(paths.node(node), {"spec": {"unschedulable": True}})
 
-    async def _strike(self, host: Host, planned: Planned) -> None:
+    def _strike(self, host: Host, planned: Planned) -> None:
         kind, now = planned.kind, self._clock.monotonic()
         if not host.well and not kind.outside:
             return  # one trouble at a time keeps the ledger honest
@@ -92,7 +92,7 @@ class Trouble:
             return
         self._ledger.inject(host.name, kind, now)
         if kind is Kind.EVENT:
-            await self._single_event(host)
+            self._agenda.soon(0, lambda: self._single_event(host))
         elif kind is Kind.HOST_HUNG:
             host.goes_down()
         elif kind in MARKS:
@@ -100,9 +100,7 @@ class Trouble:
         else:
             host.break_unit(UNITS[kind], _illness(kind, now))
         if kind is Kind.CLOCK_PROVEN:
-            text = "ClockUnsynchronized: system clock is not synchronized"
-            await self._detectors.event(host, "eks-node-monitoring-agent", "KernelReady", text)
-            self._ledger.signalled(host.name, self._clock.monotonic())
+            self._agenda.soon(0, lambda: self._proof(host))
         if planned.lasts is not None:
             lasts = planned.lasts + self._rng.uniform(0, planned.spread)
             self._agenda.soon(lasts, lambda: self._passes(host, kind))
@@ -112,6 +110,11 @@ class Trouble:
         await self._detectors.event(host, "kernel-monitor", "TaskHung", text)
         now = self._clock.monotonic()
         self._ledger.end(host.name, [Kind.EVENT], now, EndedBy.ITSELF)
+
+    async def _proof(self, host: Host) -> None:
+        text = "ClockUnsynchronized: system clock is not synchronized"
+        await self._detectors.event(host, "eks-node-monitoring-agent", "KernelReady", text)
+        self._ledger.signalled(host.name, self._clock.monotonic())
 
     async def _passes(self, host: Host, kind: Kind) -> None:
         if kind is Kind.STORM_LEFT:

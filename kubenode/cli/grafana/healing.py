@@ -138,6 +138,30 @@ RULES = Row(
     ),
 )
 
+OBJECTIVES = Row(
+    "Objectives",
+    (
+        Panel(
+            "Errors, of what may be",
+            "Over an hour, as a share of the events; docs/slo.md has the objectives.",
+            (Query("max by (slo) (kubenode:slo_errors:ratio_rate1h)", "{{slo}}"),),
+            unit="none",
+        ),
+        Panel(
+            "Budget left",
+            "Of the errors that 30 days may have; 0 is overdrawn.",
+            (
+                Query(
+                    "clamp_min(max by (slo) (kubenode:slo_budget_left:ratio_rate30d), 0)",
+                    "{{slo}}",
+                ),
+            ),
+            unit="none",
+            highest=1,
+        ),
+    ),
+)
+
 PROCESS = Row(
     "Process",
     (
@@ -194,6 +218,6 @@ HEALING = Board(
     "kubenode-healing",
     "KubeNode: Healing",
     "Faults to jobs, jobs to ends, and whether the operator is well itself.",
-    (NOW, JOBS, RULES, PROCESS),
+    (NOW, JOBS, RULES, OBJECTIVES, PROCESS),
     (("Kube Defender", "kubenode-defender"), ("Machines", "kubenode-machines")),
 )

@@ -15,6 +15,7 @@ from kubenode.runtime.controller.result import Result, TerminalError
 from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.telemetry.about import about
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ WORKERS = 8
 DEADLINE_SECONDS = 60.0
 DRAIN_SECONDS = 10.0
 GONE_LOOK_AGAIN = 30.0
+TURN = 0.01
+"""Seconds of keys that need no waiting, after which a worker lets others of the loop go on."""
 
 OUTCOMES = ("done", "later", "conflict", "gone", "throttled", "terminal", "timeout", "error")
 
@@ -52,6 +55,7 @@ class Controller:
     deadline  seconds for one reconcile; passing it is an error like any other
     drain     seconds that running reconciles get at shutdown before they are cancelled, while
               `fence` still lets us act; a lost lease leaves no time at all
+    key_is    what a key names, in lines of the log
     """
 
     def __init__(
@@ -66,8 +70,10 @@ class Controller:
         drain: float = DRAIN_SECONDS,
         fence: Fence | None = None,
         meter: Meter | None = None,
+        key_is: str = "key",
     ) -> None:
         self.name = name
+        self._key_is = key_is
         self.clock = clock or SystemClock()
         # An empty queue is false.
         self.queue = queue if queue is not None else WorkQueue(self.clock)
@@ -83,11 +89,15 @@ class Controller:
         self._running = 0
 
     def watch(self, informer: Informer[Any], mapper: Mapper = same_key) -> None:
-        """Enqueue what `mapper` makes of each change; `run` waits until `informer` has listed."""
+        """Enqueue what `mapper` makes of each change; `run` waits until `informer` has listed.
+
+        What is only seen again comes after what has changed.
+        """
 
         def enqueue(key: str, old: Any, new: Any) -> None:
+            add = self.queue.add_idle if old is new else self.queue.add
             for target in mapper(key, old, new):
-                self.queue.add(target)
+                add(target)
 
         self._informers.append(informer)
         informer.add_handler(enqueue)
@@ -121,7 +131,11 @@ class Controller:
             await asyncio.wait(workers, timeout=0.05)
 
     async def _work(self) -> None:
+        turn = self.clock.monotonic()
         while True:
+            if self.clock.monotonic() - turn >= TURN:
+                await asyncio.sleep(0)
+                turn = self.clock.monotonic()
             key = await self.queue.get()
             if self._stopping:
                 return
@@ -136,11 +150,12 @@ class Controller:
         began = self.clock.monotonic()
         outcome = "error"
         try:
-            async with asyncio.timeout(self._deadline):
-                result = await self._reconcile(key)
+            with about(**{"controller": self.name, self._key_is: key}):
+                async with asyncio.timeout(self._deadline):
+                    result = await self._reconcile(key)
             outcome = self._succeeded(key, result)
-        except LeaseLost:
-            raise
+        except (LeaseLost, MemoryError):
+            raise  # the process ends: trying again gives back neither
         except Exception as error:  # noqa: BLE001  the worker is the place for it
             outcome = self._failed(key, error)
         finally:
@@ -187,7 +202,7 @@ class Controller:
         if self._errors.get(key) == text:
             return
         self._errors[key] = text
-        extra = {"controller": self.name, "key": key, "why": text}
+        extra = {"controller": self.name, self._key_is: key, "why": text}
         log.error("reconcile failed", exc_info=error, extra=extra)
 
 

@@ -19,6 +19,8 @@ RETRY_LOW = 0.5
 RETRY_HIGH = 300.0
 RATE = 1000.0
 BURST = 10_000.0
+NEWS_FIRST = 16
+"""So many keys with news are handed out before one of those that are only looked at again."""
 
 
 class WorkQueue(Generic[K]):
@@ -42,6 +44,8 @@ class WorkQueue(Generic[K]):
         self._low, self._high, self._spread = low, high, spread
         self._bucket = TokenBucket(rate, burst, self._clock)
         self._ready: dict[K, float] = {}  # key: when it became due; a dict keeps the order
+        self._idle: dict[K, float] = {}  # alike, of keys without news
+        self._passed = 0  # keys with news handed out since the last one without
         self._busy: set[K] = set()
         self._again: dict[K, float] = {}  # changed while busy
         self._failures: dict[K, int] = {}
@@ -54,6 +58,11 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """Keys that are due and wait for a worker."""
+        return len(self._ready) + len(self._idle)
+
+    @property
+    def news(self) -> int:
+        """Those of them that something has happened to."""
         return len(self._ready)
 
     @property
@@ -67,8 +76,8 @@ class WorkQueue(Generic[K]):
 
     def oldest(self) -> float:
         """Seconds that the longest waiting due key has waited, 0 if none does."""
-        first = next(iter(self._ready.values()), None)
-        return 0.0 if first is None else self._clock.monotonic() - first
+        firsts = [next(iter(lane.values())) for lane in (self._ready, self._idle) if lane]
+        return self._clock.monotonic() - min(firsts) if firsts else 0.0
 
     def failures(self, key: K) -> int:
         """Retries of `key` since it was last forgotten."""
@@ -81,7 +90,18 @@ class WorkQueue(Generic[K]):
         if key in self._busy:
             self._again.setdefault(key, now)
         elif key not in self._ready:
+            self._idle.pop(key, None)
             self._ready[key] = now
+            self._some.set()
+
+    def add_idle(self, key: K) -> None:
+        """Hand out `key` after those that something has happened to: it is only looked at again,
+        as is every other one.
+        """
+        if key in self._busy:
+            self._again.setdefault(key, self._clock.monotonic())
+        elif key not in self._ready and key not in self._idle:
+            self._idle[key] = self._clock.monotonic()
             self._some.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -117,13 +137,21 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """The next key; it is at work until `done(key)`."""
         await self._bucket.take()
-        while not self._ready:
+        while not self._ready and not self._idle:
             self._some.clear()
             await self._some.wait()
-        key = next(iter(self._ready))
-        del self._ready[key]
+        lane = self._next_lane()
+        key = next(iter(lane))
+        del lane[key]
         self._busy.add(key)
         return key
+
+    def _next_lane(self) -> dict[K, float]:
+        self._passed += 1
+        if self._ready and (not self._idle or self._passed <= NEWS_FIRST):
+            return self._ready
+        self._passed = 0
+        return self._idle
 
     def done(self, key: K) -> None:
         self._busy.discard(key)

@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 
 from kubenode.runtime.clock import Clock, SystemClock
+from kubenode.runtime.fence import write_seconds
 from kubenode.runtime.kube.errors import (
     TOO_LARGE_RESOURCE_VERSION,
     KubeError,
@@ -121,7 +122,8 @@ class Kube:
     ) -> aiohttp.ClientResponse:
         """Send one request and return the open response; the caller reads and closes it.
 
-        Raises KubeError for every answer of 400 and above, Unreachable for none.
+        Raises KubeError for every answer of 400 and above, Unreachable for none, LeaseLost for a
+        write of one who led.
         """
         tried = f"{method} {path}"
         if query and (given := {k: v for k, v in query.items() if v is not None}):
@@ -174,6 +176,8 @@ class Kube:
         headers: dict[str, str],
         limit: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
+        if method != "GET":
+            limit = aiohttp.ClientTimeout(total=write_seconds(limit.total))  # of writes: the whole
         began, code = self.clock.monotonic(), "none"
         try:
             response = await self.transport.send(method, path, data, headers, limit)

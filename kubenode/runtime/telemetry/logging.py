@@ -1,23 +1,30 @@
 """Logs: the standard library's `logging` everywhere, rendered by structlog at the very end.
 
 A call site says `log.info("job opened", extra={"node": name})`: a constant sentence, values beside
-it. People get coloured lines, machines one JSON object per line, both on stderr.
+it. People get coloured lines, machines one JSON object per line, both on stderr. What the work is
+about (`kubenode.runtime.telemetry.about`) and which trace it belongs to comes with each line;
+docs/reference/logs.md says what every value means.
 """
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 import structlog
 
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.rate import TokenBucket
+from kubenode.runtime.telemetry.about import ids
+from kubenode.runtime.telemetry.tracing import here
 
 LEVELS = ("debug", "info", "warning", "error")
 
 SAME_BURST = 20.0
 SAME_RATE = 2.0
 SENTENCES = 2000
+LONGEST = 4096
+"""Characters of one value: an error may hold a whole page of a proxy."""
 
 
 class Bounded(logging.Filter):
@@ -76,11 +83,28 @@ def setup(
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
+def _about(logger: Any, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for name, value in ids().items():
+        line.setdefault(name, value)
+    if (place := here()) is not None:
+        line.setdefault("trace", place.trace)
+    return line
+
+
+def _short(logger: Any, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for name, value in line.items():
+        if isinstance(value, str) and len(value) > LONGEST:
+            line[name] = f"{value[:LONGEST]}…"
+    return line
+
+
 def _formatter(json: bool) -> logging.Formatter:
     before: list[Any] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
+        _about,
+        _short,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if json:

@@ -5,6 +5,8 @@ Every replica runs this; none has to lead. Who writes the Secret writes what it 
 resourceVersion), so of two that see a rotation due one wins, and the other reads what it made. The
 order is what keeps callers: a new authority is published first, signs after `Lives.settle`, and a
 replica serves with a certificate only when the published bundle trusts it.
+
+A Secret that cert-manager fills is only read: it renews the certificate, and publishes who signed.
 """
 
 import base64
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 60.0
 """How late a replica may notice what another one wrote."""
 RETRY_SECONDS = 5.0
+CERT_MANAGER = "cert-manager.io/certificate-name"
+"""Annotation on a Secret that cert-manager fills."""
 SECRET_API, HOOK_API = "/api/v1", "/apis/admissionregistration.k8s.io/v1"
 VALIDATING, MUTATING = "validatingwebhookconfigurations", "mutatingwebhookconfigurations"
 _KINDS = {VALIDATING: "ValidatingWebhookConfiguration", MUTATING: "MutatingWebhookConfiguration"}
@@ -76,8 +80,11 @@ class CertificateKeeper:
 
     async def round(self) -> float:
         """Look once, do what is due. Seconds until there is something to look at again."""
+        found = await self._stored()
+        if found is not None and CERT_MANAGER in found["metadata"].get("annotations", {}):
+            return self._take(found)
         published = await self._published()
-        keys = await self._shared()
+        keys = await self._shared(found)
         assert keys.serving is not None
         wanted = bundle(keys, published or b"", self._clock.now())
         if published is not None and _different(wanted, published):
@@ -101,13 +108,34 @@ class CertificateKeeper:
 
     # -- the Secret ------------------------------------------------------------------------------
 
-    async def _shared(self) -> Keys:
-        """The keys of all replicas, renewed where that is due."""
-        path = paths.resource(SECRET_API, "secrets", namespace=self._namespace, name=self._secret)
+    @property
+    def _path(self) -> str:
+        return paths.resource(SECRET_API, "secrets", namespace=self._namespace, name=self._secret)
+
+    async def _stored(self) -> dict[str, Any] | None:
         try:
-            found = await self._kube.get(path)
+            return await self._kube.get(self._path)
         except NotFound:
-            found = None
+            return None
+
+    def _take(self, found: dict[str, Any]) -> float:
+        """Serve with what cert-manager has put there; seconds until it is looked at again."""
+        try:
+            data = {
+                name: base64.b64decode(text) for name, text in (found.get("data") or {}).items()
+            }
+            pair = Pair(data["tls.crt"], data["tls.key"])
+            if pair != self._context.pair:
+                log.info("serving certificate", extra={"ends": ends_at(pair.certificate)})
+                self._context.load(pair)
+        except (KeyError, ValueError) as error:
+            self._note(f"Secret {self._secret}: cert-manager has put no certificate there: {error}")
+            return RETRY_SECONDS
+        self._note("")
+        return POLL_SECONDS
+
+    async def _shared(self, found: dict[str, Any] | None) -> Keys:
+        """The keys of all replicas, renewed where that is due."""
         before = _keys(found) if found is not None else None
         after = renewed(before, self._names, self._lives, self._clock.now())
         if after == before:
@@ -120,7 +148,7 @@ class CertificateKeeper:
         else:
             version = found["metadata"]["resourceVersion"]
             body = {"data": body["data"], "metadata": {"resourceVersion": version}}
-            await self._kube.patch(path, body)
+            await self._kube.patch(self._path, body)
         log.info("certificates renewed", extra={"authorities": len(after.authorities)})
         return after
 

@@ -22,6 +22,7 @@ from support.chart_plane import (
 from support.chart_values import EVERYTHING
 from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
+from support.daemons import free_port
 from support.helm import CHART, NAMESPACE, Helm, Object, documents
 
 from kubenode.cli.app import app
@@ -105,6 +106,23 @@ def programs_run_with_its_flags_and_rights(
         for name in ("kubenode-defender", "kubenode-remedy", "kubenode-machine"):
             until(partial(trusted, plane, name), f"{name} publishes its authority")
         assert command(programs.arguments(f"Pod/{NAMESPACE}/kubenode-test")) == 0
+        second = {"--listen-port": str(free_port()), "--leader-address": "10.1.0.2"}
+        others = [stack.enter_context(programs.running(defender, second))]
+        for part in ("remedy", "machine"):
+            pod = f"Deployment/{NAMESPACE}/kubenode-{part}"
+            others.append(stack.enter_context(programs.running(pod)))
+        for url in others:
+            until(partial(ready, url), f"{url}: else a rollout waits for who stands by for ever")
+        assert leads_to(plane) == ["10.1.0.1"]
+    with programs.running(defender, second):
+        until(lambda: leads_to(plane) == ["10.1.0.2"], "the Service leads to who answers")
+
+
+def leads_to(plane: ControlPlane) -> list[str]:
+    """Where the API server finds the webhook."""
+    path = "/apis/discovery.k8s.io/v1/namespaces/kubenode-system/endpointslices"
+    endpoints = plane.get(f"{path}/kubenode-defender-ipv4")["endpoints"] or []
+    return [address for one in endpoints for address in one["addresses"]]
 
 
 def command(words: list[str]) -> int:

@@ -6,15 +6,22 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from support.chart_values import CHOICES, EVERYTHING
+from support.chart_values import CERTIFICATES, CHOICES, EVERYTHING
 from support.components import CONTROL_PLANE, require
 from support.control_plane import kubectl_command
 from support.helm import CHART, Helm, Object, documents, ident, is_hook, pod_specs
+from support.idle_rights import IDLE
 from support.kustomize_base import written
+from support.named_tests import missing
+from support.used_rights import given
 
 from kubenode.cli.app import app
 
 pytestmark = pytest.mark.integration
+
+DASHBOARD: Object = {"enabled": True, "keySecret": "k"}
+SLICE = "EndpointSlice"
+INJECTED = "cert-manager.io/inject-ca-from"
 
 choices = pytest.mark.parametrize("values", CHOICES.values(), ids=CHOICES)
 
@@ -67,10 +74,48 @@ def test_what_the_files_say_is_what_is_installed(helm: Helm) -> None:
     files = [CHART / "people.yaml"]
     for part in ("agent", "remedy", "defender", "machine"):
         files += sorted((CHART / part).glob("*.yaml"))
+    files.remove(CHART / "defender" / "leader.yaml")  # with Redis every replica answers
     for file in files:
         for wanted in documents(file.read_text()):
             if wanted["kind"] not in ("DaemonSet", "ConfigMap"):
                 assert there[ident(wanted)] == wanted, file
+
+
+def test_the_service_leads_to_who_answers(helm: Helm) -> None:
+    """Without Redis that is the leader, who writes its address into slices; else every replica."""
+    alone = {ident(found): found for found in helm.rendered({"defender": {"dashboard": DASHBOARD}})}
+    for wanted in documents((CHART / "defender" / "leader.yaml").read_text()):
+        assert alone[ident(wanted)] == wanted
+    services = ("kubenode-defender", "kubenode-dashboard")
+    for service in (f"Service/kubenode-system/{name}" for name in services):
+        assert "selector" not in alone[service]["spec"], service
+    (rule,) = (
+        rule
+        for rule in alone["Role/kubenode-system/kubenode-defender"]["rules"]
+        if rule["resources"] == ["endpointslices"]
+    )
+    slices = {found["metadata"]["name"] for found in alone.values() if found["kind"] == SLICE}
+    assert set(rule["resourceNames"]) == slices
+    shared = {ident(found): found for found in helm.rendered(EVERYTHING)}
+    assert [found for found in shared.values() if found["kind"] == SLICE] == []
+    for service in (f"Service/kubenode-system/{name}" for name in services):
+        assert shared[service]["spec"]["selector"], service
+
+
+def test_with_cert_manager_each_secret_is_its_own_and_each_webhook_trusts_what_it_signs(
+    helm: Helm,
+) -> None:
+    objects = helm.rendered(CERTIFICATES)
+    made = {one["spec"]["secretName"]: one for one in objects if one["kind"] == "Certificate"}
+    without = helm.rendered({**CERTIFICATES, "certManager": {"enabled": False}})
+    assert set(made) == {one["metadata"]["name"] for one in without if one["kind"] == "Secret"}
+    assert [ident(one) for one in objects if one["kind"] == "Secret"] == []
+    for hook in (one for one in objects if one["kind"].endswith("WebhookConfiguration")):
+        space, _, name = hook["metadata"]["annotations"][INJECTED].partition("/")
+        assert space == "kubenode-system"
+        for each in hook["webhooks"]:
+            service = each["clientConfig"]["service"]["name"]
+            assert f"{service}.kubenode-system.svc" in made[name]["spec"]["dnsNames"]
 
 
 def test_the_agent_has_the_image_and_the_settings_of_the_values(helm: Helm) -> None:
@@ -124,6 +169,7 @@ def test_whoever_asks_kube_defender_names_every_replica(helm: Helm) -> None:
         ({"defender": {"redis": {"url": "http://redis"}}}, "redis"),
         ({"rules": {"mode": "enforce"}}, "mode"),
         ({"image": {"digest": "latest"}}, "digest"),
+        ({"certManager": {"enabled": True}}, "certManager.issuer.name"),
     ],
 )
 def test_values_that_would_not_work_are_refused_by_name(
@@ -145,6 +191,14 @@ def test_the_chart_has_the_version_of_the_project() -> None:
 def test_helm_finds_nothing_to_complain_of(helm: Helm) -> None:
     told = helm.done("lint", "--strict", CHART, "-n", "kubenode-system")
     assert "0 chart(s) failed" in told
+
+
+def test_what_excuses_a_right_is_there(helm: Helm) -> None:
+    """tests/e2e/test_newcomers_path.py compares rights with what the audit log has of their use."""
+    rights = given(helm.rendered(EVERYTHING))
+    assert [row for row in IDLE if not any(map(row.excuses, rights))] == []
+    named = "".join(f"`tests/integration/{row.test}`" for row in IDLE)
+    assert missing(named, CHART.parents[1]) == []
 
 
 def test_every_kind_can_be_brought_up_to_date(helm: Helm) -> None:

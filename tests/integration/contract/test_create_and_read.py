@@ -1,5 +1,8 @@
 """Creating objects and reading them back, one by one, in lists and in pages."""
 
+import base64
+import json
+
 import pytest
 from support.contract_api import (
     TABLE,
@@ -103,6 +106,19 @@ async def test_yaml_body_is_read(api: ContractApi) -> None:
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: from-yaml\n"
     reply = await api.call("POST", api.configmaps, body, content_type="application/yaml")
     assert reply.code == 201, reply.body
+    body = b"metadata:\n  name: from-yaml\ndata: {at: '2026-01-01', k: \"1\", 7: x}\n"
+    reply = await api.call("PUT", f"{api.configmaps}/from-yaml", body, "application/yaml")
+    assert reply.body["data"] == {"at": "2026-01-01", "k": "1", "7": "x"}
+
+
+async def test_yaml_time_stays_what_it_is(api: ContractApi) -> None:
+    body = b"""apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: l}
+spec: {renewTime: 2026-01-01T00:00:00.000000Z}
+"""
+    reply = await api.call("POST", api.leases, body, "application/yaml")
+    assert reply.spec["renewTime"] == "2026-01-01T00:00:00.000000Z"
 
 
 async def test_answer_in_an_unknown_form_is_refused(api: ContractApi) -> None:
@@ -111,9 +127,19 @@ async def test_answer_in_an_unknown_form_is_refused(api: ContractApi) -> None:
 
 
 async def test_metadata_alone_is_served(api: ContractApi) -> None:
-    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-    reply = await api.get(api.configmaps, accept=accept)
-    assert reply.body["kind"] == "PartialObjectMetadataList"
+    await api.made(api.foos, a_foo("x", {"labels": {"l": "1"}}))
+    form = "as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
+    listed = await api.get(api.foos, accept=f"application/json;{form.format('List')}")
+    assert listed.body["kind"] == "PartialObjectMetadataList"
+    [item] = listed.body["items"]
+    one = await api.get(f"{api.foos}/x", accept=f"application/json;{form.format('')}")
+    for found in (item, one.body):
+        assert (found["kind"], found["metadata"]["labels"]) == ("PartialObjectMetadata", {"l": "1"})
+        assert "spec" not in found
+    path = f"{api.foos}?watch=true&timeoutSeconds=1"
+    watched = await api.get(path, accept=f"application/json;{form.format('')}")
+    event = watched.body if isinstance(watched.body, dict) else {}
+    assert (event["type"], event["object"]["kind"]) == ("ADDED", "PartialObjectMetadata")
 
 
 async def test_missing_namespace_is_not_found(api: ContractApi) -> None:
@@ -369,3 +395,25 @@ async def test_table_of_a_custom_resource_has_its_columns(api: ContractApi) -> N
     columns = [(c["name"], c["type"]) for c in reply.body["columnDefinitions"]]
     assert columns == [("Name", "string"), ("A", "integer"), ("Ready", "string"), ("Age", "date")]
     assert reply.body["rows"][0]["cells"][:3] == ["x", 3, "True"]
+
+
+def begun_long_ago(token: str) -> str:
+    """A `continue` as it would be if its first page had been read at an early version."""
+    content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    if isinstance(content, dict):
+        content["rv"] = 2
+    else:
+        content[0] = 2
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+async def test_page_of_a_past_that_is_forgotten_is_410(api: ContractApi) -> None:
+    for name in ("a", "b", "c"):
+        await api.made(api.foos, a_foo(name))
+    page = await api.get(f"{api.foos}?limit=1")
+    await api.patch(f"{api.foos}/b", {"spec": {"a": 2}})
+    api.compact()
+    again = begun_long_ago(page.meta["continue"])
+    reply = await api.get(f"{api.foos}?limit=1&continue={again}")
+    assert (reply.code, reply.reason) == (410, "Expired")
+    assert (await api.get(f"{api.foos}?limit=1")).names == ["a"], "a list that begins anew goes on"

@@ -147,12 +147,34 @@ async def test_orphans_stay_and_forget_their_owner(api: ContractApi) -> None:
     assert child.code == 200
 
 
-async def test_foreground_deletion_keeps_the_owner(api: ContractApi) -> None:
+async def test_foreground_deletion_keeps_the_owner_until_its_dependents_are_gone(
+    api: ContractApi,
+) -> None:
     one = (await api.made(api.configmaps, a_configmap("one"))).meta
-    await owned(api, "child", one)
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "one", "uid": one["uid"]}
+    owners = [{**owner, "blockOwnerDeletion": True}]
+    held = a_configmap("held", finalizers=["a.b/c"], ownerReferences=owners)
+    await api.made(api.configmaps, held)
+    await owned(api, "free", one)
     reply = await api.delete(f"{api.configmaps}/one", {"propagationPolicy": "Foreground"})
-    assert reply.code == 200
-    await api.until(f"{api.configmaps}/child", lambda reply: reply.code == 404)
+    assert (reply.code, reply.meta["finalizers"]) == (200, ["foregroundDeletion"])
+    await api.until(f"{api.configmaps}/free", lambda reply: reply.code == 404)
+    await api.until(f"{api.configmaps}/held", lambda reply: "deletionTimestamp" in reply.meta)
+    assert (await api.get(f"{api.configmaps}/one")).code == 200
+    await api.patch(f"{api.configmaps}/held", {"metadata": {"finalizers": None}})
+    await api.until(f"{api.configmaps}/one", lambda reply: reply.code == 404)
+
+
+async def test_foreground_deletion_of_an_owner_of_nothing_ends(api: ContractApi) -> None:
+    await api.made(api.configmaps, a_configmap("one"))
+    await api.delete(f"{api.configmaps}/one?propagationPolicy=Foreground")
+    await api.until(f"{api.configmaps}/one", lambda reply: reply.code == 404)
+
+
+async def test_unknown_propagation_policy_is_refused(api: ContractApi) -> None:
+    await api.made(api.foos, a_foo("x"))
+    reply = await api.delete(f"{api.foos}/x", {"propagationPolicy": "Sideways"})
+    assert (reply.code, reply.reason) == (422, "Invalid")
 
 
 # ---- namespaces

@@ -1,7 +1,11 @@
 """Discovery, OpenAPI, health and version: what kubectl and clients ask before they begin."""
 
 import pytest
+from support.builtin_fields import text_of
 from support.contract_api import AGGREGATED, GROUP, ContractApi
+
+from kubenode.apiserver import builtin
+from kubenode.apiserver.registry import Registry
 
 pytestmark = pytest.mark.integration
 
@@ -88,7 +92,29 @@ async def test_openapi_v3_knows_the_schema_of_a_custom_resource(api: ContractApi
 
 
 async def test_openapi_v2_is_served(api: ContractApi) -> None:
-    assert (await api.get("/openapi/v2")).code == 200
+    document = (await api.get("/openapi/v2")).body
+    kinds = {
+        kind["kind"]: name
+        for name, schema in document["definitions"].items()
+        for kind in schema.get("x-kubernetes-group-version-kind", ())
+    }
+    pod = document["definitions"][kinds["Pod"]]["properties"]["spec"]
+    spec = document["definitions"][pod["$ref"].removeprefix("#/definitions/")]["properties"]
+    assert spec["containers"]["x-kubernetes-list-map-keys"] == ["name"]
+    assert spec["containers"]["x-kubernetes-patch-strategy"] == "merge"
+
+
+async def test_the_fields_of_the_built_in_kinds_are_those_of_the_real_server(
+    api: ContractApi,
+) -> None:
+    """builtin.txt is up to date; the embedded server's own answer says what the file says."""
+    index = (await api.get("/openapi/v3")).body["paths"]
+    served = {f"apis/{r.gv}" if r.group else f"api/{r.gv}" for r in Registry()}
+    documents = [(await api.get(index[path]["serverRelativeURL"])).body for path in sorted(served)]
+    told = text_of(documents, Registry())
+    if not api.embedded:
+        assert told == builtin.FILE.read_text(), "run python -m support.builtin_fields"
+    assert told.count("\n") == builtin.FILE.read_text().count("\n")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])

@@ -15,6 +15,7 @@ from support.control_plane import kubectl_command, run_kubectl
 
 Done = subprocess.CompletedProcess[str]
 DRAIN_SECONDS = 60
+PORTS = (("a", 80), ("b", 81), ("c", 82))
 
 
 class Person:
@@ -188,6 +189,24 @@ async def test_kubectl_applies_on_the_server_side(kubectl: Person) -> None:
     given = a_configmap("c", {"a": "1"})
     await kubectl("apply", "--server-side", "-f", "-", given=given)
     assert (await kubectl.json("cm/c"))["data"] == {"a": "1"}
+    await kubectl("patch", "cm", "c", "--type", "merge", "-p", '{"data":{"a":"2"}}')
+    refused = await kubectl("apply", "--server-side", "-f", "-", given=given, check=False)
+    assert refused.returncode == 1
+    assert 'conflict with "kubectl-patch" using v1: .data.a' in refused.stderr
+    await kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=given)
+    assert (await kubectl.json("cm/c"))["data"] == {"a": "1"}
+    shown = await kubectl("get", "cm", "c", "-o", "yaml", "--show-managed-fields")
+    assert "manager: kubectl" in shown.stdout
+
+
+async def test_kubectl_moves_from_client_side_to_server_side_apply(kubectl: Person) -> None:
+    await kubectl("apply", "-f", "-", given=a_configmap("c", {"a": "1", "b": "2"}))
+    await kubectl("apply", "--server-side", "-f", "-", given=a_configmap("c", {"a": "3"}))
+    assert (await kubectl.json("cm/c"))["data"]["a"] == "3"
+    difference = await kubectl(
+        *("diff", "--server-side", "-f", "-"), given=a_configmap("c", {"a": "9"}), check=False
+    )
+    assert (difference.returncode, '+  a: "9"' in difference.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("kind", ["strategic", "merge", "json"])
@@ -299,3 +318,26 @@ async def test_kubectl_explains_custom_resources(kubectl: Person) -> None:
 
 async def test_explain_knows_a_built_in_kind(kubectl: Person) -> None:
     assert "<string>" in (await kubectl("explain", "pods.spec.nodeName")).stdout
+    assert "<[]Container>" in (await kubectl("explain", "deploy.spec.template.spec")).stdout
+
+
+async def test_kubectl_refuses_unknown_fields_of_a_built_in_kind(kubectl: Person) -> None:
+    body = {**a_configmap("c"), "dada": {"k": "v"}}
+    refused = await kubectl("apply", "-f", "-", given=body, check=False)
+    assert refused.returncode == 1
+    assert 'unknown field "dada"' in refused.stderr
+
+
+async def test_kubectl_apply_takes_items_off_a_list_that_is_joined(kubectl: Person) -> None:
+    """kubectl works out the strategic merge patch by what the server says of its lists."""
+    body = a_configmap("c", finalizers=["a.b/c"])
+    await kubectl("apply", "-f", "-", given=body)
+    spec = {"selector": {"app": "a"}, "ports": [{"name": n, "port": p} for n, p in PORTS]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec}
+    await kubectl("apply", "-f", "-", given=service)
+    service["spec"] = {**spec, "ports": [{"name": "b", "port": 81}]}
+    await kubectl("apply", "-f", "-", given=service)
+    ports = (await kubectl.json("service/s"))["spec"]["ports"]
+    assert [(port["name"], port["port"]) for port in ports] == [("b", 81)]
+    await kubectl("apply", "-f", "-", given=a_configmap("c"))
+    assert "finalizers" not in (await kubectl.json("cm/c"))["metadata"]

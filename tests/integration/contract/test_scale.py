@@ -1,11 +1,11 @@
-"""The scale subresource of a CRD: what `kubectl scale` and autoscalers speak to."""
+"""The scale subresource: what `kubectl scale` and autoscalers speak to."""
 
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.contract_api import GROUP, JSON_PATCH, ContractApi, a_crd
+from support.contract_api import GROUP, JSON_PATCH, ContractApi, a_crd, a_pod
 
 pytestmark = pytest.mark.integration
 
@@ -81,3 +81,27 @@ async def test_scale_is_told_of_in_discovery(api: ContractApi, path: str) -> Non
     entry = next(r for r in found.body["resources"] if r["name"] == f"{plural}/scale")
     assert (entry["group"], entry["version"], entry["kind"]) == ("autoscaling", "v1", "Scale")
     assert sorted(entry["verbs"]) == ["get", "patch", "update"]
+
+
+async def test_a_workload_is_scaled(api: ContractApi) -> None:
+    """A StatefulSet: its controller creates pods, which the server refuses or keeps; the count
+    that is wished for is its own."""
+    selector = {
+        "matchLabels": {"app": "a"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "NotIn", "values": ["x", "b"]},
+            {"key": "old", "operator": "DoesNotExist"},
+        ],
+    }
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": a_pod(node="")["spec"]}
+    spec = {"replicas": 0, "serviceName": "s", "selector": selector, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "x"}, "spec": spec}
+    path = api.path("statefulsets", "apps")
+    await api.made(path, body)
+    scale = await api.get(f"{path}/x/scale")
+    assert (scale.body["kind"], scale.spec) == ("Scale", {})
+    assert scale.status["selector"] == "app=a,!old,tier notin (b,x)"
+    patched = await api.patch(f"{path}/x/scale", {"spec": {"replicas": 1}})
+    assert (patched.code, patched.spec) == (200, {"replicas": 1})
+    found = await api.get(f"{path}/x")
+    assert (found.spec["replicas"], found.meta["generation"]) == (1, 2)

@@ -6,8 +6,8 @@ from copy import deepcopy
 
 import pytest
 from support.contract_api import (
-    APPLY,
     JSON_PATCH,
+    MERGE,
     STRATEGIC,
     ContractApi,
     Obj,
@@ -276,36 +276,6 @@ async def test_strategic_merge_of_a_custom_resource_is_refused(api: ContractApi)
     assert (reply.code, reply.reason) == (415, "UnsupportedMediaType")
 
 
-# ---- server-side apply
-
-
-async def test_apply_creates(api: ContractApi) -> None:
-    path = f"{api.configmaps}/c?fieldManager=t"
-    reply = await api.patch(path, a_configmap("c", {"a": "1"}), APPLY)
-    assert reply.code == 201
-
-
-async def test_apply_treats_a_list_without_type_as_atomic(api: ContractApi) -> None:
-    one = a_foo("x", conditions=[{"type": "A"}])
-    two = a_foo("x", conditions=[{"type": "B"}])
-    await api.patch(f"{api.foos}/x?fieldManager=m1", one, APPLY)
-    reply = await api.patch(f"{api.foos}/x?fieldManager=m2", two, APPLY)
-    assert reply.code == 409
-    assert "FieldManagerConflict" in reply.causes
-
-
-async def test_apply_removes_a_field_that_is_no_longer_applied(api: ContractApi) -> None:
-    path = f"{api.foos}/x?fieldManager=m1"
-    await api.patch(path, a_foo("x", b="mine"), APPLY)
-    reply = await api.patch(path, a_foo("x"), APPLY)
-    assert (reply.code, reply.spec["b"]) == (200, "dflt")
-
-
-async def test_managed_fields_tell_who_wrote(api: ContractApi) -> None:
-    reply = await api.post(f"{api.configmaps}?fieldManager=me", a_configmap("c", {"a": "1"}))
-    assert [entry["manager"] for entry in reply.meta["managedFields"]] == ["me"]
-
-
 # ---- status, generation, spec of pods and nodes
 
 
@@ -345,20 +315,6 @@ async def test_status_can_be_put_and_read(api: ContractApi) -> None:
 async def test_status_of_a_kind_without_one_is_not_found(api: ContractApi) -> None:
     await api.made(api.configmaps, a_configmap("c"))
     assert (await api.patch(f"{api.configmaps}/c/status", {"status": {}})).code == 404
-
-
-async def test_scale_subresource_is_served(api: ContractApi) -> None:
-    labels = {"matchLabels": {"app": "a"}}
-    template = {"metadata": {"labels": {"app": "a"}}, "spec": a_pod(node="")["spec"]}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": "r"},
-        "spec": {"replicas": 0, "selector": labels, "template": template},
-    }
-    path = api.path("replicasets", "apps")
-    await api.made(path, body)
-    assert (await api.get(f"{path}/r/scale")).code == 200
 
 
 async def test_only_a_change_of_spec_counts_as_a_generation(api: ContractApi) -> None:
@@ -409,9 +365,77 @@ async def test_bad_taints_are_refused(api: ContractApi, taints: list[object]) ->
     assert (reply.code, reply.reason) == (422, "Invalid")
 
 
-async def test_strict_validation_of_a_built_in_kind(api: ContractApi) -> None:
-    body = {**a_configmap("c"), "dada": {"a": "1"}}
-    assert (await api.post(f"{api.configmaps}?fieldValidation=Strict", body)).code == 400
+@pytest.mark.parametrize("how", ["create", "put", MERGE, STRATEGIC, JSON_PATCH])
+async def test_unknown_field_is_refused_told_or_dropped_as_asked(
+    api: ContractApi, how: str
+) -> None:
+    await api.made(api.configmaps, a_configmap("c", {"k": "v"}))
+
+    async def write(validation: str) -> Reply:
+        query = f"?dryRun=All&fieldValidation={validation}"
+        body: object = {**a_configmap("c", {"k": "v"}), "dada": 1}
+        match how:
+            case "create":
+                made = {**a_configmap("d"), "dada": 1}
+                return await api.post(f"{api.configmaps}{query}", made)
+            case "put":
+                return await api.put(f"{api.configmaps}/c{query}", body)
+            case "application/json-patch+json":
+                body = [{"op": "add", "path": "/dada", "value": 1}]
+            case _:
+                pass
+        return await api.patch(f"{api.configmaps}/c{query}", body, how)
+
+    strict, warned, ignored = [await write(word) for word in ("Strict", "Warn", "Ignore")]
+    assert strict.code == (400 if how in ("create", "put") else 422)
+    assert 'unknown field "dada"' in strict.body["message"]
+    assert 'unknown field \\"dada\\"' in warned.headers["Warning"]
+    assert "Warning" not in ignored.headers
+    for reply in (warned, ignored):
+        assert (reply.code < 300, "dada" in reply.body) == (True, False)
+
+
+async def test_unknown_fields_are_named_by_their_paths(api: ContractApi) -> None:
+    body = a_pod(name="p", zz=1)
+    body["spec"]["containers"][1]["imagee"] = "x"
+    reply = await api.post(f"{api.pods}?fieldValidation=Strict", body)
+    for path in ("metadata.zz", "spec.containers[1].imagee"):
+        assert f'unknown field "{path}"' in reply.body["message"]
+    reply = await api.post(f"{api.foos}?fieldValidation=Strict", a_foo("x", {"zz": 1}))
+    assert 'unknown field "metadata.zz"' in reply.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.labels", {"k": 1}),
+        ("metadata.labels", ["k"]),
+        ("metadata.finalizers", "a.b/c"),
+        ("spec.terminationGracePeriodSeconds", "5"),
+        ("spec.terminationGracePeriodSeconds", 1.5),
+        ("spec.hostNetwork", 1),
+        ("spec.containers", "x"),
+        ("spec.containers", [{"name": "c", "image": "x", "resources": {"limits": {"cpu": "a"}}}]),
+        ("spec.nodeName", True),
+        ("spec", "x"),
+    ],
+)
+async def test_value_of_another_type_cannot_be_read(
+    api: ContractApi, path: str, value: object
+) -> None:
+    body = a_pod(name="p")
+    *way, last = path.split(".")
+    for key in way:
+        body = body[key]
+    body[last] = value
+    whole = a_pod(name="p") if way else body
+    if way:
+        whole[way[0]] = body
+    reply = await api.post(api.pods, whole)
+    assert (reply.code, reply.reason) == (400, "BadRequest"), reply.body
+    await api.made(api.pods, a_pod(name="p"))
+    patched = await api.patch(f"{api.pods}/p", {way[0]: {last: value}} if way else {path: value})
+    assert (patched.code, patched.reason) == (422, "Invalid"), patched.body
 
 
 async def test_binding_places_a_pod_once(api: ContractApi) -> None:

@@ -21,7 +21,7 @@ MAY = [
     ("create", OURS, "defenderpolicies", "", ""),
     ("patch", OURS, "defenderpolicies/status", "", "any"),
     ("watch", OURS, "remedyoperationjobs", "", ""),
-    ("get", OURS, "noderemediers", "", "any"),
+    ("list", OURS, "noderemediers", "", ""),
     ("watch", "", "nodes", "", ""),
     ("get", "", "pods", "shop", "any"),
     ("list", "policy", "poddisruptionbudgets", "", ""),
@@ -36,6 +36,7 @@ MAY = [
     ("patch", "admissionregistration.k8s.io", HOOKS, "", "kubenode-defender"),
     ("create", "", "events", "default", ""),
     ("get", "", "namespaces", "", "kube-system"),
+    ("patch", "discovery.k8s.io", "endpointslices", SYSTEM, "kubenode-defender-ipv4"),
 ]
 MAY_NOT = [
     ("delete", "", "nodes", "", "any"),
@@ -52,6 +53,7 @@ MAY_NOT = [
     ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-remedy"),
     ("patch", "admissionregistration.k8s.io", HOOKS, "", "kubenode-remedy"),
     ("impersonate", "", "users", "", "any"),
+    ("patch", "discovery.k8s.io", "endpointslices", SYSTEM, "another"),
 ]
 ASKER_MAY = [
     ("create", OURS, "permits/ask", "", ""),

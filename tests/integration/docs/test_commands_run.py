@@ -26,11 +26,13 @@ from kubenode.runtime.clock import SystemClock
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 ELSEWHERE = {
     ("run",): "tests/integration/cli/test_command.py",
+    ("uninstall",): "tests/integration/cli/test_uninstall.py",
     ("machine", "import"): "tests/integration/machine/test_importing.py",
     ("machine", "export"): "tests/e2e/test_machine_import.py",
     ("machine", "token"): "tests/integration/machine/test_importing.py",
     ("job", "run"): "tests/integration/cli/test_jobs.py",
     ("diagnose",): "tests/integration/cli/test_diagnose.py",
+    ("bundle",): "tests/integration/cli/test_bundle.py",
     ("rules", "install"): "tests/integration/cli/test_rules_install.py",
     ("providers", "check"): "tests/integration/providers",
     ("defender", "simulate"): "tests/integration/cli/test_defender_status.py",

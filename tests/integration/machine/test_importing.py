@@ -30,7 +30,8 @@ from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.official import connect
-from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.kube.paths import custom, leases
+from machine.names import LEASES
 
 pytestmark = pytest.mark.integration
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -47,8 +48,11 @@ def people(cluster: ControlPlane) -> Iterator[str]:
         cluster.kubectl("create", "clusterrolebinding", *words)
     words = (who, "--role=kubenode-machine-token-reader", f"--user={who}")
     cluster.kubectl("create", "rolebinding", "-n", "kube-system", *words)
+    words = (who, "--role=kubenode-machine-exporter", f"--user={who}")
+    cluster.kubectl("create", "rolebinding", "-n", LEASES, *words)
     yield str(cluster.kubeconfig_for(who))
-    cluster.kubectl("delete", "rolebinding", "-n", "kube-system", who)
+    for namespace in ("kube-system", LEASES):
+        cluster.kubectl("delete", "rolebinding", "-n", namespace, who)
     for role in ("kubenode-machine-operator", "kubenode-machine-exporter"):
         cluster.kubectl("delete", "clusterrolebinding", f"{who}-{role}")
 
@@ -275,6 +279,8 @@ async def test_a_host_is_let_go_and_what_stays_is_told(
     async with a_site(cluster, people, tmp_path) as site:
         host = site.hosts.add("leaves", says={"agent": "leaves"})
         await site.world.make("leaves")
+        lease = {"metadata": {"name": "leaves"}, "spec": {"holderIdentity": "leaves"}}
+        await site.world.kube.create(leases(LEASES), lease)
         exporter = Exporter(site.kube, over_ssh, site.told.append, PATIENCE)
         other = site.hosts.add("other-host", says={"agent": "somebody"})
         slip = site.row("leaves", ssh=f"other-host@127.0.0.1:{site.hosts.port}")
@@ -286,6 +292,8 @@ async def test_a_host_is_let_go_and_what_stays_is_told(
         assert not await site.there("leaves")
         assert any("apt-get purge" in command for command, _ in host.asked)
         assert "nothing of ours stays" in capsys.readouterr().out
+        kept = (await site.world.kube.get(leases(LEASES)))["items"]
+        assert "leaves" not in {each["metadata"]["name"] for each in kept}
         assert await exporter.run(site.row("leaves")) is Exit.FINE, "again is harmless"
 
 

@@ -1,6 +1,7 @@
 """Alert rules: each fires when it should and not when it should not, and each has its runbook."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from ruamel.yaml import YAML
 from support.prometheus import Prometheus, metrics_in, promtool
 
+from kubenode.cli.metrics_reference.bounds import bound_of
+from kubenode.cli.metrics_reference.registered import registered
 from remedy.hostdoctor.pollers.metrics import Metrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -19,15 +22,15 @@ BOOKS = ROOT / "docs" / "runbooks" / "alerts"
 SEVERITIES = {"critical", "warning", "info"}
 
 
-def rules() -> dict[str, dict[str, Any]]:
-    read = YAML(typ="safe").load
-    groups = [group for file in FILES for group in read(file.read_text())["groups"]]
-    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+def rules(file: Path) -> dict[str, dict[str, Any]]:
+    groups = YAML(typ="safe").load(file.read_text())["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
 
 
-RULES = rules()
+RULES = {name: rule for file in FILES for name, rule in rules(file).items()}
+FILE_OF = {name: file for file in FILES for name in rules(file)}
 Series = dict[str, str]
-"""Series to values, one for each minute, as promtool writes them: `0+5x10` rises by 5."""
+"""Series to values, one for each interval, as promtool writes them: `0+5x10` rises by 5."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,14 @@ class Case:
     """fires   series with which the alert fires at `at`
     silent  series with which nothing fires then
     labels  of the alert, beside its severity
+    every   how far apart values are: rules that look at days are asked more seldom
     """
 
     at: str
     fires: Series
     silent: Series
     labels: tuple[dict[str, str], ...] = ({},)
+    every: str = "1m"
 
 
 D = "kubenode_defender"
@@ -60,7 +65,51 @@ DELIVERED = 'kubenode_hostdoctor_deliveries_total{endpoint="alertmanager"}'
 PAUSED = 'kubenode_component_set_paused{set="s",reason="%s"}'
 COMPONENTS = 'kubenode_component_machines{component="c",state="%s"}'
 CERTIFICATES = 'kubenode_machine_certificates{state="%s"}'
+SIGNAL, DECIDE = "kubenode_remedy_signal_seconds", "kubenode_remedy_decide_seconds"
+HEALED = 'kubenode_job_seconds_bucket{phase="Succeeded",le="3600.0"}'
+ENDED = 'kubenode_job_seconds_count{phase="%s"}'
+
+
+def late(metric: str, le: str, good: str, all_: str) -> Series:
+    """A histogram of which those below `le` are good."""
+    return {f'{metric}_bucket{{le="{le}"}}': good, f"{metric}_count": all_}
+
+
 CASES = {
+    "KubeNodeDetectBurnsFast": Case(
+        "70m",
+        late(SIGNAL, "10.0", "0+4x80", "0+5x80"),
+        late(SIGNAL, "10.0", "0+9x80", "0+10x80"),
+    ),
+    "KubeNodeDetectBurnsSlow": Case(
+        "400m",
+        late(SIGNAL, "10.0", "0+9x50", "0+10x50"),
+        late(SIGNAL, "10.0", "0x50", "0x38 3x10"),
+        every="10m",
+    ),
+    "KubeNodeDecideBurnsFast": Case(
+        "70m",
+        late(DECIDE, "1.0", "0+4x80", "0+5x80"),
+        late(DECIDE, "1.0", "0+4x55 220+5x25", "0+5x80"),
+    ),
+    "KubeNodeDecideBurnsSlow": Case(
+        "400m",
+        late(DECIDE, "1.0", "0+9x50", "0+10x50"),
+        late(DECIDE, "1.0", "0+99x50", "0+100x50"),
+        every="10m",
+    ),
+    "KubeNodeHealBurnsFast": Case(
+        "400m",
+        {HEALED: "0+1x50", ENDED % "Succeeded": "0+2x50", ENDED % "Failed": "0+3x50"},
+        {HEALED: "0+2x50", ENDED % "Succeeded": "0+2x50", ENDED % "Failed": "0+1x50"},
+        every="10m",
+    ),
+    "KubeNodeHealBurnsSlow": Case(
+        "80h",
+        {HEALED: "0+4x170", ENDED % "Succeeded": "0+4x170", ENDED % "Failed": "0+1x170"},
+        {HEALED: "0x170", ENDED % "Succeeded": "0x158 1x10", ENDED % "Failed": "0x158 2x10"},
+        every="30m",
+    ),
     "KubeDefenderDown": Case(
         "10m",
         {f'{D}_ready{{pod="x"}}': "1 1 0x20", f'{D}_ready{{pod="y"}}': "0x20"},
@@ -255,6 +304,7 @@ CASES = {
         "20m", {CERTIFICATES % "expired": "1x60"}, {CERTIFICATES % "none": "9x60"}
     ),
 }
+ENDING = re.compile(r"_(bucket|sum|count)$")
 OF_SOURCES = {"kubenode_hostdoctor_looks_total"}
 """Metrics that exist where sources of events are configured; none of this test."""
 
@@ -270,16 +320,15 @@ def test_promtool_accepts_the_files() -> None:
 
 def told(folder: Path, name: str, series: Series) -> str:
     """What promtool says to the claim that nothing fires, "" if that is so."""
+    case = CASES[name]
     test = {
-        "rule_files": [str(file) for file in FILES],
-        "evaluation_interval": "1m",
+        "rule_files": [str(FILE_OF[name])],
+        "evaluation_interval": case.every,
         "tests": [
             {
-                "interval": "1m",
+                "interval": case.every,
                 "input_series": [{"series": k, "values": v} for k, v in series.items()],
-                "alert_rule_test": [
-                    {"eval_time": CASES[name].at, "alertname": name, "exp_alerts": []}
-                ],
+                "alert_rule_test": [{"eval_time": case.at, "alertname": name, "exp_alerts": []}],
             }
         ],
     }
@@ -341,9 +390,59 @@ def test_what_sources_count_begins_with_their_configuration() -> None:
     assert all(f'{name}{{result="ok",source="aws"}} 0.0' in page for name in OF_SOURCES)
 
 
+def recorded(folder: Path, series: Series, at: str, expr: str, value: float | None) -> str:
+    """What promtool says to the claim that `expr` is `value` then, None for nothing; "" if so."""
+    samples = [] if value is None else [{"labels": "{}", "value": value}]
+    test = {
+        "rule_files": [str(file) for file in FILES],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": k, "values": v} for k, v in series.items()],
+                "promql_expr_test": [{"expr": expr, "eval_time": at, "exp_samples": samples}],
+            }
+        ],
+    }
+    file = folder / "recorded.test.json"
+    file.write_text(json.dumps(test))
+    done = promtool("test", "rules", file)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("expr", "value"),
+    [
+        ('round(sum(kubenode:slo_errors:ratio_rate1h{slo="detect"}), 0.001)', 0.1),
+        ('round(sum(kubenode:slo_budget_left:ratio_rate30d{slo="detect"}), 0.001)', -9.0),
+        ('sum(kubenode:slo_objective:ratio{slo="heal"})', 0.95),
+        ('kubenode:slo_errors:ratio_rate1h{slo="heal"}', None),
+    ],
+)
+def test_objectives_are_recorded_and_what_did_not_happen_is_no_error(
+    expr: str, value: float | None, tmp_path: Path
+) -> None:
+    series = late(SIGNAL, "10.0", "0+9x80", "0+10x80") | {ENDED % "Failed": "0x80", HEALED: "0x80"}
+    assert recorded(tmp_path, series, "70m", expr, value) == ""
+
+
 def test_every_runbook_is_of_an_alert() -> None:
     named = {Path(rule["annotations"]["runbook_url"]).name for rule in RULES.values()}
     assert {path.name for path in BOOKS.glob("*.md")} == named
+
+
+def test_what_a_program_serves_is_in_the_reference_with_its_labels(world: Any) -> None:
+    known = {metric.name: metric for metric in registered()}
+    served = world.prometheus.query('{__name__=~"kubenode_.+"}')
+    assert len(served) > 500
+    for labels, _ in served:
+        name = ENDING.sub("", labels.pop("__name__"))
+        metric = known[name]
+        own = labels.keys() - {"instance", "job", "le"}
+        assert own == set(metric.labels), name
+        for label in own:
+            closed = bound_of(metric, label).values
+            assert not closed or labels[label] in closed, (name, label)
 
 
 def test_a_fleet_that_heals_fires_nothing(world: Any) -> None:

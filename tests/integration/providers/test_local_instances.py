@@ -1,7 +1,6 @@
 """Machines made by a command of the site's own, over a rack whose hosts are of paper."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,14 @@ from support.instance_contract import (
     Trouble,
     an_order,
 )
+from support.paper_hosts import PaperHost
 
+from kubenode.api.v1alpha1.machinework import MachineOperationType as Type
 from kubenode.providers.instances import Code, InstanceError, Instances
 from kubenode.providers.local import PREFIX
 from kubenode.providers.local_instances import LocalInstances
 
 pytestmark = pytest.mark.integration
-
-
-@dataclass
-class PaperHost:
-    address: str = "10.88.7.11"
-    ran: list[tuple[tuple[str, ...], str | None]] = field(default_factory=list)
-    destroyed: bool = False
-
-    def run(self, *argv: str, timeout: float = 60, stdin: str | None = None) -> None:
-        self.ran.append((argv, stdin))
-
-    def destroy(self) -> None:
-        self.destroyed = True
 
 
 class RackWorld:
@@ -119,6 +107,29 @@ class TestLocalInstances(InstanceContract):
         await world.settle()
         write = ("install", "-D", "-m", "0600", "/dev/stdin", "/a")
         assert world.kept["w1"].ran == [(write, "b"), (("sh", "/a"), None)]
+
+    async def test_a_request_is_done_once(self, world: RackWorld) -> None:
+        made = await world.instances.create(an_order(world))
+        await world.settle()
+        first = world.kept["w1"]
+        for request in ("job-1", "job-1", "job-2"):
+            await world.instances.operate(made.provider_id, CLUSTER, Type.REDEPLOY, request)
+            await world.settle()
+        assert (first.reboots, first.destroyed) == (2, False)
+        for _ in range(2):
+            await world.instances.operate(made.provider_id, CLUSTER, Type.REIMAGE, "job-3")
+            await world.settle()
+        assert first.destroyed and world.kept["w1"].ran == first.ran != []
+
+    async def test_what_another_cluster_made_is_not_operated_on(self, world: RackWorld) -> None:
+        for machine, code in (
+            (world.stranger, Code.FAILED_PRECONDITION),
+            (world.missing, Code.NOT_FOUND),
+        ):
+            with pytest.raises(InstanceError) as told:
+                await world.instances.operate(machine, CLUSTER, Type.REDEPLOY, "job-1")
+            assert told.value.code is code
+        assert world.kept["theirs"].reboots == 0
 
     async def test_a_name_that_another_has_is_not_taken(self, world: RackWorld) -> None:
         with pytest.raises(InstanceError, match="of another token") as told:

@@ -1,6 +1,7 @@
 """kubectl, a real API server, the chart's rights and webhook, and the operator as a process."""
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -66,13 +67,16 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def program(plane: RegistryPlane, fleet: str, audit: Path) -> Iterator[Program]:
     """failurePolicy Fail: what the webhook does not answer would be seen as an error."""
-    plane.hook("Fail")
     flags = ("--audit-file", str(audit), "--webhook-spokesmen", "bot,another")
-    with plane.operator(*flags) as running:
-        _until_trusted(plane)
-        yield running
-    assert "Forbidden" not in running.log and "403" not in running.log, running.log
-    plane.unhook()
+    plane.hook("Fail")
+    try:
+        with plane.operator(*flags) as running:
+            _until_trusted(plane)
+            yield running
+    finally:
+        plane.unhook()  # else every rule of the tests that follow on this server is refused
+    # An instant may have the digits of the code.
+    assert not re.search(r"Forbidden|\b403\b", running.log), running.log
 
 
 def _until_trusted(plane: RegistryPlane) -> None:

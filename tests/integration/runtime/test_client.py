@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from support.fake_kube import FakeKube, answer, hang, reset, status
 
-from kubenode.runtime.kube import paths
+from kubenode.runtime.kube import lists, paths
 from kubenode.runtime.kube.client import JSON_PATCH, Kube
 from kubenode.runtime.kube.errors import (
     AlreadyExists,
@@ -45,6 +45,17 @@ async def test_reads_and_writes_objects(server: FakeKube, kube: Kube) -> None:
     await kube.delete(paths.node("n1"), uid="u")
     with pytest.raises(NotFound):
         await kube.get(paths.node("n1"))
+
+
+async def test_a_long_list_is_read_page_by_page(server: FakeKube, kube: Kube) -> None:
+    names = {f"n{number:04d}" for number in range(2 * lists.PAGE + 1)}
+    for name in names:
+        server.put(NODES, {"metadata": {"name": name}})
+    found = [one["metadata"]["name"] async for one in lists.items(kube, NODES, selector="a=b")]
+    assert len(found) == len(names)
+    assert set(found) == names
+    asked = [query for method, _, query in server.requests if method == "GET"]
+    assert [query["labelSelector"] for query in asked] == ["a=b"] * 3
 
 
 async def test_names_the_content_type_of_each_body(server: FakeKube, kube: Kube) -> None:

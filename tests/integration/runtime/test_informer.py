@@ -4,6 +4,7 @@ import asyncio
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from support.fake_kube import FakeKube, answer, reset, status
@@ -218,6 +219,21 @@ async def test_an_undecodable_object_in_the_first_list_hides_nothing_else(
     async with following(kube) as informer:
         assert set(informer.cache) == {"good"}
         assert set(informer.broken) == {"bad"}
+
+
+async def test_what_an_answer_brought_is_not_decoded_again(server: FakeKube, kube: Kube) -> None:
+    async with following(kube) as informer:
+        await until(lambda: server.watches == 1)
+        raw = msgspec.json.encode(server.put(NODES, node("n1", v="1")))
+        answered = informer.read(raw)
+        await until(lambda: "n1" in informer.cache)
+        assert informer.get("n1") is answered
+        assert informer.read(raw) is answered, "also when the watch was first"
+
+        informer.read(msgspec.json.encode(server.put(NODES, node("n1", v="2"))))
+        written = server.put(NODES, node("n1", v="3"))
+        await informer.wait_for("n1", written["metadata"]["resourceVersion"])
+        assert informer.cache["n1"].metadata.labels == {"v": "3"}, "another version is another one"
 
 
 async def test_null_is_taken_for_absent(server: FakeKube, kube: Kube) -> None:

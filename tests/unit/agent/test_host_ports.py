@@ -14,7 +14,8 @@ from support.clock import T0
 from support.expired import pair_of
 
 from agent.host import HostError
-from agent.host.ports import Certificate, Gpu, Image, Mount, Process
+from agent.host.containers import Image
+from agent.host.ports import Certificate, Gpu, Process
 from agent.host.real.clock import of_chrony
 from agent.host.real.commands import Commands
 from agent.host.real.containers import sandbox, unused, unused_of_ctr
@@ -24,6 +25,7 @@ from agent.host.real.gpus import gpus_of
 from agent.host.real.kubelet import RealKubeletCertificate
 from agent.host.real.network import files_of
 from agent.host.real.processes import ProcProcesses, unit_of
+from agent.host.storage import Mount
 from agent.host.systemd import SystemdHost
 
 COMMANDS = Commands(SystemdHost())

@@ -15,8 +15,9 @@ from agent.actions import CATALOGUE
 from agent.actions.allowed import Repairs, Script, complaints
 from agent.actions.kernel import SYSCTLS
 from agent.host import UnitVerb
-from agent.host.ports import Certificate, Gpu, Module, Mount
+from agent.host.ports import Certificate, Gpu, Module
 from agent.host.simulated import SimulatedHost
+from agent.host.storage import Mount
 
 WHO = {"pid": "4711", "startTime": "99", "unit": "lost.service"}
 SANDBOX = "a" * 64

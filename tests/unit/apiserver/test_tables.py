@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from kubenode.apiserver.errors import ApiError
-from kubenode.apiserver.tables import Form, age, asked_form, duration, json_path
+from kubenode.apiserver.forms import Form, asked_form
+from kubenode.apiserver.tables import age, duration, json_path
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_json_path_of_printer_columns(path: str, value: Any) -> None:
         ("application/vnd.kubernetes.protobuf,application/json", Form.PLAIN),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Form.METADATA),
         ("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json", Form.PLAIN),
-        ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,*/*", Form.PLAIN),
+        ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,*/*", Form.PARTIAL),
     ],
 )
 def test_first_form_that_can_be_given_is_given(accept: str, form: Form) -> None:

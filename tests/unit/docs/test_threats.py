@@ -1,16 +1,10 @@
 """The threat model names for each threat the tests that show what holds."""
 
 from support.documented import ROOT
-from support.named_tests import NAMED, missing
+from support.named_tests import NAMED, missing, rows
 
 PAGE = (ROOT / "docs/security.md").read_text()
-THREATS = [
-    line
-    for section in PAGE.split("\n## ")
-    if "| threat |" in section
-    for line in section.splitlines()
-    if line.startswith("| ") and not line.startswith(("| threat", "| ---"))
-]
+THREATS = rows(PAGE, "threat")
 
 
 def test_every_test_that_is_named_is_there() -> None:

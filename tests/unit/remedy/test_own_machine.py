@@ -8,6 +8,8 @@ import pytest
 from support.clock import T0, FakeClock
 from support.defender_world import MemoryApi
 
+from kubenode.api import meta
+from kubenode.api.machinenames import name_of
 from kubenode.runtime.kube.errors import BadRequest
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
 from remedy.machines import MACHINES
@@ -16,8 +18,9 @@ from remedy.power.seen import Outcome
 from remedy.power.ways import Asked, Found
 
 NODE = Node(ObjectMeta(name="n1", uid="node-uid"))
+SET = meta.ObjectMeta(name="web", uid="s")
 ASKED = Asked(
-    "n1", "node-uid", "m1/uid-m1", "MachineSet web", T0, "job-uid.r0s0a1",
+    "n1", "node-uid", "m1/uid-m1/7", "MachineSet web", T0, "job-uid.r0s0a1",
     operation="rj-12.r0s0a1", permit="p-81",
 )  # fmt: skip
 
@@ -41,20 +44,20 @@ class World:
 
     def machine(self, name: str, node: str = "n1", *, age: int = 600, **change: Any) -> None:
         """`age` in minutes before T0."""
-        owner = {"kind": "MachineSet", "name": "web", "uid": "s", "controller": True}
+        owner = {"kind": "MachineSet", "name": SET.name, "uid": SET.uid, "controller": True}
         owner |= {"apiVersion": "kubenode.io/v1alpha1"}
         spec = {"origin": "Provision", "classRef": "small", "providerID": f"local:///{name}"}
         spec |= {"nodeName": node, "mode": "Manage"}
         uid = change.pop("node_uid", f"uid-of-{node}" if node != "n1" else "node-uid")
         owners = change.pop("owners", [owner])
-        meta = {
+        metadata = {
             "name": name,
             "uid": f"uid-{name}",
             "creationTimestamp": (T0 - timedelta(minutes=age)).isoformat(),
             "ownerReferences": owners,
         }
         status = {"nodeRef": {"name": node, "uid": uid}, **change.pop("status", {})}
-        made = {"apiVersion": "kubenode.io/v1alpha1", "kind": "Machine", "metadata": meta}
+        made = {"apiVersion": "kubenode.io/v1alpha1", "kind": "Machine", "metadata": metadata}
         self.api.put(MACHINES, {**made, "spec": spec | change, "status": status})
 
     def operation(self, name: str = "m1") -> Any:
@@ -64,9 +67,9 @@ class World:
 @pytest.mark.parametrize("name", ["m1", "n1"])
 async def test_it_applies_to_a_machine_that_a_set_would_make_again(name: str) -> None:
     world = World()
-    world.machine("other", "n2")
+    world.machine(name_of(SET, 7), "n2")
     world.machine(name)
-    assert await world.way.find(NODE) == Found(f"{name}/uid-{name}", "MachineSet web")
+    assert await world.way.find(NODE) == Found(f"{name}/uid-{name}/7", "MachineSet web")
 
 
 @pytest.mark.parametrize(
@@ -138,15 +141,33 @@ async def test_a_machine_that_is_gone_needs_no_asking(there: bool) -> None:
 async def test_it_is_over_when_the_old_is_gone_and_a_new_one_of_the_set_has_a_ready_node() -> None:
     world = World("n9")
     world.machine("m1")
-    world.machine("elder", "n2")
+    world.machine(name_of(SET, 6), "n2")
     assert not (await world.way.far(ASKED)).gone
     world.api.remove(MACHINES, "m1")
     far = await world.way.far(ASKED)
     assert (far.gone, far.new) == (True, "") and "no new Machine" in far.why
-    world.machine("m2", "n8", age=-1)
+    world.machine(name_of(SET, 8), "n8")
     assert (await world.way.far(ASKED)).why == "the new node is not Ready"
-    world.machine("m3", "n9", age=-1)
+    world.machine(name_of(SET, 9), "n9")
     assert (await world.way.far(ASKED)).new == "n9"
+
+
+async def test_one_made_just_before_is_not_the_new_one() -> None:
+    """Its Node may be Ready long before that of the one that takes the old one's place."""
+    world = World("n7")
+    world.machine(name_of(SET, 7), "n7", age=0)
+    assert (await world.way.far(ASKED)).new == ""
+    world.machine(name_of(SET, 8), "n8", age=0)
+    assert (await world.way.far(ASKED)).new == ""
+
+
+async def test_a_job_whose_version_wrote_no_number_down_goes_by_the_time() -> None:
+    world = World("n2", "n9")
+    older = replace(ASKED, target="m1/uid-m1")
+    world.machine(name_of(SET, 6), "n2")
+    assert (await world.way.far(older)).new == ""
+    world.machine(name_of(SET, 8), "n9", age=-1)
+    assert (await world.way.far(older)).new == "n9"
 
 
 async def test_a_machine_that_cannot_be_replaced_says_its_code() -> None:
@@ -159,14 +180,14 @@ async def test_a_machine_that_cannot_be_replaced_says_its_code() -> None:
 
 async def test_an_old_server_that_cannot_search_is_asked_by_the_nodes_name() -> None:
     class Old(MemoryApi):
-        async def get(self, path: str, *rest: Any, **more: Any) -> Any:
-            if path == MACHINES:
+        async def get(self, path: str, decode: Any = None, query: Any = None) -> Any:
+            if query is not None:
                 raise BadRequest(400, "BadRequest", "field label not supported")
-            return await super().get(path, *rest, **more)
+            return await super().get(path, decode, query)
 
     world = World()
     world.machine("n1")
     old = Old(FakeClock())
-    old.objects = world.api.objects
+    old.objects, old.readable = world.api.objects, {MACHINES}
     found = await OwnMachine(old, Nodes()).find(NODE)
     assert isinstance(found, Found)

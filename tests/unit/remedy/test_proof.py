@@ -117,3 +117,12 @@ def test_a_detector_that_has_just_started_finds_nothing_whatever_it_reports() ->
     later = AFTER + timedelta(minutes=3)
     heard = FactSet("n1", "uid", conditions={"Sick": replace(started, heard=later)})
     assert gone(WHEN_SICK, None, heard, later, since) is Truth.TRUE
+
+
+def test_a_rule_may_say_that_its_detector_settles_sooner() -> None:
+    started = ConditionFact("Sick", "False", "", "", AFTER, AFTER, AFTER + SETTLE)
+    since = Since(ACTED, ACTED, settle=timedelta(minutes=1))
+    soon, early = AFTER + timedelta(minutes=1), AFTER + timedelta(seconds=59)
+    for now, wanted in ((early, Truth.UNKNOWN), (soon, Truth.TRUE)):
+        known = FactSet("n1", "uid", conditions={"Sick": replace(started, heard=now)})
+        assert gone(WHEN_SICK, None, known, now, since) is wanted

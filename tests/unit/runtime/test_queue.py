@@ -50,6 +50,38 @@ async def test_a_key_is_queued_once_however_often_it_is_added() -> None:
     assert len(q) == 1
 
 
+async def test_what_has_news_comes_before_what_is_only_looked_at_again() -> None:
+    q = a_queue(FakeClock())
+    for key in ("n1", "n2", "n3"):
+        q.add_idle(key)
+    q.add("n2")
+    q.add("n4")
+    assert (len(q), q.news) == (4, 2)
+    assert [await q.get() for _ in range(4)] == ["n2", "n4", "n1", "n3"]
+
+
+async def test_news_without_end_hold_up_nobody_for_ever() -> None:
+    q = a_queue(FakeClock())
+    q.add_idle("quiet")
+    got = []
+    for _ in range(100):
+        q.add("loud")
+        q.add("louder")
+        got.append(key := await q.get())
+        q.done(key)
+    assert "quiet" in got
+
+
+async def test_what_is_looked_at_again_while_at_work_is_handed_out_once_more() -> None:
+    q = a_queue(FakeClock())
+    q.add("n1")
+    key = await q.get()
+    q.add_idle("n1")
+    assert len(q) == 0
+    q.done(key)
+    assert await q.get() == "n1"
+
+
 async def test_a_key_for_later_comes_at_its_time_and_the_earliest_wins() -> None:
     clock = FakeClock()
     q = a_queue(clock)

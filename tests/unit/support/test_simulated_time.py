@@ -14,6 +14,14 @@ async def _working(owner: str, seconds: float) -> None:
         pass
 
 
+def _spent(seconds: float) -> float:
+    """After so much work of a thread."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+    return seconds
+
+
 def test_an_hour_of_waiting_takes_no_time_and_shows_on_the_clock() -> None:
     async def waiting() -> float:
         clock = LoopClock.running()
@@ -42,6 +50,42 @@ def test_work_is_booked_on_whose_it_is() -> None:
     assert books.longest["ours"] >= 0.05
     assert books.seconds["server"] >= 0.02
     assert books.longest.get("server", 0.0) < 0.02, "what was lent is not the borrower's"
+
+
+def test_work_of_owners_elsewhere_takes_no_time_of_the_loop() -> None:
+    async def theirs() -> tuple[float, float]:
+        clock = LoopClock.running()
+        await asyncio.sleep(0)
+        began = clock.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            OWNER.set("agents")
+            tasks.create_task(_working("agents", 0.2))
+            OWNER.set("ours")
+        within = clock.monotonic() - began
+        with books.lent("server"):
+            await _working("server", 0.2)
+        return within, clock.monotonic() - began
+
+    books = Books(elsewhere=("agents", "server"))
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(books)) as runner:
+        within, whole = runner.run(theirs())
+    assert 0.0 <= within <= whole < 0.1
+    assert books.seconds["agents"] >= 0.2
+    assert books.seconds["server"] >= 0.2
+
+
+def test_what_threads_would_do_is_done_before_the_clock_runs_on() -> None:
+    async def asked() -> float:
+        clock = LoopClock.running()
+        began = clock.monotonic()
+        async with asyncio.timeout(1.0):
+            assert await asyncio.to_thread(_spent, 0.05) == 0.05
+        with pytest.raises(ValueError, match="seven"):
+            await asyncio.to_thread(int, "seven")
+        return clock.monotonic() - began
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(Books())) as runner:
+        assert runner.run(asked()) < 1.0
 
 
 def test_tasks_that_wait_for_one_another_are_an_error_not_a_hang() -> None:

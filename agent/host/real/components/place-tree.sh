@@ -15,7 +15,7 @@ find . ! -type d -exec /bin/sh -c '
   for file do
     new="$0/${file%/*}/.kubenode-new"
     rm -f -- "$new"
-    cp -P --preserve=mode,timestamps -- "$file" "$new"
+    cp -P --preserve=mode,ownership,timestamps -- "$file" "$new"
     mv -fT -- "$new" "$0/$file"
   done' "$2" {} +
 sync --file-system -- "$2"

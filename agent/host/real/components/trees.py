@@ -2,7 +2,8 @@
 
 The folder `staged/DIGEST` appears complete or not at all. What lies at a destination is written
 down, before with no digest and all files of the old and the new tree, afterwards with what is
-there: who is killed in between finds a tree that is none, and puts it in place once more.
+there: who is killed in between finds a tree that is none, and puts it in place once more. A file of
+others that is replaced is kept aside before that, and put back when the host is left as it was.
 """
 
 import asyncio
@@ -18,9 +19,11 @@ import msgspec
 from agent.components.ports import Artefact, Runner, TreeFound
 from agent.disk import RealDisk, replace
 from agent.host import HostError
+from agent.host.real.components.checked import checked
 from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest, stamp
 from agent.host.real.components.paths import seen
+from agent.host.real.components.replaced import Replaced
 
 PLACE = Path(__file__).with_name("place-tree.sh")
 UNPACK_SECONDS = 900.0
@@ -40,6 +43,7 @@ class Placed(msgspec.Struct, frozen=True):
     previous  digest of the one before, whose staged files stay for the way back
     files     by path below dest, as they were right after they were put there
     folders   below dest, made by us
+    replaced  below dest, of others, kept aside
     """
 
     dest: str
@@ -47,6 +51,7 @@ class Placed(msgspec.Struct, frozen=True):
     previous: str = ""
     files: dict[str, Stamp] = {}
     folders: list[str] = []
+    replaced: list[str] = []
 
 
 class RealTrees:
@@ -59,6 +64,7 @@ class RealTrees:
     def __init__(self, runner: Runner, downloads: Downloads, folder: Path, root: Path) -> None:
         self._runner, self._downloads, self._root = runner, downloads, root
         self._staged, self._placed = folder / "staged", folder / "placed"
+        self._replaced = Replaced(runner, folder / "replaced", root)
         self._disk = RealDisk()
         self._script = PLACE.read_text()
 
@@ -92,9 +98,12 @@ class RealTrees:
             raise HostError(f"{artefact.source} is not staged: {error}") from error
         dest = artefact.dest
         before = await asyncio.to_thread(self._read, dest)
-        planned = await asyncio.to_thread(self._planned, before, artefact, new)
+        known = {*before.files, *before.replaced}
+        others = [one.path for one in new if not one.folder and one.path not in known]
+        replaced = [*before.replaced, *await self._replaced.keep(dest, others)]
+        planned = await asyncio.to_thread(self._planned, before, artefact, new, replaced)
         await asyncio.to_thread(self._write, planned)
-        await self._place(artefact, staged / "tree")
+        await self._place(dest, staged / "tree", f"place-{artefact.digest}")
         kept = {one.path for one in new}
         await self._take(dest, [path for path in before.files if path not in kept])
         folders = {one.path for one in new if one.folder}
@@ -107,17 +116,21 @@ class RealTrees:
             if not one.folder
         }
         made = [path for path in planned.folders if path in folders]
-        done = Placed(dest, artefact.digest, planned.previous, files, made)
+        done = Placed(dest, artefact.digest, planned.previous, files, made, replaced)
         await asyncio.to_thread(self._write, done)
 
-    async def remove(self, dest: str, keep: Collection[str]) -> None:
+    async def remove(self, dest: str, keep: Collection[str], *, back: bool) -> None:
         placed = await asyncio.to_thread(self._read, dest)
-        if not placed.files:
-            return
-        kept = [path for path in placed.files if _under(f"{dest}/{path}", keep)]
-        await asyncio.to_thread(self._write, msgspec.structs.replace(placed, digest=""))
-        await self._take(dest, [path for path in placed.files if path not in kept])
-        await self._take_folders(dest, placed.folders)
+        if placed.files:
+            kept = {path for path in placed.files if _under(f"{dest}/{path}", keep)}
+            await asyncio.to_thread(self._write, msgspec.structs.replace(placed, digest=""))
+            await self._take(dest, [path for path in placed.files if path not in kept])
+            if back and placed.replaced:
+                await self._put_back(placed, kept)
+            await self._take_folders(dest, placed.folders)
+            # From here on nothing there is ours: what was put back is not taken once more.
+            await asyncio.to_thread(self._write, Placed(dest))
+        await asyncio.to_thread(self._replaced.drop, dest)
         try:
             self._disk.remove(self._record(dest))
         except OSError as error:
@@ -136,17 +149,23 @@ class RealTrees:
             await asyncio.to_thread(shutil.move, blob.path, tree / blob.name)
             return
         argv = ["tar", "--extract", "--no-same-owner", "--file", str(blob.path)]
-        await self._checked([*argv, "--directory", str(tree)], UNPACK_SECONDS)
+        await checked(self._runner, [*argv, "--directory", str(tree)], UNPACK_SECONDS)
         blob.path.unlink()
 
-    async def _place(self, artefact: Artefact, tree: Path) -> None:
-        argv = ["/bin/sh", "-c", self._script, "place-tree", str(tree), artefact.dest]
-        await self._checked(argv, PLACE_SECONDS, f"place-{artefact.digest}")
+    async def _place(self, dest: str, tree: Path, name: str) -> None:
+        argv = ["/bin/sh", "-c", self._script, "place-tree", str(tree), dest]
+        await checked(self._runner, argv, PLACE_SECONDS, name)
+
+    async def _put_back(self, placed: Placed, kept: Collection[str]) -> None:
+        tree = self._replaced.of(placed.dest)
+        for path in kept:
+            (tree / path).unlink(missing_ok=True)
+        await self._place(placed.dest, tree, "")
 
     async def _take(self, dest: str, paths: Sequence[str]) -> None:
         for at in range(0, len(paths), MOST_AT_ONCE):
             names = [f"{dest}/{path}" for path in paths[at : at + MOST_AT_ONCE]]
-            await self._checked(["rm", "-f", "--", *names], REMOVE_SECONDS)
+            await checked(self._runner, ["rm", "-f", "--", *names], REMOVE_SECONDS)
 
     async def _take_folders(self, dest: str, paths: Sequence[str]) -> None:
         """Those that are empty by now; deepest first."""
@@ -154,19 +173,13 @@ class RealTrees:
         there = [path for path in deep if (seen(self._root, dest) / path).is_dir()]
         for at in range(0, len(there), MOST_AT_ONCE):
             names = [f"{dest}/{path}" for path in there[at : at + MOST_AT_ONCE]]
-            await self._checked(
-                ["rmdir", "--ignore-fail-on-non-empty", "--", *names], REMOVE_SECONDS
+            await checked(
+                self._runner, ["rmdir", "--ignore-fail-on-non-empty", "--", *names], REMOVE_SECONDS
             )
 
-    async def _checked(self, argv: Sequence[str], limit: float, name: str = "") -> None:
-        try:
-            ran = await self._runner.run(argv, limit, name)
-        except TimeoutError as error:
-            raise HostError(f"{argv[0]}: no end in {limit:g} s") from error
-        if ran.code != 0:
-            raise HostError(f"{argv[0]} for components: {ran.output[-800:]}")
-
-    def _planned(self, before: Placed, artefact: Artefact, new: Sequence[FileOf]) -> Placed:
+    def _planned(
+        self, before: Placed, artefact: Artefact, new: Sequence[FileOf], replaced: list[str]
+    ) -> Placed:
         """What may lie there from now on until it is done."""
         at = seen(self._root, artefact.dest)
         fresh = [one.path for one in new if one.folder and not (at / one.path).is_dir()]
@@ -178,6 +191,7 @@ class RealTrees:
             before.previous if same else before.digest,
             {**files, **before.files},
             sorted({*before.folders, *fresh}),
+            replaced,
         )
 
     def _record(self, dest: str) -> Path:

@@ -5,6 +5,8 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -81,8 +83,71 @@ async def test_a_tree_replaces_another_and_leaves_what_is_not_its_own(world: Wor
         assert world.there() == {**files, "bin/theirs": "theirs"}
         assert await world.trees().found(str(world.dest)) is not None
     assert os.access(world.dest / "bin/shop", os.X_OK)
-    await world.trees().remove(str(world.dest), [f"{world.dest}/lib/both"])
+    await world.trees().remove(str(world.dest), [f"{world.dest}/lib/both"], back=True)
     assert world.there() == {"bin/theirs": "theirs", "lib/both": "both"}
+
+
+def lies_there_before(world: World) -> None:
+    for path, text in {"bin/shop": "theirs", "lib/new": "theirs too"}.items():
+        (world.dest / path).parent.mkdir(parents=True)
+        (world.dest / path).write_text(text)
+    (world.dest / "bin/shop").chmod(0o741)
+    os.symlink("shop", world.dest / "bin/link")
+
+
+@pytest.mark.parametrize("back", [True, False])
+async def test_files_that_it_took_the_place_of_come_back_where_the_host_is_let_go(
+    world: World, back: bool
+) -> None:
+    lies_there_before(world)
+    for files in (ONE, TWO, {**ONE, "bin/link": "no link"}):
+        artefact = world.artefact(files)
+        await world.trees().stage(artefact)
+        await world.trees().install(artefact)
+        assert files.items() <= world.there().items()
+    await world.trees().remove(str(world.dest), (), back=back)
+    if not back:
+        assert world.there() == {}
+    else:
+        told = {"bin/shop": "theirs", "lib/new": "theirs too", "bin/link": "theirs"}
+        assert world.there() == told
+        assert (world.dest / "bin/shop").stat().st_mode & 0o777 == 0o741
+        assert os.readlink(world.dest / "bin/link") == "shop"
+    assert not list((world.folder / "state/replaced").iterdir()), "nothing is kept any more"
+    await world.trees().remove(str(world.dest), (), back=back)
+    assert len(world.there()) == 3 * back, "again is harmless"
+
+
+@pytest.mark.parametrize("moment", ["keep-replaced", "place-tree", "rm", "rmdir"])
+async def test_killed_while_it_replaces_or_gives_back_nothing_of_others_is_lost(
+    world: World, moment: str
+) -> None:
+    lies_there_before(world)
+    artefact = world.artefact(ONE)
+    await world.trees().stage(artefact)
+    for act in (
+        partial(world.trees().install, artefact),
+        partial(world.trees().remove, str(world.dest), (), back=True),
+    ):
+        world.runner.dies = moment
+        with suppress(HostError):
+            await act()
+        world.runner.dies = ""
+        await act()
+    theirs = {"bin/shop": "theirs", "lib/new": "theirs too", "bin/link": "theirs"}
+    assert world.there() == theirs
+
+
+async def test_more_than_can_be_kept_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.host.real.components.replaced.MOST_BYTES", 5)
+    lies_there_before(world)
+    artefact = world.artefact(ONE)
+    await world.trees().stage(artefact)
+    with pytest.raises(Contraindicated, match="1 files that are there would be replaced, 6 bytes"):
+        await world.trees().install(artefact)
+    assert world.there()["bin/shop"] == "theirs"
 
 
 async def test_a_file_that_somebody_changed_is_named(world: World) -> None:

@@ -90,6 +90,15 @@ def test_the_set_for_which_the_node_is_held_already_leads() -> None:
     assert leave(waits, "a", "b", held=("b",)).lead == "b"
 
 
+def test_what_a_set_has_done_with_is_given_back_before_another_asks() -> None:
+    """Else the other is told for ever that the node is busy: nobody else gives it back."""
+    done = machine(
+        [entry("a"), entry("b")], [status("a", "Healthy"), status("b", "Staged", "Restart")]
+    )
+    assert leave(done, "a", "b", held=("a",)) == Leave(Act.END, "b")
+    assert leave(done, "a", "b") == Leave(Act.PREPARE, "b", ("b",), ChangeClass.RESTART)
+
+
 def test_what_an_older_revision_needs_gets_no_permit() -> None:
     old = machine([entry("a", attempt=2)], [status("a", "Staged", "Drain")])
     assert leave(old, "a") == Leave(Act.END)

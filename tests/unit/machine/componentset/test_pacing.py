@@ -1,4 +1,4 @@
-"""Which changes of a set's status may wait a second."""
+"""How soon sets look, and which changes of a status may wait a second."""
 
 from dataclasses import replace
 
@@ -6,6 +6,7 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
+from machine.componentset.pacing import Pace
 from machine.componentset.rollout import Batch, Counts, Plan, Reason, Rollout, Said
 from machine.componentset.status import only_counts, status_after
 
@@ -30,3 +31,13 @@ def test_what_is_only_counted_or_worded_may_wait_and_nothing_else() -> None:
     assert not only_counts(before, status(degraded=Said(Reason.MACHINES_FAILED, "m1")))
     one, two = (status(paused=Said(Reason.AUTO_PAUSED, why)) for why in ("m1", "m2"))
     assert not only_counts(one, two)
+
+
+def test_looks_of_many_sets_at_many_machines_are_spread() -> None:
+    pace = Pace()
+    first, *_, last = [pace.delay(f"set-{n}", 10_000, 100.0) for n in range(12)]
+    assert first < 2.0, "who looks alone does so soon"
+    assert 10.0 < last < 20.0
+    assert pace.delay("set-11", 10_000, 105.0) == last - 5.0, "more changes do not put it off"
+    assert pace.delay("set-0", 10_000, 105.0) > first, "it has looked, the others have not"
+    assert pace.delay("alone", 3, 200.0) < 0.3

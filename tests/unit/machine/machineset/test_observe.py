@@ -97,6 +97,23 @@ def test_an_operation_of_a_job_is_a_repair() -> None:
 
 
 @pytest.mark.parametrize(
+    ("id_", "state", "repair"),
+    [
+        ("rj-1", "Running", "rj-1"),
+        ("rj-1", "Succeeded", ""),
+        ("rj-1", "Failed", ""),
+        ("rj-0", "Failed", "rj-1"),
+    ],
+)
+def test_an_operation_that_was_answered_is_none_any_more(id_: str, state: str, repair: str) -> None:
+    operation = {"id": "rj-1", "type": "Redeploy", "permit": "p"}
+    last = {"id": id_, "type": "Redeploy", "state": state}
+    machine = a_machine(spec={"operation": operation}, lastOperation=last)
+    found, _ = member(machine, Around(), "", HEALTH, T0)
+    assert found.repair == repair
+
+
+@pytest.mark.parametrize(
     ("made_from", "now", "outdated"),
     [("1-a", "1-a", False), ("1-a", "1-b", True), ("", "1-b", False), ("1-a", "", False)],
 )

@@ -1,7 +1,8 @@
 """The names of a set's machines: a number that grows, and none twice.
 
 The next number follows from the highest that was seen, which the set's status remembers. So a
-create whose answer was lost is asked for again under the same name, and finds it taken.
+create whose answer was lost is asked for again under the same name, and finds it taken; and who
+waits for a machine made after another compares numbers, not the clocks of two hosts.
 """
 
 import hashlib

@@ -1,0 +1,67 @@
+"""How an act ended: by what came of it, by proof after an interruption, or that nobody can tell."""
+
+import logging
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from agent.actions import Action, Bench
+from agent.host import HostError, HostUnreachable
+from agent.journal import Entry, JournalError, PatientJournal
+from agent.outcome import INTERRUPTED, Outcome, boot_cut, failed
+from agent.request import Key
+
+log = logging.getLogger(__name__)
+
+PROOF_SECONDS = 30.0
+"""How long a unit may take to come to rest after an interruption before nothing is proven."""
+
+
+class Settling:
+    def __init__(
+        self, bench: Bench, journal: PatientJournal, catalogue: Mapping[str, Action]
+    ) -> None:
+        self._bench, self._journal, self._catalogue = bench, journal, catalogue
+
+    async def settle(self, key: Key, entry: Entry) -> Entry:
+        """An entry with an outcome, whatever happened to its act. Never acts."""
+        if entry.outcome is not None:
+            return entry
+        action = self._catalogue.get(entry.action)
+        boot_id = self._bench.host.boot_id()
+        if entry.boot_id != boot_id:
+            outcome = failed(boot_cut(boot_id)) if action is None else action.after_boot(boot_id)
+        elif action is None:
+            outcome = failed(f"the agent ended while it worked; {INTERRUPTED}")
+        else:
+            proven = await self.proof(action, entry)
+            outcome = proven or failed(f"the agent ended while it worked; {INTERRUPTED}")
+        return await self.finish(key, entry, outcome)
+
+    async def proof(self, action: Action, entry: Entry) -> Outcome | None:
+        limit = min(entry.limit, PROOF_SECONDS)
+        end = self._bench.clock.monotonic() + limit
+        while True:
+            try:
+                left = max(0.0, end - self._bench.clock.monotonic())
+                return await action.prove(entry.before, left, self._bench)
+            except HostUnreachable:  # the bus may be about to come back
+                if self._bench.clock.monotonic() + 1.0 > end:
+                    return None
+            except HostError:
+                return None
+            await self._bench.clock.sleep(1.0)
+
+    async def finish(self, key: Key, entry: Entry, outcome: Outcome) -> Entry:
+        ended = replace(
+            entry,
+            finished_at=self._bench.clock.now(),
+            outcome=outcome,
+            ended_on=self._bench.host.boot_id(),
+        )
+        try:
+            await self._journal.finish(key, ended)
+        except JournalError as error:
+            # The intent stands, so it is not repeated; the answer goes out while we still know it.
+            log.error("an outcome is not on disk", extra={"error": str(error), "job": entry.job})
+        return ended

@@ -1,0 +1,85 @@
+"""What each image holds, as CycloneDX: `python -m images.sbom FOLDER` writes one file per image.
+
+Versions are those of requirements.lock, licences and needs what the installed distributions tell.
+The same sources and lock give the same bytes.
+"""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import distribution
+from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from agent.deb.build import epoch
+from agent.deb.pins import closure
+from images.audit import licence
+from images.closure import PROJECT, PYTHONS, needs
+
+NOT_SHIPPED = "build"
+
+
+def bom(image: str, asked: Sequence[str], made_at: datetime) -> str:
+    """As JSON: what `asked` needs, by whom, with version and licence.
+
+    Raises ValueError for what is no valid CycloneDX.
+    """
+    found = closure(asked, PYTHONS[0])
+    parts = {name: _component(name) for name in found}
+    whole = Component(
+        name=f"kubenode-{image}",
+        version=PROJECT["version"],
+        type=ComponentType.APPLICATION,
+        bom_ref="kubenode",
+        licenses=[LicenseFactory().make_from_string(PROJECT["license"])],
+    )
+    made = Bom(components=parts.values())
+    made.metadata.component = whole
+    made.metadata.timestamp = made_at
+    held = " ".join(sorted(str(part.purl) for part in parts.values()))
+    made.serial_number = uuid5(NAMESPACE_URL, f"{whole.name} {whole.version} {held}")
+    direct = {canonicalize_name(Requirement(line).name) for line in asked}
+    made.register_dependency(whole, [parts[name] for name in sorted(direct)])
+    for name, below in found.items():
+        made.register_dependency(parts[name], [parts[each] for each in sorted(below)])
+    text = JsonV1Dot6(made).output_as_string(indent=2)
+    if wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        raise ValueError(f"what {image} holds makes no CycloneDX 1.6: {wrong}")
+    return text
+
+
+def _component(name: str) -> Component:
+    told = distribution(name)
+    words = licence(told.metadata)
+    return Component(
+        name=name,
+        version=told.version,
+        type=ComponentType.LIBRARY,
+        bom_ref=f"{name}=={told.version}",
+        purl=PackageURL("pypi", name=name, version=told.version),
+        licenses=[LicenseFactory().make_from_string(words)] if words else (),
+    )
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    made_at = datetime.fromtimestamp(int(epoch()["SOURCE_DATE_EPOCH"] or 0), UTC)
+    for image, asked in needs().items():
+        if image != NOT_SHIPPED:
+            file = folder / f"{image}.cdx.json"
+            file.write_text(f"{bom(image, asked, made_at)}\n")
+            sys.stdout.write(f"{file}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

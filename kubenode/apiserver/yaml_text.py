@@ -1,0 +1,47 @@
+"""YAML as a real server reads it: the values that JSON has, times as they are written."""
+
+import json
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(_BASE):  # type: ignore[misc]  # of a module without types
+    """Without times: they are texts to JSON."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  as the class above has it
+        first: [(tag, pattern) for tag, pattern in known if tag != TIMESTAMP]
+        for first, known in _BASE.yaml_implicit_resolvers.items()
+    }
+
+
+def load(text: str, deepest: int) -> Any:
+    """The first document. Raises ValueError for what is no YAML, nests deeper than `deepest`, or
+    repeats parts by aliases."""
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=_BASE):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.AliasEvent):
+                raise ValueError("aliases are not read: write the part out")
+            if depth > deepest:
+                raise ValueError(f"more than {deepest} lists and maps inside one another")
+        return _named(next(yaml.load_all(text, Loader=_Loader), None))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def _named(value: Any) -> Any:
+    """With keys that JSON has: `1: x` is the field "1"."""
+    if isinstance(value, dict):
+        return {
+            key if isinstance(key, str) else json.dumps(key): _named(item)
+            for key, item in value.items()
+        }
+    return [_named(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,43 @@
+"""`kubenode bundle`: what somebody who helps from afar must see, in one file without secrets."""
+
+from datetime import UTC
+from pathlib import Path
+
+import typer
+
+from kubenode.api.meta import format_time
+from kubenode.cli.bundle.contents import Contents
+from kubenode.cli.bundle.gathering import Gathering
+from kubenode.cli.cluster import connected
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.tables import table
+
+
+async def bundle(
+    kubeconfig: str | None, context: str | None, namespace: str, out: Path | None
+) -> Exit:
+    """Raises Refusal where the file cannot be written."""
+    async with connected(kubeconfig, context) as kube:
+        now = kube.clock.now()
+        file = out or Path(f"kubenode-{now.astimezone(UTC).strftime('%Y%m%dt%H%M%Sz')}.tar.gz")
+        contents = Contents({"made": format_time(now), "namespace": namespace})
+        await Gathering(kube, namespace, contents).all()
+    try:
+        size = contents.write(file, now.timestamp())
+    except OSError as error:
+        raise Refusal(f"--out {file}: {error.strerror or error}: name a file elsewhere") from error
+    for line in told(contents):
+        typer.echo(line)
+    typer.echo(f"wrote {file}, {size:,} bytes; look through it before you hand it on")
+    return Exit.FINE
+
+
+def told(contents: Contents) -> list[str]:
+    """What the bundle holds and lacks, for a person. Pure."""
+    manifest = contents.manifest()
+    held = [(one["file"], f"{one['bytes']:,}", one.get("note", "")) for one in manifest["files"]]
+    lines = table(("HOLDS", "BYTES", "NOTE"), held)
+    if manifest["missing"]:
+        lacking = [(one["what"], one["why"]) for one in manifest["missing"]]
+        lines += ["", *table(("LACKS", "WHY"), lacking)]
+    return lines

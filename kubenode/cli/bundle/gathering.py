@@ -1,0 +1,184 @@
+"""What a bundle holds, read from the cluster, one thing after another.
+
+Secrets are never read, whatever the caller may. What cannot be read is told, and the rest goes on.
+"""
+
+import platform
+from collections.abc import AsyncIterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from kubenode.api.v1alpha1 import KINDS, JobPhase
+from kubenode.cli.bundle.contents import LARGEST_FILE, Contents, fitting
+from kubenode.cli.bundle.redaction import clean, without_secrets
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.lists import PAGE, items
+from machine.names import LEASES
+
+MOST = 20_000
+"""Objects of one list."""
+AGENT = "kubenode-agent"
+MOST_PODS = 16
+"""Of agents, those that are not ready first; all others are counted by the replicas we have."""
+LOG_LINES = 5000
+LOG_BYTES = 2 * 2**20
+OPEN = frozenset(phase for phase in JobPhase if not phase.closed)
+OF_NODE = ("nodeInfo", "conditions", "allocatable")
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+Object = dict[str, Any]
+
+
+class Gathering:
+    def __init__(self, kube: Kube, namespace: str, contents: Contents) -> None:
+        self._kube, self._namespace, self._contents = kube, namespace, contents
+
+    async def all(self) -> None:
+        await self._versions()
+        for kind in KINDS:
+            plural = kind.resource.plural
+            await self._objects(f"resources/{plural}.json", paths.custom(plural))
+        await self._objects("nodes.json", paths.nodes(), reduced=True)
+        for plural in ("deployments", "daemonsets"):
+            path = f"/apis/apps/v1/namespaces/{self._namespace}/{plural}"
+            await self._objects(f"workloads/{plural}.json", path)
+        await self._objects(
+            "workloads/poddisruptionbudgets.json", paths.pod_disruption_budgets(self._namespace)
+        )
+        for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            await self._objects(f"webhooks/{plural}.json", f"{ADMISSION}/{plural}", ours=True)
+        for namespace in (self._namespace, LEASES):
+            await self._objects(f"leases/{namespace}.json", paths.leases(namespace))
+        for namespace in (self._namespace, "default"):
+            await self._objects(f"events/{namespace}.json", paths.events(namespace))
+        for pod in await self._pods():
+            await self._pod(pod)
+
+    # -- objects -------------------------------------------------------------------------------
+
+    async def _versions(self) -> None:
+        found: Object = {"kubenode": version("kubenode"), "python": platform.python_version()}
+        try:
+            found["server"] = await self._kube.get("/version")
+            found["crds"] = [
+                {
+                    "name": one["metadata"]["name"],
+                    "generation": one["metadata"].get("generation"),
+                    "storedVersions": one.get("status", {}).get("storedVersions", []),
+                }
+                async for one in self._list(paths.custom_resource_definitions())
+                if one["metadata"]["name"].endswith(f".{paths.GROUP}")
+            ]
+        except KubeError as error:
+            self._contents.lacks("versions.json", f"of the server: {error}")
+        self._contents.add_json("versions.json", found)
+
+    async def _objects(
+        self, name: str, path: str, *, reduced: bool = False, ours: bool = False
+    ) -> list[Object]:
+        """Into the file `name`, as many as it may hold; those that are open and new first."""
+        kept: list[Object] = []
+        count = 0
+        try:
+            async for one in self._list(path):
+                if ours and not one["metadata"]["name"].startswith("kubenode"):
+                    continue
+                count += 1
+                kept.append(without_secrets(_short(one) if reduced else one))
+                if len(kept) % PAGE == 0:
+                    kept = fitting(kept, _weight, LARGEST_FILE)
+        except KubeError as error:
+            self._contents.lacks(name, str(error))
+            if not kept:
+                return []
+        kept = fitting(kept, _weight, LARGEST_FILE)
+        note = "" if len(kept) == count else f"{len(kept)} of {count}, open and newest first"
+        self._contents.add_json(name, kept, note)
+        return kept
+
+    async def _list(self, path: str) -> AsyncIterator[Object]:
+        """The first MOST of them."""
+        count = 0
+        async for one in items(self._kube, path):
+            yield one
+            count += 1
+            if count == MOST:
+                return
+
+    # -- pods ----------------------------------------------------------------------------------
+
+    async def _pods(self) -> list[Object]:
+        """Whose logs and metrics are wanted: all of the central programs, some of the agents."""
+        found = await self._objects("workloads/pods.json", paths.pods(self._namespace))
+        if not found:
+            why = "no pods: KubeNode does not run there, or runs outside of the cluster"
+            self._contents.lacks(f"logs and metrics of namespace {self._namespace}", why)
+        agents = [pod for pod in found if _is_agent(pod)]
+        agents.sort(key=lambda pod: (_ready(pod), pod["metadata"]["name"]))
+        if len(agents) > MOST_PODS:
+            self._contents.lacks("logs of other agents", f"{MOST_PODS} of {len(agents)} are read")
+        return [pod for pod in found if not _is_agent(pod)] + agents[:MOST_PODS]
+
+    async def _pod(self, pod: Object) -> None:
+        name = pod["metadata"]["name"]
+        for container in pod.get("spec", {}).get("containers", ()):
+            await self._log(name, container["name"], previous=False)
+            if _restarted(pod, container["name"]):
+                await self._log(name, container["name"], previous=True)
+            for port in container.get("ports", ()):
+                if port.get("name") == "metrics":
+                    target = f"{name}:{port['containerPort']}"
+                    path = paths.pod(self._namespace, target, "proxy/metrics")
+                    await self._text(f"metrics/{name}.txt", path, {})
+
+    async def _log(self, pod: str, container: str, *, previous: bool) -> None:
+        query = {
+            "container": container,
+            "tailLines": str(LOG_LINES),
+            "limitBytes": str(LOG_BYTES),
+            "timestamps": "true",
+        }
+        before = "-previous" if previous else ""
+        query |= {"previous": "true"} if previous else {}
+        path = paths.pod(self._namespace, pod, "log")
+        await self._text(f"logs/{pod}-{container}{before}.log", path, query)
+
+    async def _text(self, name: str, path: str, query: Mapping[str, str]) -> None:
+        try:
+            raw = await self._kube.get(path, decode=bytes, query=query)
+        except KubeError as error:
+            self._contents.lacks(name, str(error))
+            return
+        self._contents.add(name, clean(raw.decode(errors="replace")))
+
+
+def _weight(one: Object) -> tuple[bool, str]:
+    phase = (one.get("status") or {}).get("phase", "")
+    return phase in OPEN, str(one["metadata"].get("creationTimestamp") or "")
+
+
+def _short(node: Object) -> Object:
+    """Without images, addresses and volumes: thousands of nodes go into a file."""
+    metadata, status = node["metadata"], node.get("status") or {}
+    names = ("name", "uid", "labels", "annotations", "creationTimestamp", "deletionTimestamp")
+    return {
+        "metadata": {name: metadata[name] for name in names if name in metadata},
+        "spec": node.get("spec") or {},
+        "status": {name: status[name] for name in OF_NODE if name in status},
+    }
+
+
+def _is_agent(pod: Object) -> bool:
+    return str(pod["metadata"]["name"]).startswith(AGENT)
+
+
+def _ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def _restarted(pod: Object, container: str) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any(s.get("name") == container and s.get("restartCount", 0) > 0 for s in statuses)

@@ -1,0 +1,228 @@
+"""`kubenode uninstall`: what `kubenode install` and the programs have made is taken away again.
+
+In two goes, and each may be run again. While the programs run: rules, so that nothing new begins,
+then jobs, Machines and components, whose finalizers the programs take off once all that is theirs
+is undone. When the programs are gone: marks that nobody owns any more, kinds, namespaces.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from kubenode.api.v1alpha1.machine import MachineOrigin
+from kubenode.cli.cluster import connected, crds
+from kubenode.cli.exits import Refusal
+from kubenode.cli.install import NAMESPACES
+from kubenode.cli.uninstall_nodes import left_on
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
+from kubenode.runtime.kube.errors import Conflict, NotFound
+from kubenode.runtime.kube.lists import items
+from machine.names import COMPONENTS
+
+SYSTEM = NAMESPACES[0]
+LEADERS = ("kubenode-remedy", "kubenode-defender", "kubenode-machine")
+"""Leases of programs that run."""
+ORDER: tuple[tuple[str, str], ...] = (
+    ("noderemediers", "kubenode-remedy"),
+    ("machinesets", "kubenode-machine"),
+    ("remedyoperationjobs", "kubenode-remedy"),
+    ("machinecomponentsets", "kubenode-machine"),
+    ("machines", "kubenode-machine"),
+    ("machinecomponents", "kubenode-machine"),
+)
+"""Kinds that begin something or have finalizers, and the Lease of who takes these off. A component
+stays while a Machine names it, a set until its Machines are done with it."""
+LOOK_SECONDS, TELL_SECONDS = 0.5, 15.0
+WRITES = 5
+SHOWN = 5
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Uninstaller:
+    """seconds  that each kind and each namespace may take to go"""
+
+    kube: Kube
+    tell: Callable[[str], None]
+    seconds: float
+
+    async def run(self) -> None:
+        """Raises Refusal with what holds it up, and what to do."""
+        there = await self._kinds()
+        await self._no_instances(there)
+        for kind, lease in ORDER:
+            if kind in there:
+                await self._empty(kind, lease)
+        if what := await self._programs():
+            self.tell(f"{what}, then run `kubenode uninstall` again for the rest")
+            return
+        await self._clean_nodes()
+        kinds = sorted(crd["metadata"]["name"] for crd in crds())
+        await self._away({f"kind {one}": paths.custom_resource_definition(one) for one in kinds})
+        spaces = (*NAMESPACES, COMPONENTS)
+        await self._away({f"namespace {name}": paths.namespace(name) for name in spaces})
+        self.tell("nothing of KubeNode is left in this cluster")
+
+    async def _kinds(self) -> set[str]:
+        """Plurals of our kinds that the cluster has."""
+        try:
+            served = await self.kube.get(f"/apis/{paths.GROUP}/{paths.VERSION}")
+        except NotFound:
+            return set()
+        return {one["name"] for one in served.get("resources", ())}
+
+    async def _no_instances(self, there: set[str]) -> None:
+        """Raises Refusal: an instance must not go by the way. Names hosts that keep the agent."""
+        if "machines" not in there:
+            return
+        made, hosts = [], []
+        async for machine in items(self.kube, paths.custom("machines")):
+            spec, name = machine.get("spec", {}), machine["metadata"]["name"]
+            if spec.get("origin", MachineOrigin.IMPORT) == MachineOrigin.IMPORT:
+                hosts.append(f"{name} ({', '.join(spec.get('addresses', ())) or 'no address'})")
+            else:
+                made.append(name)
+        if made:
+            raise Refusal(
+                f"{len(made)} Machines were made by a provider, and deleting them deletes their"
+                f" instances: {_some(made)}; if that is meant, delete them and their MachineSets by"
+                " `kubectl delete knms,knm NAME`, and run this again"
+            )
+        for host in hosts:
+            self.tell(
+                f"the agent stays on the host of Machine {host};"
+                " `kubenode machine export NAME --ssh USER@HOST` takes it off"
+            )
+
+    # -- objects ------------------------------------------------------------------------------
+
+    async def _empty(self, kind: str, lease: str) -> None:
+        """Delete all of a kind, and those that come meanwhile. Raises Refusal."""
+        clock, path = self.kube.clock, paths.custom(kind)
+        end = clock.monotonic() + self.seconds
+        told, count = clock.monotonic(), -1
+        while True:
+            left = [one async for one in items(self.kube, path)]
+            for one in left:
+                if "deletionTimestamp" not in one["metadata"]:
+                    await self._delete(paths.custom(kind, one["metadata"]["name"]))
+            if count < 0 and left:
+                self.tell(f"{kind}: {len(left)} are deleted")
+            if not left:
+                return
+            now = clock.monotonic()
+            if now >= end:
+                raise Refusal(await self._held(kind, left, lease))
+            if len(left) != count:
+                count, told = len(left), now
+            elif now - told >= TELL_SECONDS:
+                told = now
+                self.tell(await self._held(kind, left, lease))
+            await clock.sleep(LOOK_SECONDS)
+
+    async def _held(self, kind: str, left: list[Item], lease: str) -> str:
+        names = _some([one["metadata"]["name"] for one in left])
+        whose = {name for one in left for name in one["metadata"].get("finalizers", ())}
+        spec = (await self._get(paths.lease(SYSTEM, lease)) or {}).get("spec", {})
+        holder, renewed = spec.get("holderIdentity") or "nobody", spec.get("renewTime", "never")
+        return (
+            f"{kind}: {len(left)} are still there: {names}; finalizers {', '.join(sorted(whose))}"
+            f" are taken off by who holds Lease {SYSTEM}/{lease}: {holder}, renewed {renewed}."
+            " If nobody does any more, run `kubenode run all` beside this for as long as it takes"
+        )
+
+    async def _delete(self, path: str) -> bool:
+        """Whether it was there."""
+        try:
+            await self.kube.delete(path, propagation="Background")
+        except NotFound:
+            return False
+        return True
+
+    async def _away(self, what: Mapping[str, str]) -> None:
+        """Delete objects, path by words for it, and wait until they are gone. Raises Refusal."""
+        going = {words: path for words, path in what.items() if await self._delete(path)}
+        end = self.kube.clock.monotonic() + self.seconds
+        for words, path in going.items():
+            while there := await self._get(path):
+                if self.kube.clock.monotonic() >= end:
+                    conditions = (there.get("status") or {}).get("conditions") or ()
+                    why = "; ".join(one["message"] for one in conditions if one.get("message"))
+                    raise Refusal(f"{words} is still being deleted: {why or 'nobody says why'}")
+                await self.kube.clock.sleep(LOOK_SECONDS)
+            self.tell(f"{words}: gone")
+
+    async def _get(self, path: str) -> Item | None:
+        try:
+            return await self.kube.get(path)
+        except NotFound:
+            return None
+
+    # -- programs and nodes -------------------------------------------------------------------
+
+    async def _programs(self) -> str:
+        """What is to be done to the programs first, "" if none is there."""
+        secrets = f"/api/v1/namespaces/{SYSTEM}/secrets"
+        query = {"fieldSelector": "type=helm.sh/release.v1"}
+        releases = (await self.kube.get(secrets, query=query))["items"]
+        names = sorted({one["metadata"].get("labels", {}).get("name", "") for one in releases})
+        if names:
+            return f"now `helm uninstall {names[0]} -n {SYSTEM} --wait`"
+        for kind in ("deployments", "statefulsets"):
+            path = f"/apis/apps/v1/namespaces/{SYSTEM}/{kind}"
+            query = {"labelSelector": "app.kubernetes.io/part-of=kubenode"}
+            if (await self.kube.get(path, query=query))["items"]:
+                return "now `kubectl delete -k charts/kubenode`"
+        running = [name for name in LEADERS if await self._renewed(name)]
+        return f"now stop who holds Lease {', '.join(running)}" if running else ""
+
+    async def _renewed(self, name: str) -> bool:
+        """Whether somebody renews the Lease, seen by that, as two clocks may differ."""
+        clock, path = self.kube.clock, paths.lease(SYSTEM, name)
+        first = (await self._get(path) or {}).get("spec", {})
+        end = clock.monotonic() + float(first.get("leaseDurationSeconds") or 0)
+        while first.get("holderIdentity") and clock.monotonic() < end:
+            now = (await self._get(path) or {}).get("spec", {})
+            if now.get("renewTime") != first.get("renewTime"):
+                return bool(now.get("holderIdentity"))
+            await clock.sleep(LOOK_SECONDS)
+        return False
+
+    async def _clean_nodes(self) -> None:
+        async for node in items(self.kube, paths.nodes()):
+            found: Item | None = node
+            for _ in range(WRITES):
+                if found is None or await self._cleaned(found):
+                    break
+                found = await self._get(paths.node(node["metadata"]["name"]))
+
+    async def _cleaned(self, node: Item) -> bool:
+        """False: somebody else wrote the Node meanwhile."""
+        left, meta = left_on(node), node["metadata"]
+        path = paths.node(meta["name"])
+        changed = {**left.node.get("metadata", {}), "resourceVersion": meta["resourceVersion"]}
+        try:
+            if left.node:
+                await self.kube.patch(path, {**left.node, "metadata": changed})
+                self.tell(f"node {meta['name']}: marks that were left are taken off")
+            if left.status:
+                await self.kube.patch(f"{path}/status", left.status, STRATEGIC_PATCH)
+                self.tell(f"node {meta['name']}: the agent's conditions are taken off")
+        except Conflict:
+            return False
+        except NotFound:
+            pass
+        return True
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(sorted(names)[:SHOWN]) + more
+
+
+async def uninstall(kubeconfig: str | None, context: str | None, seconds: float) -> None:
+    async with connected(kubeconfig, context) as kube:
+        await Uninstaller(kube, typer.echo, seconds).run()

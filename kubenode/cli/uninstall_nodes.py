@@ -1,0 +1,66 @@
+"""What a Node still has of ours once no program runs: marks whose owners are gone. Pure.
+
+Taken off are what our programs write. Words of people for us (`kubenode.io/pool`, `hands-off` ...)
+stay theirs, and so does a cordon that carries no mark of ours.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kubenode.runtime.kube.objects import Node, structs
+from machine.machine import nodesync
+from machine.names import MACHINE
+from remedy.job import marks
+from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE
+
+AGENT = "kubenode-agent"
+"""As the API server names who wrote the conditions of detectors."""
+_node = structs(Node)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """node    merge patch of the Node, empty for nothing
+    status  strategic merge patch of its status, likewise
+    """
+
+    node: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+
+def left_on(found: Mapping[str, Any]) -> Left:
+    """`found` is the Node as the API server shows it, with its managedFields."""
+    node = _node(msgspec.json.encode(found))
+    notes = node.metadata.annotations
+    released = nodesync.release(node, notes.get(MACHINE, ""))
+    job = marks.set_by(notes)
+    gone: dict[str, str | None] = {**marks.removed(notes, job)} if job else {}
+    gone |= dict.fromkeys(key for key in (CORDONED_BY, FENCED_BY) if key in notes)
+    gone |= released.get("metadata", {}).get("annotations", {})
+    spec: dict[str, Any] = dict(released.get("spec", {}))
+    if CORDONED_BY in notes and node.spec.unschedulable:
+        spec["unschedulable"] = None
+    if FENCED_BY in notes:
+        taints = spec.get("taints", found.get("spec", {}).get("taints", []))
+        spec["taints"] = [taint for taint in taints if taint["key"] != OUT_OF_SERVICE]
+    labels = released.get("metadata", {}).get("labels", {})
+    metadata = {k: v for k, v in (("annotations", gone), ("labels", labels)) if v}
+    body = {k: v for k, v in (("metadata", metadata), ("spec", spec)) if v}
+    lost = [{"$patch": "delete", "type": kind} for kind in sorted(set(told_by_agent(found)))]
+    return Left(body, {"status": {"conditions": lost}} if lost else {})
+
+
+def told_by_agent(found: Mapping[str, Any]) -> Iterator[str]:
+    """Types of the conditions that the agent wrote last and that are there."""
+    there = {one["type"] for one in found.get("status", {}).get("conditions", ())}
+    for entry in found["metadata"].get("managedFields", ()):
+        if entry.get("manager") != AGENT:
+            continue
+        written = entry.get("fieldsV1", {}).get("f:status", {}).get("f:conditions", {})
+        for key in written:
+            if key.startswith("k:") and (kind := json.loads(key[2:]).get("type")) in there:
+                yield kind

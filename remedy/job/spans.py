@@ -1,0 +1,108 @@
+"""The way of a fault as spans, read from what a job's status says: what ended with a change. Pure.
+
+Times and identities are those of the status, so a new leader tells of what an earlier one began;
+the agent's part of a step is told here from its answer, for the agent sends no spans.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
+from kubenode.runtime.telemetry.places import Place, place_of, read
+from kubenode.runtime.telemetry.tracing import Span, Value
+from remedy.job.audit import without_output
+from remedy.job.model import Job
+
+ENDED = (StepState.DONE, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED)
+ACTED = "Acted"
+"""Condition type: since when the rung's steps are done, and the proof is waited for."""
+
+
+def fault_of(job: Job) -> Place:
+    """The span of the whole fault: what the job was made with, else what its uid means."""
+    return read(job.traceparent) or place_of(job.uid)
+
+
+def ended(before: Job, after: Job, now: datetime) -> Iterator[Span]:
+    """What is over with the change from `before` to `after`, which was written at `now`."""
+    fault = fault_of(after)
+    yield from _hold(before, after, fault, now)
+    yield from _steps(before, after, fault, now)
+    if before.phase is JobPhase.VERIFYING and after.phase is not JobPhase.VERIFYING:
+        acted, rung = before.condition(ACTED), before.status.rung
+        start = before.created if acted is None else acted.last_transition_time
+        proven = after.status.timeline.verified
+        error = "" if proven else without_output(after, after.status.message)
+        place = fault.part("verify", rung, start.isoformat())
+        about: dict[str, Value] = {"kubenode.rung": rung}
+        yield Span("verify", place, fault.span, start, proven or now, about, error)
+    if after.phase.closed and not before.phase.closed:
+        yield _fault(after, fault, now)
+
+
+def _fault(job: Job, fault: Place, now: datetime) -> Span:
+    spec, status = job.spec, job.status
+    about: dict[str, Value] = {
+        "kubenode.job": job.name,
+        "k8s.node.name": spec.node_name,
+        "kubenode.rule": spec.remedier.name if spec.remedier is not None else "",
+        "kubenode.fault_class": spec.fault_class,
+        "kubenode.phase": str(job.phase),
+        "kubenode.rungs": status.rung + 1,
+    }
+    error = without_output(job, status.message) if job.phase is JobPhase.FAILED else ""
+    start = min(spec.trigger.first_true, job.created)
+    return Span("fault", fault, "", start, status.timeline.closed or now, about, error)
+
+
+def _hold(before: Job, after: Job, fault: Place, now: datetime) -> Iterator[Span]:
+    """Told once, when the job goes on, with the last reason."""
+    hold = before.status.hold
+    if hold is None or hold.since is None or (after.status.hold and not after.phase.closed):
+        return
+    about: dict[str, Value] = {"kubenode.reason": hold.reason, "kubenode.scope": hold.scope}
+    place = fault.part("hold", hold.since.isoformat())
+    yield Span("hold", place, fault.span, hold.since, now, about)
+
+
+def _steps(before: Job, after: Job, fault: Place, now: datetime) -> Iterator[Span]:
+    if before.status.steps is after.status.steps:
+        return
+    old = {(r.rung, r.index): r for r in before.status.steps}
+    for record in after.status.steps:
+        was = old.get((record.rung, record.index))
+        was_over = was is not None and was.state in ENDED
+        if record.state in ENDED and record.started_at is not None and not was_over:
+            yield from _step(after, record, fault, record.started_at, now)
+
+
+def _step(
+    job: Job, record: StepStatus, fault: Place, start: datetime, now: datetime
+) -> Iterator[Span]:
+    end = record.finished_at or now
+    step = step_of(fault, record)
+    error = without_output(job, record.message) if record.state is StepState.FAILED else ""
+    about: dict[str, Value] = {
+        "kubenode.rung": record.rung,
+        "kubenode.step": record.index,
+        "kubenode.by": str(record.by),
+        "kubenode.attempts": record.attempts,
+        "kubenode.state": str(record.state),
+    }
+    agent = job.status.agent
+    answer = agent.requests.get(record.request_id) if agent is not None else None
+    if record.by is StepBy.AGENT and answer is not None and answer.started_at is not None:
+        place = fault.part("agent", record.request_id)
+        told: dict[str, Value] = {"k8s.node.name": job.spec.node_name}
+        if answer.code is not None:
+            told["kubenode.code"] = answer.code
+        failed = "" if answer.state == "Done" else f"the agent says {answer.state}"
+        over = answer.finished_at or end
+        yield Span(f"agent {record.name}", place, step.span, answer.started_at, over, told, failed)
+    yield Span(f"step {record.name}", step, fault.span, start, end, about, error)
+
+
+def step_of(fault: Place, record: StepStatus) -> Place:
+    """The span of a step: what is done for it while it goes on is a part of it."""
+    return fault.part("step", record.rung, record.index)

@@ -1,0 +1,58 @@
+"""Where a job's spans are told: what ended with a change of its status, and each of its acts."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.result import Result
+from kubenode.runtime.telemetry import tracing
+from kubenode.runtime.telemetry.about import about
+from remedy.job.model import Act, Heard, Job
+from remedy.job.spans import ended, fault_of, step_of
+
+
+def saved(before: Job, after: Job, clock: Clock) -> None:
+    """`after` is written."""
+    if tracing.on():
+        for span in ended(before, after, clock.now()):
+            tracing.emit(span)
+
+
+def within_fault(
+    reconcile: Callable[[str], Awaitable[Result]], find: Callable[[str], RemedyOperationJob | None]
+) -> Callable[[str], Awaitable[Result]]:
+    """`reconcile`, whose lines in the log say which node and which trace the job belongs to."""
+
+    async def named(key: str) -> Result:
+        job = find(key)
+        if job is None:
+            return await reconcile(key)
+        fault = fault_of(Job.of(job)) if tracing.on() else None
+        with about(node=job.spec.node_name), tracing.within(fault):
+            return await reconcile(key)
+
+    return named
+
+
+@contextmanager
+def acting(job: Job, what: Act, clock: Clock) -> Iterator[tracing.Doing]:
+    """Around one act, a part of the step under way."""
+    if not tracing.on():
+        yield tracing.Doing()
+        return
+    fault, record = fault_of(job), job.under_way
+    parent = fault if record is None else step_of(fault, record)
+    with tracing.span(f"act {what}", clock, parent, **{"kubenode.job": job.name}) as doing:
+        yield doing
+
+
+def heard(doing: tracing.Doing, answer: Heard | None) -> None:
+    """What came of the act, as far as it is worth a word."""
+    if answer is None:
+        return
+    if answer.error:
+        doing.error = answer.error
+    if answer.verdict is not None:
+        doing.about["kubenode.allowed"] = answer.verdict.allowed
+        doing.about["kubenode.reason"] = str(answer.verdict.reason)

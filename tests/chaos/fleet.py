@@ -1,0 +1,156 @@
+"""The simulated fleet that chaos falls upon: that of the demo, with faults for a while only.
+
+Its kubelets, detectors, workloads and people are the demo's, its agents' code is real, and the
+demo's independent observer judges every act, by watches that no blow falls on.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from chaos.switchboard import provider_id
+from support.running import until
+
+from kubenode.api.scale import scaled
+from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier, default_policy
+from kubenode.cli.demo.faults import Plan, Planned
+from kubenode.cli.demo.fleet import Place, node_object
+from kubenode.cli.demo.hosts import Host
+from kubenode.cli.demo.observer import Observer
+from kubenode.cli.demo.scenarios import MIX, Pace, Scenario
+from kubenode.cli.demo.watching import Watching
+from kubenode.cli.demo.world import World
+from kubenode.cli.library import library
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import Part
+from remedy.job.model import unable
+
+NEVER = 1e9
+READY_SECONDS = 300.0
+LEASE_EVERY, GRACE = 10.0, 90.0
+"""Real seconds of kubelets and their node controller, at any speed: a node controller in a hurry
+would give all nodes up whenever the API server is away.
+"""
+AT_ONCE = (4, 2, 1, 2, 1, 6)
+"""Nodes at once by each limit of the policy that ships, whose shares suit larger fleets: cluster,
+zone, rack, pool, control plane, and acts on hosts alone. So many for each hundred nodes.
+"""
+ACTS = 100
+"""On one node within a day: the run strikes each more often than life does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limited(Scenario):
+    """Its faults end `lasts` seconds after the first may come."""
+
+    lasts: float = NEVER
+
+    def plan(self, seed: int, fleet: Sequence[Place], speed: float) -> Plan:
+        return self._until(Scenario.plan(self, seed, fleet, speed))
+
+    def _until(self, planned: Plan) -> Iterator[Planned]:
+        for one in planned:
+            if one.at + (one.lasts or 0.0) > self.lasts:
+                return
+            yield one
+
+
+def scenario(nodes: int, speed: float, every: float, lasts: float, storms: bool) -> Limited:
+    """every  mean seconds of the run between single faults
+    storms  whether zones fail too: each holds its repairs for ten real minutes
+    """
+    share = max(0.6, 300 / nodes)
+    storm = lasts * speed / 3 if storms else NEVER * speed
+    pace = Pace(
+        every=every * speed / share,
+        storm=storm,
+        storms=NEVER * speed,
+        lasts=240,
+        spread=60,
+        share=0.45,
+    )
+    return Limited("chaos", "faults of every sort", nodes, speed, pace, MIX, lasts=lasts)
+
+
+def policy(speed: float, nodes: int) -> DefenderPolicy:
+    """The one that ships, faster, and for nodes that are struck again and again. What Kube
+    Defender calls ten minutes is so at any speed: what is new within them must not open a breaker.
+    """
+    body = scaled(default_policy(), speed).to_dict()
+    spec = body["spec"]
+    spec["perNode"]["maxActs"] = ACTS
+    for limit, most in zip(spec["limits"], AT_ONCE, strict=True):
+        limit["maxConcurrent"] = most * max(1, nodes // 100)
+    spec["breaker"]["trip"]["newFaultsPer10m"] = "100%"
+    spec["breaker"]["trip"]["escalations"]["count"] = ACTS
+    return DefenderPolicy.from_user({"metadata": body["metadata"], "spec": spec})
+
+
+def rules(speed: float) -> list[NodeRemedier]:
+    """All of the library that a job can carry out."""
+    return [scaled(rule, speed) for rule in library() if not unable(rule.spec)]
+
+
+class Fleet(World):
+    """A World with an observer of its own.
+
+    pace  how fast Kube Defender does what its policy does not say
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        eyes: Kube,
+        *,
+        scenario: Scenario,
+        nodes: int,
+        seed: int,
+        speed: float,
+        policy: DefenderPolicy,
+        clock: Clock,
+        news: Callable[[str], None],
+        pace: float = 1.0,
+    ) -> None:
+        super().__init__(
+            kube,
+            eyes,
+            scenario=scenario,
+            nodes=nodes,
+            seed=seed,
+            speed=speed,
+            policy=policy,
+            clock=clock,
+            news=news,
+        )
+        self.observer = Observer(policy, self.ledger, pace)
+        self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
+        self.kubelets.lease_every, self.kubelets.grace = LEASE_EVERY, GRACE
+
+    def ground(self) -> list[Part]:
+        """All but the observer, who looks once the product runs: its processes start for longer
+        than a breaker may be late.
+        """
+        return [self.pods, self.nodes, self.agenda, self.routine, self.kubelets, self.workloads]
+
+    def sight(self) -> list[Part]:
+        return [self.watching, *self.watching.parts()]
+
+    async def seen(self) -> None:
+        """Until the observer knows all nodes, and all of them are well."""
+        await until(self._all_well, READY_SECONDS, "all nodes are seen, and Ready")
+
+    def _all_well(self) -> bool:
+        nodes = self.observer.nodes
+        return len(nodes) == len(self.hosts) and all(node.ready for node in nodes.values())
+
+
+class Switched(Fleet):
+    """A Fleet whose machines the provider `local` switches."""
+
+    async def _node(self, host: Host) -> None:
+        body = node_object(host.place, self._clock.now())
+        body["spec"]["providerID"] = provider_id(host.place.zone, host.name)
+        await self._kube.create(paths.nodes(), body)
+        await self.kubelets.register(host)
+        await self.detectors.start(host)

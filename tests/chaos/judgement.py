@@ -1,0 +1,102 @@
+"""What became of a run: was anything done that must not be, and is anything left undone?"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.blows import Blow, Sort
+from chaos.fleet import Fleet
+
+from kubenode.cli.demo.ledger import Fault
+from kubenode.cli.demo.summary import booted, by_kind, findings, spread
+from kubenode.cli.demo.watching import CLOSED
+
+LATE = "the breaker did not open"
+"""No violation by itself: who should open it may be dead. Permits given meanwhile are judged."""
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is not as it should be once all is calm, in words."""
+
+    faults: list[str] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+    permits: list[str] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.faults or self.jobs or self.permits or self.nodes)
+
+    def told(self) -> dict[str, list[str]]:
+        return {
+            "faultsLeft": self.faults[:SHOWN],
+            "jobsStuck": self.jobs[:SHOWN],
+            "permitsLeft": self.permits[:SHOWN],
+            "nodesLeftMarked": self.nodes[:SHOWN],
+        }
+
+
+def left(fleet: Fleet) -> Left:
+    """As the observer has seen it so far."""
+    return Left(
+        [f"{f.node}: {f.kind}" for f in fleet.ledger.faults if f.kind.real and f.ended is None],
+        [_job(name, job) for name, job in fleet.watching.jobs.items() if _open(job)],
+        [name for name, permit in fleet.observer.permits.items() if permit.open],
+        [name for name, node in fleet.observer.nodes.items() if node.ours],
+    )
+
+
+def _open(job: Mapping[str, Any]) -> bool:
+    return (job.get("status") or {}).get("phase") not in CLOSED
+
+
+def _job(name: str, job: Mapping[str, Any]) -> str:
+    status = job.get("status") or {}
+    hold = status.get("hold") or {}
+    return f"{name}: {status.get('phase')} {hold.get('reason') or status.get('reason') or ''}"
+
+
+def judged(fleet: Fleet, remains: Left, struck: Sequence[Blow]) -> dict[str, Any]:
+    """JSON; `holds` says whether the run was well. Times are seconds of the run."""
+    observer, ledger = fleet.observer, fleet.ledger
+    violations = [f for f in observer.limit_violations if f.what != LATE]
+    real = [fault for fault in ledger.faults if fault.kind.real]
+    looked = observer.acts > 0 and not fleet.watching.relists
+    return {
+        "holds": not observer.false_actions and not violations and remains.nothing and looked,
+        "falseActions": len(observer.false_actions),
+        "limitViolations": len(violations),
+        "faultsInjected": len(real),
+        "faultsHealed": sum(fault.ended is not None for fault in real),
+        "healedByUs": len(ledger.healed),
+        "faults": by_kind(ledger.faults),
+        "booted": booted(ledger.faults),
+        "jobs": dict(sorted(Counter(fleet.watching.phases).items())),
+        "actsJudged": observer.acts,
+        "permitsJudged": observer.grants,
+        "observerGaps": fleet.watching.relists,
+        "breakersOpened": len(observer.breakers.episodes),
+        "breakersLate": len(observer.limit_violations) - len(violations),
+        "blows": blows_told(struck),
+        "timeToDecide": spread(_decided(fault) for fault in real if fault.decided is not None),
+        "timeToHeal": spread(f.healed - f.began for f in ledger.healed if f.healed is not None),
+        **remains.told(),
+        **findings("falseActionsSeen", observer.false_actions),
+        **findings("limitViolationsSeen", violations),
+    }
+
+
+def _decided(fault: Fault) -> float:
+    decided = fault.decided if fault.decided is not None else fault.began
+    return decided - (fault.signalled if fault.signalled is not None else fault.began)
+
+
+def blows_told(struck: Sequence[Blow]) -> dict[str, dict[str, int]]:
+    """How often each sort fell on whom."""
+    counted: dict[str, Counter[str]] = {}
+    for blow in struck:
+        counted.setdefault(blow.victim, Counter())[Sort(blow.sort).value] += 1
+    return {victim: dict(sorted(counts.items())) for victim, counts in sorted(counted.items())}

@@ -1,0 +1,239 @@
+"""The product in simulated time: one life after the other of each of its programs.
+
+A life that ends by a blow ends as by SIGKILL: nothing that it still had in mind reaches the API
+server or another program, be it in the middle of a write. The next one starts from what the API
+server says.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+from support.direct_server import LATENCY, DirectTransport
+from support.simulated_time import OWNER
+
+from defender.client import DefenderUnreachable
+from defender.service import Defender, DefenderSettings
+from kubenode.api.v1alpha1 import Ask, Verdict
+from kubenode.api.v1alpha1.permit import Holder
+from kubenode.providers.registry import Providers
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.fence import AlwaysLeader
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import Part, serve
+from machine.operator import MachineOperator
+from remedy.operator import RemedyOperator, RemedySettings
+from rules.diagnose import Diagnoser
+
+T = TypeVar("T")
+ANSWER_SECONDS = 10.0
+PRODUCT = "product"
+
+
+class Way:
+    """To the API server, for everybody: whether it is there."""
+
+    def __init__(self) -> None:
+        self.open = True
+
+
+class Line(DirectTransport):
+    """Of one client. Cut, nothing goes out and nothing comes in any more."""
+
+    way: Way
+    cut = False
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp's own
+    ) -> aiohttp.ClientResponse:
+        self._alive()
+        if not self.way.open:
+            await asyncio.sleep(LATENCY)
+            raise ConnectionRefusedError("nobody listens")
+        answer = await super().send(method, path, body, headers, timeout)
+        await asyncio.sleep(LATENCY)
+        self._alive()
+        return answer
+
+    def _alive(self) -> None:
+        if self.cut:
+            raise asyncio.CancelledError
+
+
+Life = AbstractContextManager[tuple[Line, list[Part], list[Part]]]
+"""What a program is made of while it lives: its line, its parts, and their ground."""
+
+
+class Programs:
+    """What makes a life of each program: its parts, and its ground.
+
+    line  makes a client's way to the API server
+    """
+
+    def __init__(
+        self,
+        line: Callable[[], Line],
+        clock: Clock,
+        settings: DefenderSettings,
+        providers: Providers,
+    ) -> None:
+        self._line, self._clock, self._settings = line, clock, settings
+        self._providers = providers
+        self.permits = OverTheWire()
+
+    @contextmanager
+    def defender(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
+        line, kube = self._client()
+        made = Defender(kube, AlwaysLeader(), self._clock, CollectorRegistry(), self._settings)
+        self.permits.answers(made)
+        try:
+            yield line, made.parts, made.ground
+        finally:
+            self.permits.answers(None)
+
+    @contextmanager
+    def remedy(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
+        line, kube = self._client()
+        made = RemedyOperator(
+            kube,
+            self.permits,
+            Diagnoser(),
+            AlwaysLeader(),
+            self._clock,
+            CollectorRegistry(),
+            RemedySettings(one_engine_is_enough=True),
+            providers=self._providers,
+        )
+        yield line, made.parts, made.ground
+        made.close()
+
+    @contextmanager
+    def machine(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
+        line, kube = self._client()
+        made = MachineOperator(
+            kube, AlwaysLeader(), self._clock, CollectorRegistry(), permits=self.permits
+        )
+        yield line, made.parts, made.ground
+
+    def _client(self) -> tuple[Line, Kube]:
+        line = self._line()
+        return line, Kube(line, clock=self._clock, rate=1e5, burst=1e5)
+
+
+class Lives:
+    """A Part: one program, again and again.
+
+    ends  ends this life; the next one begins once `may_start` is set
+    """
+
+    def __init__(self, name: str, make: Callable[[], Life]) -> None:
+        self.name, self._make = name, make
+        self.count = 0
+        self._end = asyncio.Event()
+        self.may_start = asyncio.Event()
+        self.may_start.set()
+
+    def end(self) -> None:
+        self.may_start.clear()
+        self._end.set()
+
+    async def run(self) -> None:
+        OWNER.set(PRODUCT)
+        while True:
+            await self.may_start.wait()
+            self._end.clear()
+            self.count += 1
+            with self._make() as (line, parts, ground):
+                await self._one(line, parts, ground)
+
+    async def _one(self, line: Line, parts: list[Part], ground: list[Part]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            life = tasks.create_task(_mortal(line, serve(parts, ground)), name=self.name)
+            end = tasks.create_task(self._end.wait())
+            await asyncio.wait({life, end}, return_when=asyncio.FIRST_COMPLETED)
+            if not end.done():
+                await life  # says why it ended by itself, if it does
+                raise AssertionError(f"{self.name} ended by itself")
+            line.cut = True
+            life.cancel()
+
+
+async def _mortal(line: Line, life: Coroutine[Any, Any, None]) -> None:
+    try:
+        await life
+    except Exception:  # whatever a process that is killed would have said
+        if not line.cut:
+            raise
+
+
+class OverTheWire:
+    """Implements defender.client.Permits: a Kube Defender that may die while it is asked."""
+
+    def __init__(self) -> None:
+        self._defender: Defender | None = None
+        self._changed = asyncio.Event()
+
+    def answers(self, defender: Defender | None) -> None:
+        self._defender = defender
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def ask(self, ask: Ask) -> Verdict:
+        return await self._through(lambda defender: defender.ask(ask))
+
+    async def check(self, permit: str, seconds_needed: float) -> Verdict:
+        return await self._through(lambda defender: defender.check(permit, seconds_needed))
+
+    async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
+        return await self._through(lambda defender: defender.renew(permit, seconds_needed))
+
+    async def release(self, permit: str) -> None:
+        await self._through(lambda defender: defender.release(permit))
+
+    async def wakes(self) -> AsyncIterator[Holder]:
+        """Ends never: a Kube Defender that is back is listened to."""
+        while True:
+            changed = self._changed
+            if self._defender is None:
+                await changed.wait()
+                continue
+            calls = self._defender.wakes()
+            while not changed.is_set():
+                call = asyncio.ensure_future(anext(calls))
+                gone = asyncio.ensure_future(changed.wait())
+                try:
+                    await asyncio.wait({call, gone}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    gone.cancel()
+                    if not call.done():
+                        call.cancel()
+                if call.done() and not call.cancelled():
+                    yield call.result()
+
+    async def _through(self, do: Callable[[Defender], Awaitable[T]]) -> T:
+        """As over HTTP: what is under way when it dies ends without an answer."""
+        await asyncio.sleep(LATENCY)
+        changed, defender = self._changed, self._defender
+        if defender is None:
+            raise DefenderUnreachable("connection refused")
+        answer = asyncio.ensure_future(do(defender))
+        gone = asyncio.ensure_future(changed.wait())
+        try:
+            await asyncio.wait(
+                {answer, gone}, timeout=ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            gone.cancel()
+            if not answer.done():
+                answer.cancel()
+        if answer.done() and not answer.cancelled() and not changed.is_set():
+            return answer.result()
+        raise DefenderUnreachable("no answer")

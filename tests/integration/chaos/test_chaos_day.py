@@ -1,0 +1,33 @@
+"""Half an hour of chaos by simulated time, each time the same: a full day takes an hour to run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+HALF_AN_HOUR = ("--for", "30m", "--faults", "25", "--seed", "7", "--nodes", "45")
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+
+def test_programs_die_in_the_middle_of_anything_and_every_fault_is_healed() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "chaos.simulated", *HALF_AN_HOUR],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "tests"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr[-2000:]
+    found = json.loads(run.stdout)
+    assert found["holds"], found
+    assert (found["falseActions"], found["limitViolations"]) == (0, 0)
+    assert found["faultsHealed"] == found["faultsInjected"] > 10
+    assert found["actsJudged"] > found["healedByUs"] > 10
+    assert sum(sum(blows.values()) for blows in found["blows"].values()) >= 3

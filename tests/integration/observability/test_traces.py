@@ -1,0 +1,194 @@
+"""One fault, one trace: through three processes, over a kill, and the agent's part with it.
+
+The remedy operator and Kube Defender run as programs; a collector of the test takes OTLP over HTTP;
+the agent's half is written into the job as the agent writes it, which never sends a span itself.
+"""
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from support.command import kubenode
+from support.daemons import free_port
+from support.defender_objects import instant, node_object, policy_object
+from support.embedded import EmbeddedPlane
+from support.otlp_receiver import OtlpReceiver, Received
+from support.programs import Program
+
+from kubenode.runtime.clock import SystemClock
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+JOBS = "/apis/kubenode.io/v1alpha1/remedyoperationjobs"
+RULE = {
+    "apiVersion": "kubenode.io/v1alpha1",
+    "kind": "NodeRemedier",
+    "metadata": {"name": "sick"},
+    "spec": {
+        "mode": "Enforce",
+        "severity": "Critical",
+        "faultClass": "sick",
+        "nodes": {"all": True},
+        "when": {"condition": {"type": "Sick", "for": "1s"}},
+        "groupWait": "0s",
+        "startupGrace": "0s",
+        "ladder": [
+            {
+                "name": "restart",
+                "steps": [
+                    {"cordon": {}},
+                    {
+                        "agent": {
+                            "action": "RestartUnit",
+                            "unit": "kubelet.service",
+                            "timeout": "5m",
+                        }
+                    },
+                ],
+                "verify": {"for": "1s", "settle": "0s", "timeout": "30m"},
+            }
+        ],
+    },
+}
+
+
+def send(plane: EmbeddedPlane, method: str, path: str, body: Any, kind: str) -> None:
+    asked = urllib.request.Request(
+        plane.server + path, json.dumps(body).encode(), {"Content-Type": kind}, method=method
+    )
+    with urllib.request.urlopen(asked, timeout=10):
+        pass
+
+
+def say(plane: EmbeddedPlane, status: str) -> None:
+    """What the node's detector says now."""
+    now = instant(SystemClock().now())
+    sick = {"type": "Sick", "status": status, "reason": "Test"}
+    sick |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    body = {"status": {"conditions": [sick]}}
+    send(plane, "PATCH", "/api/v1/nodes/n0/status", body, "application/strategic-merge-patch+json")
+
+
+def job_of(plane: EmbeddedPlane) -> dict[str, Any]:
+    found: list[dict[str, Any]] = plane.get(JOBS)["items"]
+    return found[0] if found else {}
+
+
+def request_of(plane: EmbeddedPlane) -> str:
+    """What the agent is asked for; "" for nothing yet."""
+    steps = job_of(plane).get("status", {}).get("steps", [])
+    asked = [step for step in steps if step.get("by") == "Agent" and step.get("askedAt")]
+    return asked[-1]["requestID"] if asked else ""
+
+
+def answer(plane: EmbeddedPlane, request: str) -> None:
+    """As the agent writes it."""
+    now = SystemClock().now()
+    begun = now - timedelta(milliseconds=300)
+    done = {
+        "state": "Done",
+        "startedAt": begun.isoformat(timespec="milliseconds"),
+        "finishedAt": now.isoformat(timespec="milliseconds"),
+    }
+    body = {"status": {"agent": {"requests": {request: done}}}}
+    path = f"{JOBS}/{job_of(plane)['metadata']['name']}/status"
+    send(plane, "PATCH", path, body, "application/merge-patch+json")
+
+
+def until(condition: Callable[[], object], what: str, told: Callable[[], str]) -> None:
+    end = monotonic() + 90
+    while not condition():
+        assert monotonic() < end, f"not within 90 s: {what}\n{told()[-3000:]}"
+        sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def spans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Received]]:
+    """Of a node that falls ill and is healed, while the remedy operator is killed once."""
+    folder = tmp_path_factory.mktemp("traces")
+    with EmbeddedPlane() as plane, OtlpReceiver() as receiver:
+        assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
+        nodes = [node_object(f"n{i}", {}) for i in range(10)]
+        policy = policy_object(limits=[{"scope": "Cluster", "maxConcurrent": 3}])
+        plane.api.load(json.loads(json.dumps([*nodes, policy, RULE])))
+        yield _story(plane, receiver, folder)
+
+
+def _story(plane: EmbeddedPlane, receiver: OtlpReceiver, folder: Path) -> list[Received]:
+    door = free_port()
+    shared = ("--kubeconfig", str(plane.kubeconfig), "--no-lease", "--health-port", "0",
+              "--traces-url", receiver.url)  # fmt: skip
+    words = ("run", "remedy", *shared, "--defender-url", f"http://127.0.0.1:{door}")
+    defender = Program("defender", ("run", "defender", *shared, "--listen-port", str(door)), folder)
+    remedy = Program("remedy", words, folder)
+    try:
+        defender.start()
+        remedy.start()
+        say(plane, "True")
+        until(lambda: request_of(plane), "the agent is asked", lambda: remedy.log + defender.log)
+        until(lambda: _named(receiver, "step cordon"), "the first step is told", lambda: remedy.log)
+        remedy.kill()
+        answer(plane, request_of(plane))
+        remedy.start()
+        until(lambda: _phase(plane) == "Verifying", "the steps are done", lambda: remedy.log)
+        say(plane, "False")
+        until(lambda: _phase(plane) == "Succeeded", "the node is healed", lambda: remedy.log)
+        until(lambda: _named(receiver, "fault"), "the end is told", lambda: remedy.log)
+        until(lambda: _named(receiver, "verdict"), "the verdict is told", lambda: defender.log)
+        return receiver.spans
+    finally:
+        remedy.kill()
+        defender.kill()
+
+
+def _phase(plane: EmbeddedPlane) -> str:
+    return str(job_of(plane).get("status", {}).get("phase", ""))
+
+
+def _named(receiver: OtlpReceiver, name: str) -> bool:
+    return any(span.name == name for span in receiver.spans)
+
+
+def one(spans: list[Received], name: str) -> Received:
+    (found,) = [span for span in spans if span.name == name]
+    return found
+
+
+def test_every_part_of_the_way_is_in_one_trace(spans: list[Received]) -> None:
+    fault = one(spans, "fault")
+    assert {span.trace for span in spans} == {fault.trace}
+    assert fault.parent == ""
+    assert fault.about["k8s.node.name"] == "n0"
+    assert fault.about["kubenode.phase"] == "Succeeded"
+    ways = {"detect", "decide", "diagnose", "create job", "act AskPermit", "verdict"}
+    ways |= {"step cordon", "act Cordon", "step agent", "agent agent", "verify", "act Uncordon"}
+    assert ways <= {span.name for span in spans}
+
+
+def test_every_span_hangs_on_another_and_lies_within_the_fault(spans: list[Received]) -> None:
+    known = {span.span for span in spans}
+    fault = one(spans, "fault")
+    for span in spans:
+        assert span.parent in known or span is fault, span
+        assert span.start <= span.end
+        assert fault.start <= span.start or span.name == "detect", span
+
+
+def test_what_another_process_did_hangs_on_the_call(spans: list[Received]) -> None:
+    asked = {span.span for span in spans if span.name == "act AskPermit"}
+    verdicts = [span for span in spans if span.name == "verdict"]
+    assert {span.parent for span in verdicts} <= asked
+    assert {span.service for span in verdicts} == {"kubenode-defender"}
+    assert {span.service for span in spans if span.span in asked} == {"kubenode-remedy"}
+    assert any(span.about["kubenode.allowed"] for span in verdicts)
+
+
+def test_the_agents_part_is_told_by_the_leader_that_came_after(spans: list[Received]) -> None:
+    step, agent = one(spans, "step agent"), one(spans, "agent agent")
+    assert agent.parent == step.span
+    assert step.parent == one(spans, "fault").span
+    assert agent.end - agent.start == pytest.approx(0.3, abs=0.01)

@@ -1,0 +1,59 @@
+"""What a leader was about to write when its reign ended never leaves the process."""
+
+import asyncio
+import time
+
+import pytest
+from support.fake_kube import FakeKube, hang
+
+from kubenode.runtime.fence import LeaseLost, under
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.plain import PlainTransport
+
+
+class Reigning:
+    """A reign whose end is a lever."""
+
+    over = False
+
+    def check(self) -> int:
+        if self.over:
+            raise LeaseLost("the lease is gone")
+        return 1
+
+    def left(self) -> float:
+        return 0.0 if self.over else 0.3
+
+
+async def test_a_write_that_waited_its_turn_is_not_sent_once_the_lease_is_lost() -> None:
+    """The check before the act was passed; being cancelled would come too late."""
+    async with FakeKube() as server:
+        server.objects[paths.nodes()] = {}
+        server.put(paths.nodes(), {"metadata": {"name": "n1"}})
+        kube = Kube(PlainTransport(server.url), rate=5.0, burst=1.0)
+        reign = Reigning()
+        with under(reign):
+            await kube.patch(paths.node("n1"), {"spec": {"unschedulable": True}})
+            late = asyncio.ensure_future(kube.patch(paths.node("n1"), {"spec": {}}))
+        await asyncio.sleep(0)
+        reign.over = True
+        with pytest.raises(LeaseLost):
+            await late
+        with under(reign):
+            assert (await kube.get(paths.node("n1")))["spec"] == {"unschedulable": True}
+        await kube.patch(paths.node("n1"), {"spec": {"unschedulable": False}})
+        await kube.close()
+    assert server.asked("PATCH") == 2, "one under the reign, one of a part that needs no lease"
+
+
+async def test_a_write_that_finds_no_answer_is_given_up_before_another_may_lead() -> None:
+    async with FakeKube() as server:
+        server.faults.append(hang)
+        kube = Kube(PlainTransport(server.url))
+        began = time.monotonic()
+        with under(Reigning()), pytest.raises(Unreachable):
+            await kube.patch(paths.node("n1"), {"spec": {}})
+        assert time.monotonic() - began < kube.timeout / 2
+        await kube.close()
