@@ -184,6 +184,8 @@ class Kube:
             code = str(response.status)
             return response
         except NETWORK_ERRORS as error:
+            if method != "GET":
+                write_seconds(None)  # ended with the reign: nothing is known of the server
             self.outage.failed()
             raise Unreachable(_sentence(error), tried=tried) from error
         except CredentialsError as error:

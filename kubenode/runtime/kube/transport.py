@@ -12,7 +12,10 @@ from typing import Any, Protocol
 
 import aiohttp
 import yarl
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
+
+from kubenode.runtime.fence import write_seconds
 
 READ_BUFFER = 2**21
 """Longest line of a watch in bytes: above etcd's usual cap of 1.5 MiB for one object."""
@@ -56,6 +59,17 @@ class CredentialsError(Exception):
 HeaderSource = Callable[[], Awaitable[Mapping[str, str]]]
 
 
+class _Leaving(aiohttp.BytesPayload):
+    """A body whose writer asks the reign once more: aiohttp writes it, and the headers with it, a
+    turn of the loop after it was given the request."""
+
+    async def write_with_length(
+        self, writer: AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        write_seconds(None)
+        await super().write_with_length(writer, content_length)
+
+
 class Connection:
     """One set of credentials with its pool of connections.
 
@@ -91,7 +105,7 @@ class Connection:
         response = await self.session.request(
             method,
             yarl.URL(self.server + path, encoded=True),
-            data=body,
+            data=body if body is None else _Leaving(body),
             headers=given,
             timeout=timeout,
             allow_redirects=False,

@@ -23,6 +23,8 @@ from pathlib import Path
 import pytest
 from support.command import COMMAND, environment, fresh, started
 
+from kubenode.cli.demo.breakers import STALE
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 
@@ -86,7 +88,8 @@ def test_a_storm_opens_a_breaker_which_closes_again_step_by_step(
     assert found["breakerOpened"] >= 1, found
     assert found["breakerClosed"] >= 1, found
     assert "breakerUnexplained" not in found
-    assert found["breakerOpenSeconds"] >= 12  # 10 minutes, 50 times faster
+    # 10 minutes, 50 times faster; the observer may hear of the opening later than of its end
+    assert found["breakerOpenSeconds"] >= 12 - STALE
     assert 1 <= found["halfOpenMostPermits"] <= 8
 
 
