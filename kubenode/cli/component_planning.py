@@ -1,6 +1,6 @@
 """What a component set's rollout would do, worked out by the operator's own code. Reads only."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -60,7 +60,10 @@ class Signs:
 
     machines: Mapping[str, Machine]
 
-    def of(self, name: str, /) -> Lifesign:
+    def now(self) -> Callable[[str], Lifesign]:
+        return self._of
+
+    def _of(self, name: str) -> Lifesign:
         ready = self.machines[name].status.condition(MachineConditionType.AGENT_READY)
         return Lifesign.FRESH if ready is not None and ready.status == "True" else Lifesign.STALE
 

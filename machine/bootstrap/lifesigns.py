@@ -71,14 +71,23 @@ class Lifesigns:
             self.wake(name)
 
     def of(self, name: str) -> Lifesign:
-        sign = self._signs.get(name)
-        if not self._current():
-            return Lifesign.UNKNOWN
-        if sign is None:
-            return Lifesign.ABSENT
-        if self._clock.monotonic() - sign.at >= self._stale:
-            return Lifesign.STALE
-        return Lifesign.FRESH if sign.moved else Lifesign.UNKNOWN
+        return self.now()(name)
+
+    def now(self) -> Callable[[str], Lifesign]:
+        """As `of`, for many at this instant: what holds for all of them is looked at once."""
+        current, since = self._current(), self._clock.monotonic() - self._stale
+
+        def of(name: str) -> Lifesign:
+            sign = self._signs.get(name)
+            if not current:
+                return Lifesign.UNKNOWN
+            if sign is None:
+                return Lifesign.ABSENT
+            if sign.at <= since:
+                return Lifesign.STALE
+            return Lifesign.FRESH if sign.moved else Lifesign.UNKNOWN
+
+        return of
 
     def turns_in(self, name: str) -> float | None:
         """Seconds until it is stale if nothing comes; None where nothing turns by itself."""

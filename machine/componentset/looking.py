@@ -1,6 +1,6 @@
 """The machines of a set as they are now: one pass over the caches, kept where nothing changed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -54,7 +54,7 @@ class Cached(Protocol[T_co]):
 
 
 class Signs(Protocol):
-    def of(self, name: str, /) -> Lifesign: ...
+    def now(self) -> Callable[[str], Lifesign]: ...
 
 
 class Fleet(Protocol):
@@ -90,10 +90,10 @@ class Looker:
     def look(self) -> Look:
         found, fresh = Look(), {}
         name = self.set_.metadata.name
-        writing = self.board.writing
+        writing, sign_of = self.board.writing, self.ground.lifesigns.now()
         for key, machine in self.ground.machines.cache.items():
             kept = self.known.get(key)
-            stamp = self._stamp(machine)
+            stamp = self._stamp(machine, sign_of(key))
             if kept is None or kept[0] != stamp:
                 kept = (stamp, self._part(machine, stamp))
             fresh[key] = kept
@@ -113,16 +113,17 @@ class Looker:
         self.known = fresh
         return found
 
-    def _stamp(self, machine: Machine) -> _Key:
-        node = self.ground.nodes.get(machine.node_name)
+    def _stamp(self, machine: Machine, sign: Lifesign) -> _Key:
+        name = machine.node_name
+        node = self.ground.nodes.get(name)
         checked = node.status.conditions if node is not None and self.view.checks else None
         return (
             machine.metadata.resource_version,
             node is not None and node.is_ready,
             checked,
             node is not None and node.spec.unschedulable,
-            self.ground.held(machine.node_name),
-            self.ground.lifesigns.of(machine.metadata.name),
+            self.ground.held(name),
+            sign,
         )
 
     def _part(self, machine: Machine, stamp: _Key) -> _Part:

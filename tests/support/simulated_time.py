@@ -6,23 +6,28 @@ Its clock shows the processor time of its thread and, where all tasks wait, jump
 them. What else the machine has to do changes nothing, so a rollout of an hour is tested in the
 time that its computing takes, and timeouts mean what they mean on an idle core. No sockets.
 Owners who in reality have processors of their own (Books.elsewhere) take no time of the loop.
+Nor do full garbage collections, which walk the objects of all owners and are nobody's in
+particular: they are booked on COLLECTOR. Those of young objects are whose turn they fall into.
 """
 
 import asyncio
+import gc
 import selectors
 import time
 from asyncio.events import Handle
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
-OTHER = "other"
+OTHER, COLLECTOR = "other", "collector"
 OWNER: ContextVar[str] = ContextVar("owner", default=OTHER)
 """Whose work a task does; its children's too."""
+FULL = 2
+"""Generation of the collections that look at everything."""
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -37,34 +42,48 @@ class Books:
         self.longest: dict[str, float] = {}
         self.elsewhere = frozenset(elsewhere)
         self._others, self._free = 0.0, 0.0
+        self._collecting_since = 0.0
         self._stopped_at: float | None = None
 
     def spent(self) -> float:
         """Seconds of the thread, without those of owners elsewhere."""
-        now = time.thread_time() if self._stopped_at is None else self._stopped_at
+        now = self._worked() if self._stopped_at is None else self._stopped_at
         return now - self._free
+
+    def collected(self, phase: str, about: Mapping[str, int]) -> None:
+        """As one of gc.callbacks."""
+        if about["generation"] != FULL:
+            return
+        if phase == "start":
+            self._collecting_since = time.thread_time()
+        else:
+            self.seconds[COLLECTOR] += time.thread_time() - self._collecting_since
+
+    def _worked(self) -> float:
+        """Seconds of the thread, without those of full collections."""
+        return time.thread_time() - self.seconds[COLLECTOR]
 
     @contextmanager
     def lent(self, owner: str) -> Iterator[None]:
         """Work for somebody else within one turn."""
-        began = time.thread_time()
+        began = self._worked()
         try:
             with self._clocked(owner):
                 yield
         finally:
-            took = time.thread_time() - began
+            took = self._worked() - began
             self.seconds[owner] += took
             self._others += took
 
     @contextmanager
     def turn(self, context: Context) -> Iterator[None]:
         """One turn of the loop; it may say in its course whose it is."""
-        began = time.thread_time()
+        began = self._worked()
         try:
             with self._clocked(context.get(OWNER, OTHER)):
                 yield
         finally:
-            took, self._others = time.thread_time() - began - self._others, 0.0
+            took, self._others = self._worked() - began - self._others, 0.0
             owner = context.get(OWNER, OTHER)
             self.seconds[owner] += took
             if took > self.longest.get(owner, 0.0):
@@ -75,11 +94,11 @@ class Books:
         if owner not in self.elsewhere or self._stopped_at is not None:
             yield
             return
-        self._stopped_at = began = time.thread_time()
+        self._stopped_at = began = self._worked()
         try:
             yield
         finally:
-            self._free += time.thread_time() - began
+            self._free += self._worked() - began
             self._stopped_at = None
 
 
@@ -115,6 +134,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self, books: Books) -> None:
         self.books, self._jumping = books, _Jumping()
         super().__init__(self._jumping)
+        gc.callbacks.append(self.books.collected)
+
+    def close(self) -> None:
+        if self.books.collected in gc.callbacks:
+            gc.callbacks.remove(self.books.collected)
+        super().close()
 
     def time(self) -> float:
         return self._jumping.skipped + self.books.spent()

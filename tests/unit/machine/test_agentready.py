@@ -138,6 +138,15 @@ def test_our_own_blindness_is_no_silence_of_an_agent() -> None:
     assert watched.signs.of("m") is Lifesign.UNKNOWN
 
 
+def test_many_are_told_of_at_one_instant() -> None:
+    watched = Watched(listed=True)
+    watched.lease("12:00")
+    of = watched.signs.now()
+    assert (of("m"), of("another")) == (Lifesign.FRESH, Lifesign.ABSENT)
+    watched.clock.step(timedelta(seconds=120))
+    assert (of("m"), watched.signs.now()("m")) == (Lifesign.FRESH, Lifesign.STALE)
+
+
 def test_a_renewal_wakes_nobody_who_knows_already() -> None:
     watched = Watched(listed=True)
     for minute in range(5):

@@ -1,10 +1,11 @@
 """The loop of simulations: waiting takes no time, work does, and is booked on whose it is."""
 
 import asyncio
+import gc
 import time
 
 import pytest
-from support.simulated_time import OWNER, Books, LoopClock, SimulatedLoop
+from support.simulated_time import COLLECTOR, OWNER, Books, LoopClock, SimulatedLoop
 
 
 async def _working(owner: str, seconds: float) -> None:
@@ -72,6 +73,25 @@ def test_work_of_owners_elsewhere_takes_no_time_of_the_loop() -> None:
     assert 0.0 <= within <= whole < 0.1
     assert books.seconds["agents"] >= 0.2
     assert books.seconds["server"] >= 0.2
+
+
+def test_full_collections_are_nobodys_and_take_no_time_of_the_loop() -> None:
+    """They walk the objects of all owners: those of a server are not the product's to walk."""
+    books, others = Books(), [[number] for number in range(200_000)]
+
+    async def collecting() -> float:
+        OWNER.set("ours")
+        began = LoopClock.running().monotonic()
+        for _ in range(10):
+            gc.collect()
+        return LoopClock.running().monotonic() - began
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(books)) as runner:
+        within = runner.run(collecting())
+    assert len(others) == 200_000
+    assert within < books.seconds[COLLECTOR]
+    assert books.seconds["ours"] < books.seconds[COLLECTOR]
+    assert books.collected not in gc.callbacks, "a loop that is closed books nothing any more"
 
 
 def test_what_threads_would_do_is_done_before_the_clock_runs_on() -> None:
