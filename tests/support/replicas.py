@@ -74,14 +74,15 @@ def started(*replicas: Replica) -> Iterator[None]:
 
 
 def written(plane: ControlPlane, user: str) -> list[tuple[str, str, str]]:
-    """When, verb and URI of what `user` asked to be changed, in order. Events only tell; a Lease is
-    what replicas speak about."""
+    """When, verb and URI of what `user` changed, in order. Events only tell; a Lease is what replicas
+    speak about."""
     found = []
     for line in plane.audit_log.read_text().splitlines():
         entry: dict[str, Any] = json.loads(line)
         about = entry.get("objectRef") or {}
         mine = entry["stage"] == "ResponseComplete" and entry["user"]["username"] == user
-        if mine and entry["verb"] in WRITES and about.get("resource") not in ("leases", "events"):
+        done = mine and entry["responseStatus"]["code"] < 400
+        if done and entry["verb"] in WRITES and about.get("resource") not in ("leases", "events"):
             found.append((entry["requestReceivedTimestamp"], entry["verb"], entry["requestURI"]))
     return sorted(found)
 
