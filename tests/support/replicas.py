@@ -74,8 +74,8 @@ def started(*replicas: Replica) -> Iterator[None]:
 
 
 def written(plane: ControlPlane, user: str) -> list[tuple[str, str, str]]:
-    """When, verb and URI of what `user` changed, in order. Events only tell; a Lease is what replicas
-    speak about."""
+    """When, verb and URI of what `user` changed, in order. Events only tell; a Lease is what
+    replicas speak about."""
     found = []
     for line in plane.audit_log.read_text().splitlines():
         entry: dict[str, Any] = json.loads(line)
