@@ -117,8 +117,9 @@ class Collection:
         self.floor = floor
         """Nothing is known of changes up to and including this resourceVersion."""
         self._ring: deque[Event] = deque(maxlen=history)
-        self._everyone: set[Listener] = set()
-        self._pinned: dict[Path, dict[str, set[Listener]]] = {}
+        self._everyone: dict[Listener, None] = {}
+        """Told in the order in which they came, as the others are."""
+        self._pinned: dict[Path, dict[str, dict[Listener, None]]] = {}
 
     def get(self, key: Key) -> Record | None:
         space = self.spaces.get(key[0])
@@ -193,20 +194,20 @@ class Collection:
     # ---- watches
 
     def listen(self, listener: Listener) -> None:
-        self._group(listener).add(listener)
+        self._group(listener)[listener] = None
 
     def unlisten(self, listener: Listener) -> None:
         group = self._group(listener)
-        group.discard(listener)
+        group.pop(listener, None)
         pin = listener.selection.pin
         if pin is not None and not group:
             del self._pinned[pin[0]][pin[1]]
 
-    def _group(self, listener: Listener) -> set[Listener]:
+    def _group(self, listener: Listener) -> dict[Listener, None]:
         pin = listener.selection.pin
         if pin is None:
             return self._everyone
-        return self._pinned.setdefault(pin[0], {}).setdefault(pin[1], set())
+        return self._pinned.setdefault(pin[0], {}).setdefault(pin[1], {})
 
     def _concerned(self, event: Event) -> list[Listener]:
         """Thousands of agents watch "their" objects: look theirs up instead of asking each."""

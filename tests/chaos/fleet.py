@@ -6,12 +6,14 @@ demo's independent observer judges every act, by watches that no blow falls on.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from chaos.switchboard import provider_id
 from support.running import until
 
 from kubenode.api.scale import scaled
 from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier, default_policy
+from kubenode.cli.demo.detectors import LONGEST
 from kubenode.cli.demo.faults import Plan, Planned
 from kubenode.cli.demo.fleet import Place, node_object
 from kubenode.cli.demo.hosts import Host
@@ -32,12 +34,22 @@ LEASE_EVERY, GRACE = 10.0, 90.0
 """Real seconds of kubelets and their node controller, at any speed: a node controller in a hurry
 would give all nodes up whenever the API server is away.
 """
-AT_ONCE = (4, 2, 1, 2, 1, 6)
+AT_ONCE = (4, 2, None, 2, None, 6)
 """Nodes at once by each limit of the policy that ships, whose shares suit larger fleets: cluster,
-zone, rack, pool, control plane, and acts on hosts alone. So many for each hundred nodes.
+zone, rack, pool, control plane, and acts on hosts alone. So many for each hundred nodes; in a rack
+and of the control plane it is one, as it ships.
 """
+RATED = 300
+"""Nodes that the policy's rates suit: 300 acts on hosts alone an hour are one on each."""
 ACTS = 100
 """On one node within a day: the run strikes each more often than life does."""
+STRANGERS = timedelta(hours=1)
+"""Of a real fleet. Rules that ship call a fault of the same class on the same node within a day a
+relapse, take the next rung, and after three leave the node to a person: rightly, as one that fails
+three times a day is bad. Here faults are dealt out in turn and have nothing to do with each other:
+of 10,000 a day each node of 800 has twelve. What comes an hour later is another fault; what
+comes sooner is a relapse, here as there.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +86,38 @@ def scenario(nodes: int, speed: float, every: float, lasts: float, storms: bool)
 
 
 def policy(speed: float, nodes: int) -> DefenderPolicy:
-    """The one that ships, faster, and for nodes that are struck again and again. What Kube
-    Defender calls ten minutes is so at any speed: what is new within them must not open a breaker.
+    """The one that ships, faster, and for nodes that are struck again and again. The API server is
+    away for up to seven minutes of the fleet's: what is new after them, all at once, must not open
+    a breaker.
     """
     body = scaled(default_policy(), speed).to_dict()
     spec = body["spec"]
     spec["perNode"]["maxActs"] = ACTS
     for limit, most in zip(spec["limits"], AT_ONCE, strict=True):
-        limit["maxConcurrent"] = most * max(1, nodes // 100)
+        if most is not None:
+            limit["maxConcurrent"] = most * max(1, nodes // 100)
+        if "rate" in limit:
+            limit["rate"]["count"] *= max(1, nodes // RATED)
+            limit["rate"]["burst"] *= max(1, nodes // RATED)
     spec["breaker"]["trip"]["newFaultsPer10m"] = "100%"
     spec["breaker"]["trip"]["escalations"]["count"] = ACTS
     return DefenderPolicy.from_user({"metadata": body["metadata"], "spec": spec})
 
 
 def rules(speed: float) -> list[NodeRemedier]:
-    """All of the library that a job can carry out."""
-    return [scaled(rule, speed) for rule in library() if not unable(rule.spec)]
+    """All of the library that a job can carry out, for faults that come in turn."""
+    return [scaled(_strange(rule), speed) for rule in library() if not unable(rule.spec)]
+
+
+def _strange(rule: NodeRemedier) -> NodeRemedier:
+    spec = rule.spec
+    changes = {
+        "relapse": spec.relapse.model_copy(update={"within": min(spec.relapse.within, STRANGERS)}),
+        "attempts": spec.attempts.model_copy(
+            update={"within": min(spec.attempts.within, STRANGERS)}
+        ),
+    }
+    return rule.model_copy(update={"spec": spec.model_copy(update=changes)})
 
 
 class Fleet(World):
@@ -126,6 +154,7 @@ class Fleet(World):
         self.observer = Observer(policy, self.ledger, pace)
         self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
         self.kubelets.lease_every, self.kubelets.grace = LEASE_EVERY, GRACE
+        self.detectors.heartbeat = LONGEST / speed
 
     def ground(self) -> list[Part]:
         """All but the observer, who looks once the product runs: its processes start for longer

@@ -44,7 +44,7 @@ def left(fleet: Fleet) -> Left:
     return Left(
         [f"{f.node}: {f.kind}" for f in fleet.ledger.faults if f.kind.real and f.ended is None],
         [_job(name, job) for name, job in fleet.watching.jobs.items() if _open(job)],
-        [name for name, permit in fleet.observer.permits.items() if permit.open],
+        list(fleet.observer.permits),
         [name for name, node in fleet.observer.nodes.items() if node.ours],
     )
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import aiohttp
 from prometheus_client import CollectorRegistry
 from support.direct_server import LATENCY, DirectTransport
-from support.simulated_time import OWNER
 
 from defender.client import DefenderUnreachable
 from defender.service import Defender, DefenderSettings
@@ -30,7 +29,6 @@ from rules.diagnose import Diagnoser
 
 T = TypeVar("T")
 ANSWER_SECONDS = 10.0
-PRODUCT = "product"
 
 
 class Way:
@@ -146,7 +144,6 @@ class Lives:
         self._end.set()
 
     async def run(self) -> None:
-        OWNER.set(PRODUCT)
         while True:
             await self.may_start.wait()
             self._end.clear()

@@ -22,7 +22,7 @@ Do = Callable[[], Awaitable[None]]
 
 
 class Agenda:
-    """A Part. `at` and `soon` may be called at any time, also from handlers of informers.
+    """A Part. `soon` and `every` may be called at any time, also from handlers of informers.
 
     width  things done at once; the others wait, in the order in which they fell due
     """
@@ -39,6 +39,17 @@ class Agenda:
 
     def soon(self, seconds: float, do: Do) -> None:
         self._push(self._clock.monotonic() + seconds, 1, do)
+
+    def every(self, seconds: float, do: Do, *, first: float) -> None:
+        """Again and again. Each time stands for itself: were the rhythm set by what is done, each
+        time that it is refused and done again would start a rhythm more.
+        """
+
+        async def again() -> None:
+            self.soon(seconds, again)
+            self.soon(0, do)
+
+        self.soon(first, again)
 
     def _push(self, when: float, attempt: int, do: Do) -> None:
         heapq.heappush(self._heap, (when, next(self._number), attempt, do))

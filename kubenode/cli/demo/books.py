@@ -45,7 +45,7 @@ class _Health:
 
 
 class Books:
-    """`permits` is shared with whoever keeps it: name -> permit."""
+    """`permits` are those that are open, shared with whoever keeps them: name -> permit."""
 
     def __init__(self, policy: DefenderPolicy, permits: Mapping[str, PermitView]) -> None:
         self._policy = policy
@@ -91,7 +91,7 @@ class Books:
         return {
             p.node
             for p in self._permits.values()
-            if p.open and p.class_ in budget.classes and p.node in budget.members
+            if p.class_ in budget.classes and p.node in budget.members
         }
 
     def judge(self, at: float, permit: PermitView, *, reserved: bool = False) -> dict[str, str]:

@@ -136,7 +136,8 @@ class Detectors:
         reports = {check.type: _Report(False, now) for check in CHECKS}
         self._told[host.name] = _Told(host.boot_id, reports)
         await self._post(host, list(CHECKS))
-        self._routine.soon(self._rng.uniform(0, self.heartbeat), lambda: self._beat(host))
+        first = self._rng.uniform(0, self.heartbeat)
+        self._routine.every(self.heartbeat, lambda: self._beat(host), first=first)
 
     def look(self, host: Host) -> None:
         """Something about `host` changed: each check that will see it runs at its next time."""
@@ -185,7 +186,6 @@ class Detectors:
         self.look(host)
 
     async def _beat(self, host: Host) -> None:
-        self._routine.soon(self.heartbeat, lambda: self._beat(host))
         if not host.answers or self._told[host.name].boot_id != host.boot_id:
             return
         await self._post(host, list(CHECKS))

@@ -93,9 +93,9 @@ class Kubelets:
         }
         await self._kube.create(paths.leases(LEASES), body)
         first = self._rng.uniform(0, self.lease_every)
-        self._routine.soon(first, lambda: self._renew(host))
+        self._routine.every(self.lease_every, lambda: self._renew(host), first=first)
         first = self._rng.uniform(0, self.status_every)
-        self._routine.soon(first, lambda: self._beat(host))
+        self._routine.every(self.status_every, lambda: self._report(host), first=first)
 
     def look(self, host: Host) -> None:
         """The host changed: a kubelet that runs tells at once when its readiness changed."""
@@ -116,7 +116,6 @@ class Kubelets:
                     self._agenda.soon(0, lambda host=self._hosts[name]: self._lost(host))  # type: ignore[misc]
 
     async def _renew(self, host: Host) -> None:
-        self._routine.soon(self.lease_every, lambda: self._renew(host))
         if _silent(host):
             return
         self._renewed[host.name] = self._clock.monotonic()
@@ -124,10 +123,6 @@ class Kubelets:
         await self._kube.patch(paths.lease(LEASES, host.name), body)
         if host.name in self._unknown:
             await self._report(host)
-
-    async def _beat(self, host: Host) -> None:
-        self._routine.soon(self.status_every, lambda: self._beat(host))
-        await self._report(host)
 
     async def _report(self, host: Host) -> None:
         """The kubelet's own conditions and the boot ID."""

@@ -70,6 +70,7 @@ class Observer:
         self.grants = 0
         self.nodes: dict[str, NodeView] = {}
         self.permits: dict[str, PermitView] = {}
+        """Those that are open: of a day, thousands are not."""
         self.jobs: dict[str, JobView] = {}
         self._at_work: dict[str, set[str]] = {}
         self.breakers = Breakers(policy, speed)
@@ -133,19 +134,15 @@ class Observer:
 
     def permit(self, at: float, name: str, now: PermitView | None) -> None:
         before = self.permits.get(name)
-        if now is None:
+        if now is None or not now.open:
             self.permits.pop(name, None)
         else:
             self.permits[name] = now
         node = now.node if now is not None else before.node if before is not None else ""
-        if before is not None and before.open:
+        if before is not None:
             self._last_permit[before.node] = at
         taken = now is not None and now.open
-        if (
-            now is not None
-            and taken
-            and (before is None or not before.open or before.class_ != now.class_)
-        ):
+        if now is not None and taken and (before is None or before.class_ != now.class_):
             self._last_permit[now.node] = at
             self._judge_grant(at, name, now)
         self.resuming.changed(name)
@@ -251,7 +248,7 @@ class Observer:
         return self._lit if self._dark else self._all
 
     def _open(self, node: str) -> bool:
-        return any(p.open and p.node == node for p in self.permits.values())
+        return any(p.node == node for p in self.permits.values())
 
     def _is_healthy(self, name: str) -> bool:
         node = self.nodes.get(name)

@@ -13,6 +13,7 @@ PROOFS = frozenset({"probe", "Provider", "BMC", "Redfish", "HostEvent"})
 class Resuming:
     """Call `granted` for every permit given, and `changed` for every permit written.
 
+    permits     those that are open
     while_open  permits given although the breaker was open and its reserved slot did not allow it
     reserved    permits given in a reserved slot
     most        permits open at once in one scope, given since it was half-open
@@ -34,8 +35,7 @@ class Resuming:
         self.most = 0
 
     def changed(self, name: str) -> None:
-        permit = self._permits.get(name)
-        if permit is None or not permit.open:
+        if name not in self._permits:
             self._given.pop(name, None)
             self._in_reserve.discard(name)
 

@@ -18,7 +18,7 @@ def test_programs_die_in_the_middle_of_anything_and_every_fault_is_healed() -> N
     run = subprocess.run(
         [sys.executable, "-m", "chaos.simulated", *HALF_AN_HOUR],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": "tests"},
+        env={**os.environ, "PYTHONPATH": "tests", "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
         timeout=280,
