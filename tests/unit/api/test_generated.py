@@ -41,6 +41,7 @@ def test_crd_fits_into_kubectls_annotation(kind: type[Resource]) -> None:
     assert len(compact(crd.definition(kind))) < ANNOTATION_LIMIT
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_yaml_says_what_was_generated_in_yaml_1_1_too(kind: type[Resource]) -> None:
     text = crd.as_yaml(crd.definition(kind))

@@ -4,6 +4,7 @@ from datetime import timedelta
 from time import perf_counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.breaker_core import Fleet, a_job
@@ -99,6 +100,7 @@ def test_every_change_leaves_the_sums_of_a_count_from_the_beginning(ops: list[An
         assert sums(watch.whole, fleet) == sums(anew.whole, fleet)
 
 
+@pytest.mark.exhaustive
 def test_a_thousand_of_two_thousand_nodes_fail_at_once() -> None:
     """The issue asks for an open breaker within 2 s; the rest of the cluster is asked on."""
     fleet = Fleet(a_policy(**default_policy().to_dict()["spec"]))

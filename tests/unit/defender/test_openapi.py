@@ -188,6 +188,7 @@ NEEDS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("call", "right"), list(NEEDS.items()))
 async def test_each_call_needs_its_right_and_no_other(call: tuple[str, str], right: str) -> None:
     body = json.dumps(whole()).encode() if call == ("POST", "/v1/permits") else b""

@@ -42,6 +42,7 @@ async def test_a_version_refused_while_we_were_away_leaves_the_good_one() -> Non
     assert after.active() == ["runtime@1"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 async def test_dying_at_any_write_ends_with_the_last_good_version_active(applied: bool) -> None:
     for die_at in count(1):

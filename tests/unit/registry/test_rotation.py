@@ -133,6 +133,7 @@ async def turn(replica: Replica) -> float:
         return 0.1
 
 
+@pytest.mark.exhaustive
 async def test_callers_trust_what_two_replicas_serve_at_every_moment_of_a_year() -> None:
     clock = FakeClock()
     world = TlsWorld(clock)
@@ -162,6 +163,7 @@ async def test_callers_trust_what_two_replicas_serve_at_every_moment_of_a_year()
     assert len(split(world.bundle or b"")) <= 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 async def test_dying_at_any_write_of_a_rotation_ends_with_one_trusted_certificate(
     applied: bool,

@@ -355,6 +355,7 @@ async def keep(hands: Hands) -> None:
     await hands.operator.keeper._reconcile("storm")
 
 
+@pytest.mark.exhaustive
 async def test_a_restart_of_ours_at_any_moment_changes_no_decision() -> None:
     """It may delay one, by a groupWait."""
     undisturbed = await a_life()

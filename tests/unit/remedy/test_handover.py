@@ -41,6 +41,7 @@ async def to_the_end(world: FakeWorld) -> None:
 # -- createObject ----------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 async def test_an_object_is_made_once_and_taken_back_wherever_we_die(applied: bool) -> None:
     for die_at in count(1):
@@ -53,6 +54,7 @@ async def test_an_object_is_made_once_and_taken_back_wherever_we_die(applied: bo
             return
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 async def test_a_cancelled_job_takes_its_object_back_wherever_we_die(applied: bool) -> None:
     for die_at in count(1):

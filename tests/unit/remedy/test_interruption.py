@@ -28,6 +28,7 @@ def at_rest(world: FakeWorld) -> bool:
     return closed(world) or needs_human(world)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize(
     ("rungs", "needs"), [((DRAIN,), 1), ((RESTART, DRAIN), 2), ((TELL, DRAIN), 1), ((LABELS,), 1)]

@@ -67,6 +67,7 @@ async def test_a_budget_that_allows_nothing_is_told_with_its_pod() -> None:
     assert holds and holds[0].after == "PDBBlocked" and "shop/a" in holds[0].why
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 async def test_an_act_that_the_process_did_not_survive_may_have_happened(applied: bool) -> None:
     for die_at in range(1, 40):

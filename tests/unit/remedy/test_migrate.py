@@ -340,6 +340,7 @@ async def test_a_replacement_that_never_gets_ready_is_not_waited_for() -> None:
     assert "not ready in time" in record(world.job).output["unsurged"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("lever", ["surge", "gang"])
 async def test_dying_at_any_write_of_a_migration_ends_the_same(lever: str, applied: bool) -> None:

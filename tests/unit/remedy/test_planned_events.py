@@ -106,6 +106,7 @@ def expected(
     return "failed" if late else "waits"
 
 
+@pytest.mark.exhaustive
 def test_every_way_in_which_events_can_stand_has_its_answer() -> None:
     told = set()
     for phases, until, booted, late, acted, on_cancel in cases():
@@ -315,6 +316,7 @@ async def the_cloud_boots(world: FakeWorld) -> None:
     world.outside.phase("Completed")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 async def test_dying_at_any_write_of_a_planned_reboot_ends_the_same(applied: bool) -> None:
     for die_at in count(1):
@@ -328,6 +330,7 @@ async def test_dying_at_any_write_of_a_planned_reboot_ends_the_same(applied: boo
             return
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 async def test_a_provider_that_cannot_be_told_twice_is_not_wherever_we_die(applied: bool) -> None:
     for die_at in count(1):

@@ -98,6 +98,7 @@ async def killed_at(moment: int, after: bool, **crash: bool) -> World | None:
     return world
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("after", [False, True])
 async def test_invariant_08_killed_at_any_step_it_ends_wholly_new(after: bool) -> None:
     for moment in range(1, MOST):
@@ -121,6 +122,7 @@ async def test_invariant_08_killed_at_any_step_of_a_bad_version_it_ends_wholly_o
     raise AssertionError("no end")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 async def test_invariant_08_a_power_cut_at_any_step(share: float) -> None:
     """What the disk did not have to keep is lost, in one way or another; the host boots anew."""

@@ -123,6 +123,7 @@ def views(state: State) -> Iterator[Seen]:
             )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("state", State)
 def test_only_drawn_edges_are_taken_and_never_with_an_act(state: State) -> None:
     taken, repairable = set(), False

@@ -62,6 +62,7 @@ async def test_dying_at_any_write_an_import_ends_running_and_synced(applied: boo
     raise AssertionError("it never came to an end")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize(("blind", "lost"), [(0, 0), (3, 1)])
 async def test_invariant_01_one_instance_however_often_it_dies_or_answers_are_lost(
