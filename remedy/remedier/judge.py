@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kubenode.runtime.clock import Clock
 from remedy.job.model import Fault, Job
+from remedy.job.records import begun
 from remedy.job.running import acted_at
 from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
@@ -115,7 +116,8 @@ class Judge:
 
         What is unknown for a moment alone holds back: a question to the host is open, or after our
         start not every node was judged. What nobody can answer (a host that is silent too, a group
-        that the node has no label for) does not, while the evidence is plainly true.
+        that the node has no label for) does not, while the evidence is plainly true; nor once the
+        rung has begun what it must end: no host is asked for a fault that its first step has ended.
         """
         guards, asking = guards_of(match, job.spec.unless, facts, now)
         if guards is not Truth.UNKNOWN or not facts.fresh:
@@ -124,7 +126,8 @@ class Judge:
             return Truth.TRUE, "a guard waits for the host's answer"
         if self._known.unjudged:
             return Truth.TRUE, "a guard waits until every node was looked at once"
-        return (Truth.FALSE, "") if match.evidence is Truth.TRUE else (guards, "")
+        nobody_will = match.evidence is Truth.TRUE or begun(job)
+        return (Truth.FALSE, "") if nobody_will else (guards, "")
 
     def _agreed(self, match: Match) -> bool:
         if match.agreement is Agreement.UNCHECKED:

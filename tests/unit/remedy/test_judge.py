@@ -1,6 +1,7 @@
 """What a job is told of its fault: by its own version of the rule, and with words for a hold."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from support.clock import T0
@@ -78,6 +79,21 @@ async def test_a_guard_that_nobody_can_answer_does_not_hold_a_plain_fault_for_ev
     guard = {"condition": {"type": "NeverReported"}}
     fault = await judged(await a_cluster(unless=guard), the_job(unless=guard))
     assert (fault.evidence, fault.guards, fault.why) == (Truth.TRUE, Truth.FALSE, "")
+
+
+async def test_a_guard_that_nobody_asks_about_any_more_holds_no_rung_that_has_begun() -> None:
+    """No host is asked for a fault that is over, and the rung has to come to its end."""
+    guard = {"probe": {"name": "peers.nodes_same_fault", "above": 3}}
+    hands = await a_cluster(unless=guard)
+    hands.node(Ready=("True", T0), Sick=("False", T0))
+    units = ("containerd.service", "kubelet.service")
+    steps = [{"agent": {"action": "RestartUnit", "unit": unit}} for unit in units]
+    job = partial(the_job, unless=guard, ladder=[{**RULE["ladder"][0], "steps": steps}])
+    done = {"phase": "Running", "step": 1, "steps": [a_record(0, "agent", "Done")]}
+    fault = await judged(hands, job(status=done))
+    assert (fault.evidence, fault.guards, fault.why) == (Truth.FALSE, Truth.FALSE, "")
+    fault = await judged(hands, job(status={"phase": "Running"}))
+    assert (fault.evidence, fault.guards) == (Truth.FALSE, Truth.UNKNOWN)
 
 
 async def test_a_guard_that_is_unknown_only_since_our_start_holds() -> None:
