@@ -1,7 +1,8 @@
 """Things of the simulated fleet that fall due: one heap instead of ten thousand sleeping tasks.
 
 A thing is a coroutine function. What the API server refuses for now (overload, a conflict) is done
-again a little later; an object that is gone has nothing left to be done to it.
+again a little later; an object that is gone has nothing left to be done to it. A server that is
+away has refused nothing: a detector that gave up would say for ever what it said last.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kubenode.runtime.clock import Clock, wait
-from kubenode.runtime.kube.errors import KubeError, NotFound
+from kubenode.runtime.kube.errors import KubeError, NotFound, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Agenda:
         except NotFound:
             return
         except KubeError as error:
-            if attempt == ATTEMPTS:
+            if attempt >= ATTEMPTS and not isinstance(error, Unreachable):
                 log.warning("gave up", extra={"agenda": self.name, "error": str(error)})
                 return
             self._push(self._clock.monotonic() + AGAIN, attempt + 1, do)

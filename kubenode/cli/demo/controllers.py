@@ -31,8 +31,10 @@ from kubenode.runtime.process import Part
 from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator
 
-PERMIT_LIFE = timedelta(minutes=3)
-"""A permit must outlast the minute that the remedy operator allows for one act, at any speed."""
+PERMIT_LIFE = timedelta(minutes=6)
+"""A permit must outlast the minute that the remedy operator allows for one act, at any speed, and
+the five before its end in which it is renewed: a shorter one would be renewed at every look.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,23 @@ import pytest
 from support.clock import FakeClock
 
 from kubenode.cli.demo.agenda import Agenda
-from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.errors import KubeError, Unreachable
 
 SECOND = timedelta(seconds=1)
 
 
 class Server:
-    """Refuses while it is away."""
+    """Is not heard while it is away, and now and then refuses."""
 
     def __init__(self) -> None:
-        self.away, self.asked, self.taken = False, 0, 0
+        self.away, self.refuses, self.asked, self.taken = False, False, 0, 0
 
     async def take(self) -> None:
         self.asked += 1
         if self.away:
-            raise KubeError(503, "ServiceUnavailable", "come again")
+            raise Unreachable("nobody listens")
+        if self.refuses:
+            raise KubeError(422, "Invalid", "never")
         self.taken += 1
 
 
@@ -53,6 +55,28 @@ async def test_what_was_refused_is_done_again(clock: FakeClock, agenda: Agenda) 
     server.away = False
     await _pass(clock, 2)
     assert (server.taken, server.asked > 1) == (1, True)
+
+
+async def test_who_is_away_for_long_is_told_once_it_is_back(
+    clock: FakeClock, agenda: Agenda
+) -> None:
+    server = Server()
+    server.away = True
+    agenda.soon(1, server.take)
+    await _pass(clock, 60)
+    server.away = False
+    await _pass(clock, 2)
+    assert server.taken == 1
+
+
+async def test_what_is_refused_for_good_is_given_up(clock: FakeClock, agenda: Agenda) -> None:
+    server = Server()
+    server.refuses = True
+    agenda.soon(1, server.take)
+    await _pass(clock, 60)
+    server.refuses = False
+    await _pass(clock, 5)
+    assert (server.taken, server.asked) == (0, 20)
 
 
 async def test_a_rhythm_goes_on_at_its_pace_after_a_server_was_away(
