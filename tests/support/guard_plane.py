@@ -118,9 +118,13 @@ class GuardPlane:
         """As admin, member of system:masters; a refusal is no error here."""
         return self.cp.kubectl(*args, stdin=stdin, check=False)
 
+    def permits(self) -> list[dict[str, Any]]:
+        """Also those that were given back."""
+        found = json.loads(self.cp.kubectl("get", "permits", "-o", "json").stdout)
+        return list(found["items"])
+
     def open_permits(self) -> list[dict[str, Any]]:
-        found = json.loads(self.cp.kubectl("get", "permits", "-o", "json").stdout)["items"]
-        return [p for p in found if p.get("status", {}).get("state") != "Released"]
+        return [p for p in self.permits() if p.get("status", {}).get("state") != "Released"]
 
     def events(self, reason: str) -> list[str]:
         selector = f"reason={reason}"
