@@ -20,11 +20,9 @@ import argparse
 import asyncio
 import gc
 import json
-import resource
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from bench.first_heal import say
@@ -33,6 +31,7 @@ from bench.rollout import GROWING
 from prometheus_client import CollectorRegistry
 from support.component_agents import ComponentAgents
 from support.direct_server import SERVER, DirectTransport
+from support.memory import resident
 from support.simulated_time import COLLECTOR, OWNER, Books, LoopClock, SimulatedLoop
 
 from defender.service import Defender
@@ -190,7 +189,7 @@ class Phases:
     """What it takes until something holds, in all and by machine."""
 
     def __init__(self, site: Site, machines: int) -> None:
-        self._site, self._machines, self._memory = site, machines, _resident()
+        self._site, self._machines, self._memory = site, machines, resident()
 
     async def until(self, holds: Callable[[], bool]) -> dict[str, Any]:
         site, machines, told = self._site, self._machines, time.monotonic()
@@ -204,7 +203,7 @@ class Phases:
             if time.monotonic() > told + 30:
                 told = time.monotonic()
                 far = f"{_updated(site.server)} changes"
-                say(f"{site.clock.monotonic() - began:.0f} s, {_resident() >> 20} MiB, {far}")
+                say(f"{site.clock.monotonic() - began:.0f} s, {resident() >> 20} MiB, {far}")
         took = {who: books.seconds[who] - seconds.get(who, 0.0) for who in OWNERS}
         made = {who: transport.asked - asked[who] for who, transport in site.asked.items()}
         found = {
@@ -217,8 +216,8 @@ class Phases:
                 who: round(count.total() / machines, 1) for who, count in made.items()
             },
             "requests": dict(made[PRODUCT].most_common(12)),
-            "memory_mib": _resident() >> 20,
-            "memory_grown_mib": (_resident() - self._memory) >> 20,
+            "memory_mib": resident() >> 20,
+            "memory_grown_mib": (resident() - self._memory) >> 20,
         }
         say(json.dumps(found))
         return found
@@ -259,9 +258,3 @@ def _stopped(status: dict[str, Any]) -> dict[str, Any] | None:
     """Why a rollout will not go on; what thaws by itself is only waited for."""
     told = (c for c in status.get("conditions", ()) if c["type"] == "Paused")
     return next((c for c in told if c["status"] == "True" and c["reason"] != "Meltdown"), None)
-
-
-def _resident() -> int:
-    """Bytes that this process has in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()

@@ -25,6 +25,7 @@ from chaos.fleet import Fleet, policy, rules, scenario
 from chaos.instant import InstantLoop, by_chance_of, one_heap
 from chaos.judgement import judged, left
 from chaos.lives import Line, Lives, Programs, Way
+from support.memory import resident
 from support.simulated_time import Books, LoopClock
 
 from kubenode.api.duration import parse_duration
@@ -190,11 +191,13 @@ class Simulation:
     async def _tell(self, began: float) -> None:
         while True:
             await self.clock.sleep(self.day.seconds / 48)
+            gc.collect()  # programs that died; by itself Python looks at all of it far too rarely
             fleet, remains = self.fleet, left(self.fleet)
             sys.stderr.write(
                 f"{(self.clock.monotonic() - began) * self.day.speed / 3600:.1f} h of the fleet,"
-                f" {time.process_time():.0f} s of ours: {len(fleet.ledger.faults)} faults,"
-                f" {len(remains.faults)} open, {len(remains.jobs)} jobs open,"
+                f" {time.process_time():.0f} s and {resident() >> 20} MiB of ours:"
+                f" {len(fleet.ledger.faults)} faults, {len(remains.faults)} open,"
+                f" {len(remains.jobs)} jobs open,"
                 f" {len(fleet.observer.false_actions)} false acts,"
                 f" {[f.what for f in fleet.observer.limit_violations][-3:]} limits,"
                 f" breakers {fleet.watching.breakers}, oldest jobs {remains.jobs[:5]}\n"
