@@ -5,8 +5,9 @@ and one of the benchmark, the product as `kubenode run remedy` without a Kube De
 stop at a person's word, so that what is measured is watching and deciding. The fleet's heartbeats
 go on all the time. Cold start runs from the process's start; two faults are there already. In the
 steady state one node after the other fails. Then the API server is killed and started again, which
-ends every watch and makes every cache list anew; the time runs from when the server is ready. Turns
-of the event loop are measured from within (bench.turns), requests by the product's own counters.
+ends every watch, and of what moved too far makes a cache list anew; the time runs from when the
+server is ready. Turns of the event loop are measured from within (bench.turns), requests by the
+product's own counters.
 """
 
 import argparse
@@ -127,10 +128,11 @@ class Life:
             if node in await self._nodes_with_jobs():
                 break
             await asyncio.sleep(0.02)
-        decided, again = time.monotonic(), 0.0
-        while not again or not await asyncio.to_thread(self._product.ready):
+        decided = time.monotonic()
+        while not await asyncio.to_thread(self._product.ready):
+            self._product.require_alive()
             await asyncio.sleep(0.05)
-            again = self._product.counted(RELISTS, resource="nodes") - lists
+        again = self._product.counted(RELISTS, resource="nodes") - lists
         return {
             "faultAfter": round(acknowledged - back, 2),
             "decidedAfter": round(decided - back, 2),
