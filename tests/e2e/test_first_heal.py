@@ -23,6 +23,7 @@ from support.health_checker import CONDITION, HealthChecker
 from support.hosts import Host, Hosts
 from support.programs import Program
 from support.waiting import until
+from support.web import WORKLOAD
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
@@ -58,24 +59,6 @@ RULE = {
         ],
     },
 }
-WORKLOAD = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers: [{name: web, image: web}]
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web, namespace: default}
-spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}
-"""
 
 
 def a_node(name: str, zone: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from support.fresh_clone import FreshClone
 from support.helm import NAMESPACE, Helm
 from support.idle_rights import IDLE
 from support.used_rights import given, idle, used
+from support.web import WORKLOAD
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -38,24 +39,6 @@ JOBS = f"{OUR_PATH}/remedyoperationjobs"
 CENTRAL = ("StatefulSet/kubenode-system/kubenode-defender",
            "Deployment/kubenode-system/kubenode-remedy",
            "Deployment/kubenode-system/kubenode-machine")  # fmt: skip
-WORKLOAD = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {terminationGracePeriodSeconds: 1, containers: [{name: web, image: web}]}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web, namespace: default}
-spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}
-"""
-
-
 HOST = """
 apiVersion: kubenode.io/v1alpha1
 kind: MachineComponent

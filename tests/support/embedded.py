@@ -22,6 +22,7 @@ from typing import Any, Self, TypeVar
 from support.control_plane import run_kubectl
 
 from kubenode.apiserver import EmbeddedApiServer
+from kubenode.runtime.kube.client import MERGE_PATCH
 
 T = TypeVar("T")
 STOP_SECONDS = 60.0
@@ -99,3 +100,10 @@ class EmbeddedPlane:
         """The decoded answer of a GET, by blocking I/O."""
         with urllib.request.urlopen(self.server + path, timeout=10) as answer:
             return json.load(answer)
+
+    def patch(self, path: str, body: Any, kind: str = MERGE_PATCH) -> None:
+        """The same of a PATCH, as anybody."""
+        url, data = self.server + path, json.dumps(body).encode()
+        asked = urllib.request.Request(url, data, {"Content-Type": kind}, method="PATCH")
+        with urllib.request.urlopen(asked, timeout=10):
+            pass

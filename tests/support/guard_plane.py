@@ -7,13 +7,13 @@ import base64
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from ruamel.yaml import YAML
+from support import waiting
 from support.command import kubenode, started
 from support.control_plane import ControlPlane
 from support.daemons import free_port
@@ -132,7 +132,4 @@ class GuardPlane:
         return [item["message"] for item in json.loads(found.stdout)["items"]]
 
     def until(self, condition: Any, what: str, seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, what
-            time.sleep(0.1)
+        waiting.until(condition, what, seconds)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
+from support import waiting
 from support.api_everything import everything
 from support.chart_plane import (
     NODE,
@@ -50,13 +50,8 @@ def here(plane: ControlPlane, helm: Helm, tmp_path_factory: pytest.TempPathFacto
     return Helm(tmp_path_factory.mktemp("helm"), plane.kubeconfig)
 
 
-def until(condition: Callable[[], bool], what: object) -> None:
-    """`what` is to be, or tells what is there instead."""
-    end = monotonic() + PATIENCE
-    while not condition():
-        late = monotonic() > end
-        assert not late, f"not within {PATIENCE:g} s: {what() if callable(what) else what}"
-        sleep(0.2)
+def until(look: Callable[[], bool], what: str, why: Callable[[], object] = lambda: "") -> None:
+    waiting.until(look, what, PATIENCE, why, every=0.2)
 
 
 def as_list(objects: list[Object]) -> str:
@@ -79,7 +74,11 @@ def test_an_installation_runs_is_upgraded_and_leaves_nothing(
     kinds = here.done("show", "crds", CHART)
     plane.kubectl("delete", "--wait=false", "-f", "-", stdin=kinds, timeout=PATIENCE)
     plane.kubectl("delete", "--wait=false", "namespace", NAMESPACE, timeout=PATIENCE)
-    until(lambda: everything(plane) == pristine, lambda: everything(plane) - pristine)
+    until(
+        lambda: everything(plane) == pristine,
+        "nothing is left",
+        lambda: everything(plane) - pristine,
+    )
 
 
 def plurals() -> set[str]:

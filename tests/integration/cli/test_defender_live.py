@@ -5,7 +5,7 @@ import json
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from support.command import kubenode, started
 from support.daemons import free_port
 from support.defender_objects import ZONE, job_object, node_object, policy_object
 from support.embedded import EmbeddedPlane
+from support.waiting import until
 
 from defender.client import HttpPermits
 from kubenode.api.v1alpha1 import Ask, Disruption, Verdict
@@ -69,14 +70,6 @@ def _ready(port: int) -> None:
     pytest.fail("Kube Defender was never ready")
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """What Kube Defender counts by may come a moment after it is ready."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     """n0 of zone a has a permit, n6 of zone a was refused and waits."""
@@ -95,7 +88,8 @@ def world() -> Iterator[World]:
             "--listen-port", str(listen), "--health-port", str(health),
         ):  # fmt: skip
             _ready(health)
-            until(lambda: asyncio.run(_asked(url, uids, ["n0"]))[0].allowed)
+            # what Kube Defender counts by may come a moment after it is ready
+            until(lambda: asyncio.run(_asked(url, uids, ["n0"]))[0].allowed, "n0 has a permit", 30)
             _, second, _ = asyncio.run(_asked(url, uids, ["n0", "n6", "n6"]))
             assert not second.allowed
             yield World(plane, url)

@@ -5,9 +5,8 @@ to show; a Machine and a component set are only there. All on the embedded API s
 """
 
 import json
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,38 +14,17 @@ from typing import Any
 import pytest
 from support.command import kubenode, started
 from support.daemons import free_port
-from support.defender_objects import ZONE, instant, node_object, policy_object
+from support.defender_objects import ZONE, node_object, policy_object
 from support.embedded import EmbeddedPlane
 from support.prometheus import Prometheus
-
-from kubenode.runtime.clock import SystemClock
+from support.sick_node import JOBS, rule, say
+from support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 DASHBOARDS = ROOT / "charts" / "kubenode" / "dashboards"
 ALERTS = ROOT / "charts" / "kubenode" / "alerts"
 RULES = sorted(ALERTS.glob("*.yaml"))
-JOBS = "/apis/kubenode.io/v1alpha1/remedyoperationjobs"
-RULE = {
-    "apiVersion": "kubenode.io/v1alpha1",
-    "kind": "NodeRemedier",
-    "metadata": {"name": "sick"},
-    "spec": {
-        "mode": "Enforce",
-        "severity": "Critical",
-        "faultClass": "sick",
-        "nodes": {"all": True},
-        "when": {"condition": {"type": "Sick", "for": "1s"}},
-        "groupWait": "0s",
-        "startupGrace": "0s",
-        "ladder": [
-            {
-                "name": "isolate",
-                "steps": [{"cordon": {}}, {"notify": {"message": "sick"}}],
-                "verify": {"for": "1s", "settle": "0s", "timeout": "30m"},
-            }
-        ],
-    },
-}
+RULE = rule("isolate", {"cordon": {}}, {"notify": {"message": "sick"}})
 POLICY = policy_object(
     limits=[
         {
@@ -91,43 +69,12 @@ class World:
     prometheus: Prometheus
 
     def say(self, node: str, **conditions: str) -> None:
-        """What the node's reporter says of it now."""
-        now = instant(SystemClock().now())
-        body = {
-            "status": {
-                "conditions": [
-                    {
-                        "type": type_,
-                        "status": status,
-                        "reason": "Test",
-                        "lastHeartbeatTime": now,
-                        "lastTransitionTime": now,
-                    }
-                    for type_, status in conditions.items()
-                ]
-            }
-        }
-        patch = urllib.request.Request(
-            f"{self.plane.server}/api/v1/nodes/{node}/status",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/strategic-merge-patch+json"},
-            method="PATCH",
-        )
-        with urllib.request.urlopen(patch, timeout=10):
-            pass
+        say(self.plane, node, **conditions)
 
     def phases(self) -> dict[str, str]:
         """Of the jobs, by node."""
         jobs: list[dict[str, Any]] = self.plane.get(JOBS)["items"]
         return {job["spec"]["nodeName"]: job.get("status", {}).get("phase", "") for job in jobs}
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds:g} s: {what}")
-        time.sleep(0.2)
 
 
 def _answers(port: int) -> bool:
@@ -153,7 +100,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             ) as process,
             Prometheus(folder, [f"127.0.0.1:{health}"], RULES) as prometheus,
         ):  # fmt: skip
-            until(lambda: _answers(health) or process.poll() is not None, "the programs are ready")
+            until(
+                lambda: _answers(health) or process.poll() is not None, "the programs are ready", 60
+            )
             assert process.poll() is None, process.communicate()[1]
             prometheus.until("up == 1")  # a rate begins with what was seen before
             world = World(plane, prometheus)
@@ -164,11 +113,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def _let_happen(world: World) -> None:
     """n0 falls ill and is healed; n1 falls ill and waits for the permit meanwhile; n2 is silent."""
     world.say("n0", Sick="True")
-    until(lambda: world.phases().get("n0") == "Verifying", "the job of n0 is done with its steps")
+    until(
+        lambda: world.phases().get("n0") == "Verifying", "the job of n0 is done with its steps", 60
+    )
     world.say("n1", Sick="True")
     world.say("n2", Ready="False")
     waits = 'kubenode_defender_waiting{reason="ConcurrencyLimit"} == 1'
     world.prometheus.until(waits)
     world.say("n0", Sick="False")
-    until(lambda: world.phases().get("n0") == "Succeeded", "n0 is healed")
-    until(lambda: world.phases().get("n1") in ("Running", "Verifying"), "n1 has its turn")
+    until(lambda: world.phases().get("n0") == "Succeeded", "n0 is healed", 60)
+    until(lambda: world.phases().get("n1") in ("Running", "Verifying"), "n1 has its turn", 60)

@@ -5,72 +5,27 @@ the agent's half is written into the job as the agent writes it, which never sen
 """
 
 import json
-import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
 from support.command import kubenode
 from support.daemons import free_port
-from support.defender_objects import instant, node_object, policy_object
+from support.defender_objects import node_object, policy_object
 from support.embedded import EmbeddedPlane
 from support.otlp_receiver import OtlpReceiver, Received
 from support.programs import Program
+from support.sick_node import JOBS, rule, say
+from support.waiting import until
 
 from kubenode.runtime.clock import SystemClock
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
-JOBS = "/apis/kubenode.io/v1alpha1/remedyoperationjobs"
-RULE = {
-    "apiVersion": "kubenode.io/v1alpha1",
-    "kind": "NodeRemedier",
-    "metadata": {"name": "sick"},
-    "spec": {
-        "mode": "Enforce",
-        "severity": "Critical",
-        "faultClass": "sick",
-        "nodes": {"all": True},
-        "when": {"condition": {"type": "Sick", "for": "1s"}},
-        "groupWait": "0s",
-        "startupGrace": "0s",
-        "ladder": [
-            {
-                "name": "restart",
-                "steps": [
-                    {"cordon": {}},
-                    {
-                        "agent": {
-                            "action": "RestartUnit",
-                            "unit": "kubelet.service",
-                            "timeout": "5m",
-                        }
-                    },
-                ],
-                "verify": {"for": "1s", "settle": "0s", "timeout": "30m"},
-            }
-        ],
-    },
-}
-
-
-def send(plane: EmbeddedPlane, method: str, path: str, body: Any, kind: str) -> None:
-    asked = urllib.request.Request(
-        plane.server + path, json.dumps(body).encode(), {"Content-Type": kind}, method=method
-    )
-    with urllib.request.urlopen(asked, timeout=10):
-        pass
-
-
-def say(plane: EmbeddedPlane, status: str) -> None:
-    """What the node's detector says now."""
-    now = instant(SystemClock().now())
-    sick = {"type": "Sick", "status": status, "reason": "Test"}
-    sick |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
-    body = {"status": {"conditions": [sick]}}
-    send(plane, "PATCH", "/api/v1/nodes/n0/status", body, "application/strategic-merge-patch+json")
+PATIENCE = 90.0
+RESTART = {"action": "RestartUnit", "unit": "kubelet.service", "timeout": "5m"}
+RULE = rule("restart", {"cordon": {}}, {"agent": RESTART})
 
 
 def job_of(plane: EmbeddedPlane) -> dict[str, Any]:
@@ -96,14 +51,7 @@ def answer(plane: EmbeddedPlane, request: str) -> None:
     }
     body = {"status": {"agent": {"requests": {request: done}}}}
     path = f"{JOBS}/{job_of(plane)['metadata']['name']}/status"
-    send(plane, "PATCH", path, body, "application/merge-patch+json")
-
-
-def until(condition: Callable[[], object], what: str, told: Callable[[], str]) -> None:
-    end = monotonic() + 90
-    while not condition():
-        assert monotonic() < end, f"not within 90 s: {what}\n{told()[-3000:]}"
-        sleep(0.1)
+    plane.patch(path, body)
 
 
 @pytest.fixture(scope="module")
@@ -125,20 +73,24 @@ def _story(plane: EmbeddedPlane, receiver: OtlpReceiver, folder: Path) -> list[R
     words = ("run", "remedy", *shared, "--defender-url", f"http://127.0.0.1:{door}")
     defender = Program("defender", ("run", "defender", *shared, "--listen-port", str(door)), folder)
     remedy = Program("remedy", words, folder)
+
+    def seen(look: Callable[[], object], what: str) -> None:
+        until(look, what, PATIENCE, lambda: (remedy.log + defender.log)[-6000:])
+
     try:
         defender.start()
         remedy.start()
-        say(plane, "True")
-        until(lambda: request_of(plane), "the agent is asked", lambda: remedy.log + defender.log)
-        until(lambda: _named(receiver, "step cordon"), "the first step is told", lambda: remedy.log)
+        say(plane, "n0", Sick="True")
+        seen(lambda: request_of(plane), "the agent is asked")
+        seen(lambda: _named(receiver, "step cordon"), "the first step is told")
         remedy.kill()
         answer(plane, request_of(plane))
         remedy.start()
-        until(lambda: _phase(plane) == "Verifying", "the steps are done", lambda: remedy.log)
-        say(plane, "False")
-        until(lambda: _phase(plane) == "Succeeded", "the node is healed", lambda: remedy.log)
-        until(lambda: _named(receiver, "fault"), "the end is told", lambda: remedy.log)
-        until(lambda: _named(receiver, "verdict"), "the verdict is told", lambda: defender.log)
+        seen(lambda: _phase(plane) == "Verifying", "the steps are done")
+        say(plane, "n0", Sick="False")
+        seen(lambda: _phase(plane) == "Succeeded", "the node is healed")
+        seen(lambda: _named(receiver, "fault"), "the end is told")
+        seen(lambda: _named(receiver, "verdict"), "the verdict is told")
         return receiver.spans
     finally:
         remedy.kill()
