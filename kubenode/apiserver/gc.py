@@ -7,6 +7,7 @@ request that caused it.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from kubenode.apiserver.errors import Obj
 from kubenode.apiserver.objects import (
@@ -43,7 +44,7 @@ class Collector:
                 if resource is not None and metadata.get("deletionTimestamp"):
                     self._on_removed(resource, record)
                 if metadata.get("ownerReferences"):
-                    self._later(lambda place=qualified, key=key: self._review(place, key))  # type: ignore[misc]
+                    self._later(partial(self._review, qualified, key))
 
     def _later(self, job: Callable[[], None]) -> None:
         if not self._work:
@@ -72,7 +73,7 @@ class Collector:
             self._later(lambda: self._orphaned(metadata["uid"]))
         for owner in metadata.get("ownerReferences") or ():
             if self._goes_last(owner["uid"]):
-                self._later(lambda uid=owner["uid"]: self._after_dependents(uid))  # type: ignore[misc]
+                self._later(partial(self._after_dependents, owner["uid"]))
         self._check_holders(resource, metadata.get("namespace", ""))
 
     # ---- owners

@@ -1,7 +1,7 @@
 """YAML as a real server reads it: the values that JSON has, times as they are written."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml  # type: ignore[import-untyped]
 
@@ -12,7 +12,7 @@ TIMESTAMP = "tag:yaml.org,2002:timestamp"
 class _Loader(_BASE):  # type: ignore[misc]  # of a module without types
     """Without times: they are texts to JSON."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012  as the class above has it
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
         first: [(tag, pattern) for tag, pattern in known if tag != TIMESTAMP]
         for first, known in _BASE.yaml_implicit_resolvers.items()
     }

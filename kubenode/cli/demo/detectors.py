@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kubenode.cli.demo.agenda import Agenda
@@ -150,7 +151,7 @@ class Detectors:
         for check in CHECKS:
             if check.wrong(host) != told.reports[check.type].wrong:
                 delay = self._rng.uniform(0, check.every) / self._speed
-                self._agenda.soon(delay, lambda check=check: self._check(host, check))  # type: ignore[misc]
+                self._agenda.soon(delay, partial(self._check, host, check))
 
     async def _check(self, host: Host, check: Check) -> None:
         if not host.answers:

@@ -11,6 +11,7 @@ other side of the same heartbeat.
 import asyncio
 import random
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kubenode.api.meta import format_time
@@ -113,7 +114,7 @@ class Kubelets:
             for name, renewed in self._renewed.items():
                 if now - renewed > self.grace and name not in self._unknown:
                     self._unknown.add(name)
-                    self._agenda.soon(0, lambda host=self._hosts[name]: self._lost(host))  # type: ignore[misc]
+                    self._agenda.soon(0, partial(self._lost, self._hosts[name]))
 
     async def _renew(self, host: Host) -> None:
         if _silent(host):

@@ -9,6 +9,7 @@ budgets are counted. They work level by level, from what their informers know.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kubenode.api.meta import format_time
@@ -176,7 +177,7 @@ class Workloads:
         for _ in range(max(0, missing)):
             self._in_flight[app.name] = self._in_flight.get(app.name, 0) + 1
             body = self._pod(app)
-            self._agenda.soon(0, lambda body=body: self._create(body))  # type: ignore[misc]
+            self._agenda.soon(0, partial(self._create, body))
 
     async def _create(self, body: dict[str, Any]) -> None:
         try:
