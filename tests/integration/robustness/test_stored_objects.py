@@ -46,7 +46,7 @@ async def test_what_an_older_version_stored_is_read_and_acted_on(
     settings = RemedySettings(one_engine_is_enough=True)
     async with operating(cluster.operator(a_diagnoser(), settings=settings)):
         await cluster.say(NODE, FAULT, "True")
-        await cluster.wait(lambda job: job.status.owned.cordon)
+        await cluster.wait(lambda job: job.status.phase is JobPhase.VERIFYING)
         await cluster.say(NODE, FAULT, "False")
         job = await cluster.wait(lambda job: job.status.phase.closed)
     assert job.status.phase is JobPhase.SUCCEEDED
