@@ -15,10 +15,11 @@ def in_turn(members: Iterable[Member], revision: str) -> list[Member]:
     return [found[place] for place in turns]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _turns(members: tuple[tuple[str, str, str], ...], revision: str) -> tuple[int, ...]:
     """Places of members, given by zone, uid and name, in their turn. Remembered, as each look of a
-    rollout asks for it: dealing 10,000 anew took longer than all else that is decided."""
+    rollout asks for it: dealing 10,000 anew took longer than all else that is decided. One place
+    for each set that is rolled out at the same time, 2 MB for 10,000 machines."""
     zones: dict[str, list[tuple[bytes, str, int]]] = {}
     for place, (zone, uid, name) in enumerate(members):
         zones.setdefault(zone, []).append((_dealt(uid, revision), name, place))

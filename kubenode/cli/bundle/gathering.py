@@ -4,7 +4,7 @@ Secrets are never read, whatever the caller may. What cannot be read is told, an
 """
 
 import platform
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -17,8 +17,6 @@ from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.lists import PAGE, items
 from machine.names import LEASES
 
-MOST = 20_000
-"""Objects of one list."""
 AGENT = "kubenode-agent"
 MOST_PODS = 16
 """Of agents, those that are not ready first; all others are counted by the replicas we have."""
@@ -68,7 +66,7 @@ class Gathering:
                     "generation": one["metadata"].get("generation"),
                     "storedVersions": one.get("status", {}).get("storedVersions", []),
                 }
-                async for one in self._list(paths.custom_resource_definitions())
+                async for one in items(self._kube, paths.custom_resource_definitions())
                 if one["metadata"]["name"].endswith(f".{paths.GROUP}")
             ]
         except KubeError as error:
@@ -82,7 +80,7 @@ class Gathering:
         kept: list[Object] = []
         count = 0
         try:
-            async for one in self._list(path):
+            async for one in items(self._kube, path):
                 if ours and not one["metadata"]["name"].startswith("kubenode"):
                     continue
                 count += 1
@@ -97,15 +95,6 @@ class Gathering:
         note = "" if len(kept) == count else f"{len(kept)} of {count}, open and newest first"
         self._contents.add_json(name, kept, note)
         return kept
-
-    async def _list(self, path: str) -> AsyncIterator[Object]:
-        """The first MOST of them."""
-        count = 0
-        async for one in items(self._kube, path):
-            yield one
-            count += 1
-            if count == MOST:
-                return
 
     # -- pods ----------------------------------------------------------------------------------
 

@@ -3,14 +3,16 @@
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from agent.diagnostics.redaction import HIDDEN
 from kubenode.cli.bundle import contents as module
+from kubenode.cli.bundle import gathering
 from kubenode.cli.bundle.contents import Contents, fitting
 from kubenode.cli.bundle.redaction import clean, without_secrets
+from kubenode.runtime.kube.client import Kube
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,42 @@ def test_a_long_text_keeps_its_end_and_a_full_bundle_says_so(
     manifest = contents.manifest()
     assert manifest["files"][0]["note"] == "the last 100 of 507 bytes"
     assert [one["what"] for one in manifest["missing"]] == ["c.log"]
+
+
+class Pages:
+    """As a client of a server that has `count` jobs, of which the last by name is open and new."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    async def get(self, path: str, *, query: dict[str, Any] | None = None) -> dict[str, Any]:
+        if not path.endswith("/remedyoperationjobs"):
+            return {"items": []}
+        query = query or {}
+        first = int(query.get("continue") or 0)
+        after = min(first + int(query["limit"]), self._count)
+        more = str(after) if after < self._count else None
+        return {
+            "items": [self._job(n) for n in range(first, after)],
+            "metadata": {"continue": more},
+        }
+
+    def _job(self, n: int) -> dict[str, Any]:
+        last = n == self._count - 1
+        phase = "Running" if last else "Succeeded"
+        return {"metadata": {"name": f"job-{n:06}"}, "status": {"phase": phase}}
+
+
+async def test_of_a_list_of_any_length_the_open_ones_stay_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "LARGEST_FILE", 2000)
+    contents = Contents({})
+    await gathering.Gathering(cast(Kube, Pages(20_600)), "kubenode-system", contents).all()
+    name = "resources/remedyoperationjobs.json"
+    kept = json.loads(contents.files[name])
+    assert kept[0]["metadata"]["name"] == "job-020599"
+    assert contents.notes[name] == f"{len(kept)} of 20600, open and newest first"
 
 
 def test_of_too_many_objects_the_heaviest_stay() -> None:
