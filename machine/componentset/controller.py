@@ -84,7 +84,7 @@ class SetController:
             await self._finalizers(set_, [*set_.metadata.finalizers, FINALIZER])
             return Result(timedelta(0))
         aim = await self.aimer.aim(set_)
-        look = self._look(set_, aim)
+        look = await self._look(set_, aim)
         if deleting:
             return await self._deleted(set_, look)
         if look.unsure:
@@ -105,7 +105,7 @@ class SetController:
 
     # -- looking ------------------------------------------------------------------------------
 
-    def _look(self, set_: MachineComponentSet, aim: Aim) -> Look:
+    async def _look(self, set_: MachineComponentSet, aim: Aim) -> Look:
         name, made = set_.metadata.name, [m for m in (aim.target, aim.current) if m is not None]
         sets = [(s, self.aimer.family_of(s)) for s in self.ground.component_sets.cache.values()]
         rivals = rivals_of(set_, aim.family, sets)
@@ -122,6 +122,7 @@ class SetController:
             view = view_of(set_, aim)
             looker = Looker(self.ground, self.board, set_, view, aim.target, aim.current, rivals)
             known = self._lookers[name] = (sign, looker)
+        await known[1].prepare()
         return known[1].look()
 
     def _seen(
@@ -154,13 +155,13 @@ class SetController:
     async def _step(self, set_: MachineComponentSet, aim: Aim, look: Look) -> Result:
         before, strategy = remembered(set_.status), set_.spec.update_strategy
         if back := await self.aimer.of(set_, {m.back for m in look.members if m.back}):
-            look = self._look(set_, aim)  # what is wanted is planned on what is so now
+            look = await self._look(set_, aim)  # what is wanted is planned on what is so now
         seen, turns = self._seen(set_, aim, look)
         after, plan = step(before, strategy, seen)
         if plan.inspect:
             what = self._inspected(set_, after, look)
             answer = await self.inspector.inspect(strategy.inspection.checks, what)
-            look = self._look(set_, aim)
+            look = await self._look(set_, aim)
             seen = replace(self._seen(set_, aim, look)[0], inspected=answer)
             after, plan = step(before, strategy, seen)
         name = set_.metadata.name

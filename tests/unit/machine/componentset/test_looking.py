@@ -1,6 +1,7 @@
 """What a set sees of its machines while something is being written to them."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
@@ -11,7 +12,7 @@ from kubenode.runtime.kube.objects import Node
 from machine.bootstrap.agentready import Lifesign
 from machine.componentset.board import Board
 from machine.componentset.facts import View
-from machine.componentset.looking import Looker
+from machine.componentset.looking import SLICE, Looker
 from machine.componentset.member import Standing
 
 T = TypeVar("T")
@@ -42,12 +43,12 @@ class Fleet:
         return ""
 
 
-def undone() -> Machine:
+def undone(name: str = "m1") -> Machine:
     """Its agent has taken the component back."""
     both = {"name": "c", "revision": R, "attempt": 2, "configHash": R}
     return Machine.model_validate(
         {
-            "metadata": {"name": "m1", "uid": "u1", "labels": {"a": "b"}},
+            "metadata": {"name": name, "uid": f"u-{name}", "labels": {"a": "b"}},
             "spec": {
                 "addresses": ["10.0.0.1"],
                 "node": "None",
@@ -61,7 +62,7 @@ def undone() -> Machine:
     )
 
 
-def a_look(board: Board) -> Standing:
+def a_looker(board: Board, machines: Mapping[str, Machine]) -> Looker:
     spec = {"selector": {"matchLabels": {"a": "b"}}, "component": "c-1"}
     set_ = MachineComponentSet.model_validate({"metadata": {"name": "s"}, "spec": spec})
     view = View(
@@ -72,9 +73,44 @@ def a_look(board: Board) -> Standing:
         checks={},
         reboot=timedelta(minutes=10),
     )
-    fleet = Fleet(Kept({"m1": undone()}))
-    (member,) = Looker(fleet, board, set_, view, None, None, ()).look().members
+    return Looker(Fleet(Kept({**machines})), board, set_, view, None, None, ())
+
+
+def a_look(board: Board) -> Standing:
+    (member,) = a_looker(board, {"m1": undone()}).look().members
     return member.standing
+
+
+async def test_a_first_look_at_many_leaves_the_loop_to_others_and_sees_what_changed_meanwhile() -> (
+    None
+):
+    machines = {f"m{n}": undone(f"m{n}") for n in range(4 * SLICE)}
+    looker = a_looker(Board(), machines)
+    cache = looker.ground.machines.cache
+    assert isinstance(cache, dict)
+    turns, prepared = 0, False
+
+    async def others() -> None:
+        nonlocal turns
+        while not prepared:
+            turns += 1
+            if turns == 2:
+                del cache["m0"]
+                changed = undone("m1")
+                del changed.metadata.labels["a"]
+                changed.metadata.resource_version = "2"
+                cache["m1"] = changed
+                cache["new"] = undone("new")
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(others())
+        await looker.prepare()
+        prepared = True
+    assert turns >= 4
+    seen = {member.name for member in looker.look().members}
+    assert seen == {*machines, "new"} - {"m0", "m1"}
+    assert set(looker.known) == set(cache)
 
 
 def test_what_is_being_written_is_under_way_though_the_set_wants_nothing_more() -> None:
