@@ -47,6 +47,7 @@ from remedy.hostprobes.witnesses import part_of
 from remedy.job.audit import JobAudit
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
+from remedy.job.hearing import Hearing
 from remedy.job.metrics import Metrics as JobMetrics
 from remedy.job.migration.access import PodAccess
 from remedy.job.migration.cordoning import CORDONING, cordoning
@@ -347,10 +348,14 @@ class RemedyOperator:
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         backs = Rollbacks(self._kube)
+        hearing = Hearing(
+            (self.nodes, self.jobs), (self.node_leases, self.agent_leases), self._clock
+        )
         job = JobController(
             jobs=store,
             world=ClusterWorld(
                 self.facts,
+                hearing,
                 nodes,
                 pods,
                 judge,

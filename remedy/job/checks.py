@@ -21,6 +21,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move, wait
 from remedy.job.records import FIRST_CHECK, ended, put
+from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
 
 TRIES = 8
@@ -55,10 +56,10 @@ def ask_again_at(job: Job) -> datetime | None:
     return max(ends) + max(job.rung.verify.timeout / TRIES, SHORTEST) if ends else None
 
 
-def answers_until(job: Job) -> datetime | None:
-    """When the last request under way is given up; None: none is."""
-    ends = [r.expires_at for r in _records(job) if r.state is StepState.RUNNING and r.expires_at]
-    return max(ends) + ANSWER_GRACE if ends else None
+def answers_until(job: Job) -> list[tuple[datetime, datetime]]:
+    """Of each request under way, when it was made and when it is given up."""
+    going = [r for r in _records(job) if r.state is StepState.RUNNING]
+    return [(r.asked_at, r.expires_at + ANSWER_GRACE) for r in going if r.asked_at and r.expires_at]
 
 
 def called_off(job: Job, now: datetime) -> Job:
@@ -112,8 +113,7 @@ def _heard(job: Job, seen: Seen, check: Step, record: StepStatus) -> Job | None:
     given = job.status.agent.requests if job.status.agent is not None else {}
     answer, now = given.get(record.request_id), seen.now
     if answer is None or answer.state is RequestState.RUNNING:
-        until = (record.expires_at or now) + ANSWER_GRACE
-        if now < until:
+        if not of_step(seen, record, (record.expires_at or now) + ANSWER_GRACE):
             return None
         why = f"agent {job.spec.agent} did not answer in time"
         return put(job, ended(record, now, StepState.FAILED, why))

@@ -9,6 +9,7 @@ from kubenode.runtime.recorder import EventRecorder
 from remedy.handover.access import Handovers
 from remedy.handover.seen import HandedSeen
 from remedy.job.events import Event
+from remedy.job.hearing import Hearing
 from remedy.job.migration.access import PodAccess
 from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.nodes import NodeAccess
@@ -32,6 +33,7 @@ class ClusterWorld:
     """What is read."""
 
     facts: FactStore
+    hearing: Hearing
     nodes: NodeAccess
     pod_access: PodAccess
     judge: Judge
@@ -45,7 +47,10 @@ class ClusterWorld:
     rollbacks: Rollbacks
 
     def fresh(self) -> bool:
-        return self.facts.fresh()
+        return self.facts.fresh() and self.nodes.known()
+
+    def hearing_since(self) -> datetime | None:
+        return self.hearing.since()
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         return await self.nodes.read(job, live=live)

@@ -38,6 +38,7 @@ from remedy.handover.seen import HandedSeen
 from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from remedy.rollback.seen import RollbackSeen
+from rules.history import DAWN
 from rules.truth import Truth
 
 FINALIZER = "kubenode.io/remedy"
@@ -385,6 +386,8 @@ class Seen:
     """The object of the step under way that another works on; None: not looked at."""
     rollback: RollbackSeen | None = None
     """How far the machine's component is taken back; None: not asked for."""
+    hearing_since: datetime | None = DAWN
+    """Since when everybody is heard without a gap; None: they are not now."""
 
 
 def irreversible(step: Step) -> bool:

@@ -23,6 +23,10 @@ class World(Protocol):
         """Whether the caches are current enough to act on."""
         ...
 
+    def hearing_since(self) -> datetime | None:
+        """Since when everybody is heard without a gap; None: they are not now."""
+        ...
+
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         """The job's node; None if it is gone or another one. `live` asks the API server."""
         ...
@@ -86,6 +90,7 @@ async def observe(
         now=now,
         node=node,
         fresh=world.fresh(),
+        hearing_since=world.hearing_since(),
         fault=holding(kept_dark(job, fault, power), events),
         permit=await _permit(job, world),
         pods=pods,

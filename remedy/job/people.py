@@ -8,6 +8,7 @@ from remedy.job.model import CloseReason, Job, Seen
 from remedy.job.moves import Move, close, enter, wait
 from remedy.job.permits import released
 from remedy.job.proving import healed_meanwhile
+from remedy.job.silence import counts
 from remedy.job.words import approve, denied, heard, next_rung, word
 from rules.truth import Truth
 
@@ -20,7 +21,7 @@ def awaiting_approval(job: Job, seen: Seen) -> Move:
         if said.decision == "Deny":
             return denied(job, now, said)
         return enter(approve(job, now, said), JobPhase.AWAITING_PERMIT, f"approved by {said.by}")
-    if now >= job.created + job.spec.approval.expires_after:
+    if counts(seen, job.created, job.created + job.spec.approval.expires_after):
         return close(job, now, CloseReason.APPROVAL_EXPIRED, "nobody approved in time")
     return wait(job)
 

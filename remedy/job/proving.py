@@ -5,13 +5,14 @@ The evidence known false by fresh reports, or what `cleared` says instead, must 
 the evidence need not become false: checks are there for what no report ever takes back.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.checks import called_off, examined, failures
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import Move, climb, close, give_up, set_condition, wait
+from remedy.job.silence import NEXT_REPORT, counts
 from rules.truth import Truth
 
 GONE = "the fault is gone, proven by fresh reports"
@@ -24,7 +25,7 @@ def verifying(job: Job, seen: Seen) -> Move:
     found = _examined(job, seen)
     if found is not None and found[0].close_reason is not None:
         return found
-    if seen.now >= verify_until(job):
+    if counts(seen, acted_on(job), verify_until(job), proof_takes(job)):
         within = format_duration(job.rung.verify.timeout)
         why = "; ".join([f"not proven healthy within {within}", *failures(job)])
         job = called_off(job, seen.now)
@@ -67,10 +68,18 @@ def _interrupted(job: Job, seen: Seen) -> Move:
     return job.having(evidence_false_since=None), Act.NONE
 
 
-def verify_until(job: Job) -> datetime:
+def acted_on(job: Job) -> datetime:
     acted = job.condition("Acted")
-    began = acted.last_transition_time if acted is not None else job.created
-    return began + job.rung.verify.timeout
+    return acted.last_transition_time if acted is not None else job.created
+
+
+def proof_takes(job: Job) -> timedelta:
+    """How long a node that is well may take to be proven so, once it is heard."""
+    return NEXT_REPORT + job.rung.verify.for_
+
+
+def verify_until(job: Job) -> datetime:
+    return acted_on(job) + job.rung.verify.timeout
 
 
 def _proven(job: Job, seen: Seen, why: str) -> Move:

@@ -11,7 +11,8 @@ from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus, Timeline
 from remedy.job.model import Act, Job, NodeSeen, Seen, binding
-from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands
+from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands, wait
+from remedy.job.silence import of_step
 
 FIRST_CHECK = 16
 """Index of the record of a rung's first check: a rung has no more steps than that."""
@@ -82,8 +83,18 @@ def failed(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Mo
             return climb(after, seen.now, why)
 
 
-def late(record: StepStatus, now: datetime) -> bool:
-    return record.expires_at is not None and now >= record.expires_at
+def late(record: StepStatus, seen: Seen) -> bool:
+    """Whether its time is over, and not merely because nobody could be heard in it."""
+    return record.expires_at is not None and of_step(seen, record, record.expires_at)
+
+
+def unheard(
+    job: Job, seen: Seen, step: Step, record: StepStatus, deadline: datetime, why: str
+) -> Move:
+    """The end of a step of which nothing was heard until its deadline, which has passed: once the
+    silence counts. Until then nothing more is asked of anybody, as the time for it is over.
+    """
+    return failed(job, seen, step, record, why) if of_step(seen, record, deadline) else wait(job)
 
 
 def begun(job: Job) -> bool:

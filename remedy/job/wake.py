@@ -8,10 +8,11 @@ from kubenode.runtime.patience import LATE, SOON
 from remedy.job.checks import answers_until
 from remedy.job.checks import ask_again_at as checks_again_at
 from remedy.job.ending import watched
-from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, Pods, Seen
+from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, Seen
 from remedy.job.moves import LOOK_AGAIN
 from remedy.job.permits import ask_again_at, renew_at
-from remedy.job.proving import verify_until
+from remedy.job.proving import acted_on, proof_takes, verify_until
+from remedy.job.silence import NEXT_REPORT, counts_from
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import POLLED
 from remedy.job.superseding import hand_over_until
@@ -40,7 +41,7 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
         elif status.hold is not None:
             times.append(now + LOOK_AGAIN)
     if job.phase is JobPhase.AWAITING_APPROVAL:
-        times.append(job.created + job.spec.approval.expires_after)
+        times.extend(_waited_out(seen, job.created, job.created + job.spec.approval.expires_after))
     if (
         job.phase in (JobPhase.RUNNING, JobPhase.VERIFYING)
         and status.permit
@@ -48,22 +49,38 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
     ):
         times.append(renew_at(job))
     if job.phase is JobPhase.RUNNING:
-        times.extend(_step_times(job, now, seen.pods))
+        times.extend(_step_times(job, seen))
     if job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN):
         if status.evidence_false_since is not None:
             times.append(status.evidence_false_since + job.rung.verify.for_)
-        times.append(verify_until(job))
-        times.extend(at for at in (answers_until(job), checks_again_at(job)) if at is not None)
+        times.extend(_waited_out(seen, acted_on(job), verify_until(job), proof_takes(job)))
+        for began, end in answers_until(job):
+            times.extend(_waited_out(seen, began, end))
+        if (again := checks_again_at(job)) is not None:
+            times.append(again)
     if job.close_reason is CloseReason.SUPERSEDED:
         times.append(hand_over_until(job))
     return max(min((t for t in times if t > now), default=now + SOON), now)
 
 
-def _step_times(job: Job, now: datetime, pods: Pods | None) -> list[datetime]:
-    record, what = job.record, job.step
+def _waited_out(
+    seen: Seen, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
+) -> list[datetime]:
+    """The deadline of a silence, and when it counts if that is later."""
+    counts = counts_from(seen, began, deadline, report)
+    return [deadline, max(deadline, seen.now + SOON) if counts is None else counts]
+
+
+def _step_times(job: Job, seen: Seen) -> list[datetime]:
+    record, what, now, pods = job.record, job.step, seen.now, seen.pods
     if record is None or what is None or record.started_at is None or record.expires_at is None:
         return [now + LOOK_AGAIN]
-    times = [record.expires_at, record.expires_at + ANSWER_GRACE]
+    ends = (
+        record.expires_at,
+        record.expires_at + ANSWER_GRACE,
+        record.started_at + what.body.timeout,
+    )
+    times = [at for end in ends for at in _waited_out(seen, record.started_at, end)]
     if what.wait is not None:
         times.append(record.started_at + what.wait.for_)
     if what.migrate is not None:
@@ -77,5 +94,4 @@ def _step_times(job: Job, now: datetime, pods: Pods | None) -> list[datetime]:
         # Providers tell nobody what became of a request.
         waited = now - record.started_at
         times.append(now + min(max(waited / 8, timedelta(seconds=2)), 3 * SOON))
-        times.append(record.started_at + what.body.timeout)
     return times

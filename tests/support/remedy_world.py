@@ -44,6 +44,7 @@ from remedy.job.store import status_patch
 from remedy.planned.seen import EventSeen
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from remedy.rollback.seen import Back, RollbackSeen
+from rules.history import DAWN
 from rules.truth import Truth
 
 
@@ -83,6 +84,7 @@ class FakeWorld:
     stronger_rule: str = ""
     next_job: Job | None = None
     report_at: datetime | None = None
+    heard_since: datetime | None = DAWN
     outside: FakeOutside = field(default_factory=FakeOutside)
     host: FakeHost = field(default_factory=FakeHost)
     hung: bool = False
@@ -150,6 +152,9 @@ class FakeWorld:
 
     def fresh(self) -> bool:
         return True
+
+    def hearing_since(self) -> datetime | None:
+        return self.heard_since
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         if self.node_uid != job.spec.node_uid:
@@ -459,6 +464,7 @@ class Reads:
     def __init__(self, world: FakeWorld) -> None:
         self._world = world
         self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
+        self.hearing_since = world.hearing_since
         self.check, self.unavailable = world.check, world.unavailable
         self.power, self.replacing = world.power, world.replacing
         self.planned, self.handed = world.planned, world.handed

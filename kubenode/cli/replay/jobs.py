@@ -34,6 +34,7 @@ from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
+from rules.history import DAWN
 from rules.truth import Truth
 
 Later = Callable[[datetime, Callable[[], None]], None]
@@ -378,6 +379,9 @@ class _Reads(NobodyOutside, NoPower):
 
     def fresh(self) -> bool:
         return True
+
+    def hearing_since(self) -> datetime | None:
+        return DAWN
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         return self._jobs.seen(job)

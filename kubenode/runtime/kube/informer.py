@@ -12,7 +12,7 @@ LIST in pages, then WATCH from there, for ever. Each way a watch can fail has it
     an object that cannot be read             keep its last good copy and say so
 
 `age()` counts the seconds since the server last proved that the cache is current. Whoever acts
-on it asks `fresh()` first.
+on it asks `fresh()` first. Whoever concludes something from a silence asks `hearing_since()`.
 """
 
 import asyncio
@@ -44,6 +44,8 @@ RESYNC_SECONDS = 450.0
 RELIST_SECONDS = 1800.0
 BACKOFF_LOW, BACKOFF_HIGH = 0.5, 10.0
 GOOD_SPELL = 5.0
+LATE_SECONDS = 5.0
+"""A proof may come so much later than a quiet watch lasts: one that comes later ends a gap."""
 LIST_RESTARTS = 3
 YIELD_EVERY = 50
 MOST_READ = 1024
@@ -113,11 +115,13 @@ class Informer(Generic[T]):
             spread=spread,
         )
         self._good_spell = min(GOOD_SPELL, watch_seconds / 2)
+        self._longest_silence = watch_seconds + LATE_SECONDS
         self._resync_seconds, self._relist_seconds = resync, relist
         self._spread = spread
         self._recovery = Recovery(self.name, *backoff, self._clock, spread)
         self._store: Store[T] = Store(self.name)
         self._contact = self._listed = float("-inf")
+        self._hearing_since: float | None = None
         self._watching_since = float("inf")
         self._must_list = True
         self._distrust = False
@@ -174,6 +178,12 @@ class Informer(Generic[T]):
     def fresh(self, limit: float = FRESH_SECONDS) -> bool:
         """Whether one may act on this cache. `limit` must exceed `watch_seconds`."""
         return self.synced.is_set() and self.age() <= limit
+
+    def hearing_since(self) -> float | None:
+        """The monotonic time since when the server has proved, again and again, that the cache is
+        current; None: it does not, since a request failed or it is silent for too long.
+        """
+        return self._hearing_since if self.age() <= self._longest_silence else None
 
     def readable(self, key: str) -> bool:
         """False while the newest version of the object could not be decoded."""
@@ -250,10 +260,13 @@ class Informer(Generic[T]):
         if isinstance(error, BadLine):
             self._must_list |= self._bad_line_at == self.resource_version
             self._bad_line_at = self.resource_version
+            self._hearing_since = None
             await self._recovery.after(str(error))
             return
         behind = TOO_LARGE_RESOURCE_VERSION in error.causes or isinstance(error, WentBack)
         expired = behind or error.status == 410
+        if not expired:
+            self._hearing_since = None
         self._must_list |= expired
         self._distrust |= behind
         outage = error.status == 0 or error.status >= 500
@@ -285,7 +298,8 @@ class Informer(Generic[T]):
         self.stats.lists += 1
         self.resource_version = version
         self._must_list = self._distrust = False
-        self._contact = self._listed = self._clock.monotonic()
+        self._proven()
+        self._listed = self._contact
         self._wake_waiters()
         self.synced.set()
 
@@ -346,7 +360,7 @@ class Informer(Generic[T]):
         if await self._server.version_not_below(self.resource_version) < self._seen():
             raise WentBack(410, "Expired", "the server answers with an older resourceVersion")
         self.stats.confirmed += 1
-        self._contact = self._clock.monotonic()
+        self._proven()
 
     # -- watch --------------------------------------------------------------------------------
 
@@ -416,9 +430,16 @@ class Informer(Generic[T]):
 
     def _advance(self, version: str) -> None:
         self.resource_version = version
-        self._contact = self._clock.monotonic()
+        self._proven()
         if self._waiters:
             self._wake_waiters()
+
+    def _proven(self) -> None:
+        """The server has just shown that the cache is current."""
+        now = self._clock.monotonic()
+        if self._hearing_since is None or now - self._contact > self._longest_silence:
+            self._hearing_since = now
+        self._contact = now
 
     def _seen(self) -> int:
         return int(self.resource_version or 0)

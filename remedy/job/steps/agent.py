@@ -6,7 +6,7 @@ from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import AgentRequest, RequestState, StepStatus
 from remedy.job.model import Job, NodeSeen, Seen
 from remedy.job.moves import MESSAGE, Move, wait
-from remedy.job.records import done, failed
+from remedy.job.records import done, failed, unheard
 
 ANSWER_GRACE = timedelta(seconds=5)
 """Past a request's expiry: an answer may still be on its way, and clocks differ."""
@@ -16,14 +16,18 @@ def agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
     now, answer = seen.now, job.answer
     expires = record.expires_at or now
     if answer is None:
-        if now < expires + ANSWER_GRACE:
+        until = expires + ANSWER_GRACE
+        if now < until:
             return wait(job)
-        return failed(job, seen, step, record, f"agent {job.spec.agent} did not answer in time")
+        why = f"agent {job.spec.agent} did not answer in time"
+        return unheard(job, seen, step, record, until, why)
     match answer.state:
         case RequestState.RUNNING:
-            if now < expires + step.body.timeout + ANSWER_GRACE:
+            until = expires + step.body.timeout + ANSWER_GRACE
+            if now < until:
                 return wait(job)
-            return failed(job, seen, step, record, "the agent began but did not finish in time")
+            why = "the agent began but did not finish in time"
+            return unheard(job, seen, step, record, until, why)
         case RequestState.DONE:
             told = record.model_copy(update={"output": _output(answer)})
             at = _between(record.asked_at, answer.finished_at, now)

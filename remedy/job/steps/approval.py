@@ -25,7 +25,7 @@ def wait_for_approval(job: Job, seen: Seen, node: NodeSeen, step: Step, record: 
             return close(heard(job), seen.now, CloseReason.DENIED, f"denied {about}")
         if said.decision == "Approve":
             return done(heard(job), seen, record, f"approved {about}")
-    if late(record, seen.now):
+    if late(record, seen):
         within = format_duration(step.body.timeout)
         return failed(job, seen, step, record, f"nobody approved within {within}")
     return wait(job)

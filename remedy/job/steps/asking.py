@@ -16,7 +16,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStat
 from kubenode.runtime.patience import patience
 from remedy.job.model import Act, Fault, Job, NodeSeen, Seen
 from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
-from remedy.job.records import ask, begun, put
+from remedy.job.records import ask, begun, put, unheard
 from remedy.power.seen import Outcome, PowerSeen
 from rules.truth import Truth
 
@@ -84,6 +84,11 @@ def deadline(step: Step, record: StepStatus) -> datetime | None:
 def over(step: Step, record: StepStatus, now: datetime) -> bool:
     end = deadline(step, record)
     return end is not None and now >= end
+
+
+def never_shown(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Move:
+    """The end of a step that is over, whose effect only others can show."""
+    return unheard(job, seen, step, record, deadline(step, record) or seen.now, why)
 
 
 def proven_dark(job: Job, power: PowerSeen | None) -> bool:

@@ -17,7 +17,7 @@ def cordon(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus)
         owned = job.status.owned.model_copy(update={"cordon": False})
         why = "was cordoned already, not by us; it stays cordoned afterwards"
         return done(job, seen, record, why, timeline=timeline, owned=owned)
-    if late(record, seen.now):
+    if late(record, seen):
         return failed(job, seen, step, record, "the node could not be cordoned in time")
     if not job.finalizer:
         return job, Act.ADD_FINALIZER

@@ -13,7 +13,7 @@ from kubenode.runtime.patience import patience
 from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Seen
 from remedy.job.moves import MESSAGE, Move, close, hold, wait
 from remedy.job.planned import WHY_CANCELLED, acted
-from remedy.job.records import ask, disrupt, done, failed, late, put
+from remedy.job.records import ask, disrupt, done, failed, late, put, unheard
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import deadline, waits_for_provider
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
@@ -44,7 +44,7 @@ def wait_for_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Ste
         return done(job, seen, record, _over(seen.events))
     if stands is Ending.COMPLETED and "NewBootID" not in until:
         return failed(job, seen, step, record, f"{_over(seen.events)}: it cannot be cancelled now")
-    if late(record, seen.now):
+    if late(record, seen):
         within = format_duration(step.body.timeout)
         return failed(job, seen, step, record, f"the planned event was not over within {within}")
     return wait(job)
@@ -78,9 +78,9 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     event = next_to_approve(job, seen.events)
     if event is None:
         return done(job, seen, record, "the planned act may start, or has started")
-    if late(record, seen.now):
+    if record.expires_at is not None and seen.now >= record.expires_at:
         why = event.shared or f"the provider was not heard to take it: event {event.external_id}"
-        return failed(job, seen, step, record, why)
+        return unheard(job, seen, step, record, record.expires_at, why)
     if event.shared:
         return hold(job, seen.now, HoldReason.GROUP_WAIT, event.shared, until=seen.now + LOOK)
     if waits_for_provider(job, seen.now):
@@ -123,10 +123,11 @@ def _answered(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
     answer, expires = job.answer, record.expires_at or seen.now
     if answer is None or answer.state is RequestState.RUNNING:
         longer = timedelta(0) if answer is None else ANSWER
-        if seen.now < expires + longer + ANSWER_GRACE:
+        until = expires + longer + ANSWER_GRACE
+        if seen.now < until:
             return wait(job)
         why = f"agent {job.spec.agent} did not say whether the planned act may start"
-        return failed(job, seen, step, record, why)
+        return unheard(job, seen, step, record, until, why)
     if answer.state is not RequestState.DONE:
         why = f"agent {job.spec.agent}: {answer.output[:512]}"
         return failed(job, seen, step, record, why)

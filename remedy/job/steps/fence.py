@@ -9,8 +9,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import PowerState
 from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move, wait
-from remedy.job.records import disrupt, done, failed
-from remedy.job.steps.asking import over, proven_dark, unread
+from remedy.job.records import disrupt, done, failed, late
+from remedy.job.steps.asking import proven_dark, unread
 from remedy.job.undo import disowned
 
 
@@ -18,7 +18,7 @@ def fence(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
-    ended = over(step, record, seen.now)
+    ended = late(record, seen)
     if node.out_of_service and node.fenced_by == job.mark:
         return _until_free(job, seen, record, ended)
     if node.out_of_service:

@@ -25,9 +25,9 @@ def webhook(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
             return done(job, seen, record, f"{step.webhook.receiver} took it")
         if heard.outcome is Outcome.REFUSED:
             return failed(job, seen, step, record, heard.error)
-        if not late(record, seen.now):
+        if not late(record, seen):
             return _again(job, seen, record, heard)
-    if late(record, seen.now):
+    if late(record, seen):
         why = heard.error if heard is not None and heard.error else _held_by(job)
         within = format_duration(step.body.timeout)
         about = f"{step.webhook.receiver} did not take it within {within}"
@@ -50,7 +50,7 @@ def create_object(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
         return _again(job, seen, record, heard)
     if there is not None and (end := _ended(job, seen, step, record, there)) is not None:
         return end
-    if late(record, seen.now):
+    if late(record, seen):
         within = format_duration(step.body.timeout)
         return _fail(job, seen, step, record, f"its object was not done within {within}")
     if there is None or there.state is not Handed.ABSENT:

@@ -18,6 +18,7 @@ from remedy.job.migration.surge_step import surge
 from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import MESSAGE, Move, close, due, held_for, hold, wait
 from remedy.job.records import begun, disrupt, late, put
+from remedy.job.silence import of_step
 from rules.truth import Truth
 
 
@@ -31,9 +32,9 @@ def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
         return drained(job, seen, record, pods)
     if proven_off(seen):
         return _once(job, seen, Act.DELETE_PODS)
-    if why := hopeless(node, pods, now):
+    if (why := hopeless(node, pods, now)) and of_step(seen, record, now):
         return hangs(job, seen, step, record, why)
-    if late(record, now):
+    if late(record, seen):
         return too_late(job, seen, step, record, pods)
     return surge(job, seen, record, pods.surges) or _next(job, seen, record, pods)
 

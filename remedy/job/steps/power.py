@@ -23,6 +23,7 @@ from remedy.job.steps.asking import (
     asked,
     free_to_ask,
     go_on,
+    never_shown,
     over,
     proven_dark,
     unread,
@@ -97,9 +98,8 @@ def boot(
     if word in ("on", "reset") and rebooted(record.boot_id, node.boot_id):
         return done(job, seen, record, f"booted again: {node.boot_id}, before {record.boot_id}")
     if over(step, record, seen.now):
-        return failed(
-            job, seen, step, record, _not_in_time(job, seen, step, "back with a new boot")
-        )
+        why = _not_in_time(job, seen, step, "back with a new boot")
+        return never_shown(job, seen, step, record, why)
     match word:
         case "off":
             return _dark_then_on(job, seen, node, step, record, no)

@@ -2,7 +2,8 @@
 
 The paths of `via` are tried in order. An agent that does not answer, refuses or fails gives way to
 the next path; its request has expired by then, so that an agent that wakes late does nothing. Only
-a new boot ID ends the step well, whoever reports it.
+a new boot ID ends the step well, whoever reports it; but the one in an answer that says no may be
+from before the request, and proves nothing.
 """
 
 from datetime import datetime, timedelta
@@ -14,8 +15,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepS
 from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move, wait
 from remedy.job.records import ask, begun, done, failed, put
+from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import asked, deadline, leave, next_path, over
+from remedy.job.steps.asking import asked, deadline, leave, never_shown, next_path, over
 from remedy.job.steps.power import boot, rebooted
 
 LONGEST = timedelta(minutes=3)
@@ -51,25 +53,38 @@ def _ask_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepSta
 
 def _by_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     answer, now = job.answer, seen.now
-    for boot_id in (node.boot_id, answer.boot_id if answer is not None else ""):
+    done_by_it = answer is not None and answer.state is RequestState.DONE
+    for boot_id in (node.boot_id, answer.boot_id if answer is not None and done_by_it else ""):
         if rebooted(record.boot_id, boot_id):
             return done(job, seen, record, f"booted again: {boot_id}, before {record.boot_id}")
     if over(step, record, now):
         why = f"not back with a new boot within {format_duration(step.body.timeout)}"
-        return failed(job, seen, step, record, why)
-    if answer is None:
-        expires = record.expires_at or now
-        if now < expires + ANSWER_GRACE:
-            return wait(job)
-        why = f"agent {job.spec.agent} did not answer"
-    elif answer.state in (RequestState.FAILED, RequestState.REFUSED):
-        how = "failed" if answer.state is RequestState.FAILED else "refused"
-        why = f"agent {job.spec.agent} {how}: {answer.output[:512]}"
-    elif not _left(step, record, PowerPath.AGENT) or now < _patient_until(step, record, now):
-        return wait(job)
-    else:
+        return never_shown(job, seen, step, record, why)
+    no = _no(job)
+    if answer is not None and no and not rebooted(record.boot_id, answer.boot_id):
+        return _give_way(job, seen, step, record, PowerPath.AGENT, no)
+    if answer is None or no:
+        # A host that runs another boot than it was asked of tells so by its Lease or its Node, and
+        # soon: until then no other path is taken, lest a host be reset that has just booted.
+        until = (record.expires_at or now) + ANSWER_GRACE
+        why = no or f"agent {job.spec.agent} did not answer"
+    elif _left(step, record, PowerPath.AGENT):
+        until = _patient_until(step, record, now)
         why = f"agent {job.spec.agent} began, and the host has not booted again"
+    else:
+        return wait(job)
+    if not of_step(seen, record, until):
+        return wait(job)
     return _give_way(job, seen, step, record, PowerPath.AGENT, why)
+
+
+def _no(job: Job) -> str:
+    """That the agent has said no, "" if it has not."""
+    answer = job.answer
+    if answer is None or answer.state not in (RequestState.FAILED, RequestState.REFUSED):
+        return ""
+    how = "failed" if answer.state is RequestState.FAILED else "refused"
+    return f"agent {job.spec.agent} {how}: {answer.output[:512]}"
 
 
 def _patient_until(step: Step, record: StepStatus, now: datetime) -> datetime:

@@ -21,6 +21,7 @@ from remedy.job.steps.asking import (
     away,
     free_to_ask,
     go_on,
+    never_shown,
     over,
     proven_dark,
     waits_for_provider,
@@ -39,7 +40,7 @@ def replace(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
         return _asked(job, seen, step, record, far)
     if over(step, record, seen.now):
         why = job.status.hold.message if job.status.hold is not None else "nobody could be asked"
-        return failed(job, seen, step, record, f"not replaced: {why}")
+        return never_shown(job, seen, step, record, f"not replaced: {why}")
     if not far.path:
         return _nobody(job, seen, step, record, far)
     if (stop := free_to_ask(job, seen, evidence=_evidence(job, seen))) is not None:
@@ -74,7 +75,7 @@ def _asked(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSee
     if over(step, record, seen.now):
         still = far.why if seen.node is None or not far.gone else "the old Node is still there"
         within = format_duration(step.body.timeout)
-        return failed(job, seen, step, record, f"not replaced within {within}: {still}")
+        return never_shown(job, seen, step, record, f"not replaced within {within}: {still}")
     if gone and not since:
         output = {**record.output, GONE_AT: format_time(seen.now)}
         return put(job, record.model_copy(update={"output": output})), Act.NONE

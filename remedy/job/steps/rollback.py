@@ -16,6 +16,7 @@ from remedy.job.steps.asking import (
     away,
     free_to_ask,
     go_on,
+    never_shown,
     over,
     waits_for_provider,
     write,
@@ -40,7 +41,8 @@ def rollback_component(
         return no(far.why)
     if over(step, record, seen.now):
         within = format_duration(step.body.timeout)
-        return no(f"not back within {within}: {far.why or 'nobody could be asked'}")
+        why = f"not back within {within}: {far.why or 'nobody could be asked'}"
+        return never_shown(job, seen, step, record, why)
     if asked(record):
         return go_on(job, seen, record, ROLL_BACK, no, repeatable=True)
     if far.state is Back.UNKNOWN:

@@ -29,7 +29,7 @@ def small(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
         if step.name == "uncordon":
             owned = owned.model_copy(update={"cordon": False})
         return done(job, seen, record, "", owned=owned)
-    if late(record, seen.now):
+    if late(record, seen):
         error = seen.heard.error if seen.heard is not None else ""
         return failed(job, seen, step, record, error or f"step {step.name} took too long")
     if seen.heard is not None and seen.heard.error:

@@ -2,16 +2,18 @@
 
 import asyncio
 import time
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
+from support.clock import FakeClock
 from support.fake_kube import FakeKube, answer, reset, status
 from support.running import NODES, following, running, until
 
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informer import LATE_SECONDS, WATCH_SECONDS, Informer
 from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.kube.store import IndexFailed
@@ -155,6 +157,62 @@ async def test_a_silent_watch_is_confirmed_and_keeps_the_cache_fresh(
         assert informer.age() < 2.0
         assert server.asked("GET", resourceVersionMatch="NotOlderThan") >= 2
         assert server.lists() == 1
+
+
+async def test_it_is_known_since_when_the_server_is_heard_without_a_gap(
+    server: FakeKube, kube: Kube
+) -> None:
+    async with following(kube, watch_seconds=1.0) as informer:
+        first = informer.hearing_since()
+        assert first is not None
+        await until(lambda: informer.stats.confirmed >= 2)
+        server.close_watches()
+        server.put(NODES, node("n1"))
+        await until(lambda: "n1" in informer.cache)
+        assert informer.hearing_since() == first, "quiet watches and ended ones are no gaps"
+        outage = answer(status(503, "ServiceUnavailable"))
+        server.faults.append(outage)
+        server.close_watches()
+        await until(lambda: informer.hearing_since() is None, what="the outage")
+        assert informer.fresh()
+        server.faults.remove(outage)
+        back = kube.clock.monotonic()
+        await until(lambda: informer.hearing_since() is not None)
+        since = informer.hearing_since()
+        assert since is not None and since >= back
+
+
+async def test_expired_versions_alone_are_no_gap(server: FakeKube, kube: Kube) -> None:
+    async with following(kube) as informer:
+        first = informer.hearing_since()
+        server.compact()
+        server.faults.append(answer(status(410, "Expired")))
+        server.close_watches()
+        await until(lambda: informer.stats.errors >= 1)
+        server.faults.clear()
+        await until(lambda: informer.stats.lists == 2)
+        assert informer.hearing_since() == first is not None
+
+
+async def test_a_proof_that_comes_too_late_ends_a_gap() -> None:
+    """As of a server, or a process of ours, that stood still."""
+    clock = FakeClock()
+    informer = Informer(Kube(PlainTransport("http://nobody"), clock=clock), NODES, structs(Node))
+    informer.synced.set()
+    informer._event(bookmark(5))
+    first = informer.hearing_since()
+    clock.step(timedelta(seconds=WATCH_SECONDS))
+    informer._event(bookmark(6))
+    assert informer.hearing_since() == first == 1000.0
+    clock.step(timedelta(seconds=WATCH_SECONDS + LATE_SECONDS + 1))
+    assert informer.hearing_since() is None
+    informer._event(bookmark(7))
+    assert informer.hearing_since() == clock.monotonic()
+
+
+def bookmark(version: int) -> bytes:
+    head = {"metadata": {"resourceVersion": str(version)}}
+    return msgspec.json.encode({"type": "BOOKMARK", "object": head})
 
 
 async def test_a_restored_server_that_stays_silent_is_found_out(
