@@ -15,13 +15,14 @@ from remedy.planned.access import approves
 from remedy.remedier.facts import FactStore
 
 DAWN = datetime.min.replace(tzinfo=UTC)
-JOBS_OF_NODE, JOBS_OF_RULE = NODE_INDEX, "remedier"
+JOBS_OF_NODE, JOBS_OF_RULE, JOBS_OF_AGENT = NODE_INDEX, "remedier", "agent"
 """Indexes of the jobs."""
 
 
 def index(jobs: Informer[RemedyOperationJob]) -> None:
     jobs.add_index(JOBS_OF_NODE, lambda job: (job.spec.node_name,))
     jobs.add_index(JOBS_OF_RULE, _rule_of)
+    jobs.add_index(JOBS_OF_AGENT, lambda job: (job.spec.agent,))
 
 
 def latest_first(nodes: Iterable[Node]) -> list[str]:
@@ -77,6 +78,9 @@ class Jobs:
 
     def of(self, node: str) -> list[str]:
         return [job.metadata.name for job in self._jobs.by(JOBS_OF_NODE, node)]
+
+    def of_agent(self, agent: str) -> list[str]:
+        return [job.metadata.name for job in self._jobs.by(JOBS_OF_AGENT, agent)]
 
     def job(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None

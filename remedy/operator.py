@@ -68,6 +68,7 @@ from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import Registry
 from remedy.registry.reporter import Reporter
 from remedy.remediation.desk import Remediations
+from remedy.remedier.boots import Boots
 from remedy.remedier.choice import shortest_max_age
 from remedy.remedier.controller import Remedier, past_of
 from remedy.remedier.evaluator import Evaluator
@@ -161,8 +162,10 @@ class RemedyOperator:
         self.agent_leases = self._leases(informer, AGENT_LEASES)
         self.lease_ages = LeaseAges(self.node_leases, clock, self._look_again)
         self.agent_ages = LeaseAges(self.agent_leases, clock)
+        self.boots = Boots(self.agent_leases, clock, self._booted)
         self.node_leases.add_handler(self.lease_ages.changed)
         self.agent_leases.add_handler(self.agent_ages.changed)
+        self.agent_leases.add_handler(self.boots.changed)
         noticing.index(self.jobs)
         self.jobs.add_index(CORDONING, cordoning)
         self._concerns = noticing.Jobs(self.jobs)
@@ -175,6 +178,7 @@ class RemedyOperator:
             self.settings.one_engine_is_enough,
             unanswered(providers=providers is not None),
             self.lease_ages,
+            self.boots,
         )
         self.engine = Engine(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)
@@ -233,7 +237,9 @@ class RemedyOperator:
 
     @property
     def _witnesses(self) -> tuple[Part, ...]:
-        """What tells of silent hosts. Without it their ages are unknown, and all else goes on."""
+        """What tells of silent hosts. Without it their ages are unknown, and rules go on; jobs
+        begin once the agents' Leases were read.
+        """
         return (self.node_leases, self.agent_leases, self.lease_ages, self.agent_ages)
 
     @property
@@ -268,7 +274,7 @@ class RemedyOperator:
         return self.ready() or (self._sees() and not leads(self._fence))
 
     def _sees(self) -> bool:
-        return all(informer.fresh() for informer in self._informers)
+        return all(informer.fresh() for informer in self._informers) and self.boots.known()
 
     def settled(self) -> bool:
         """Whether it is ready and has looked at every node."""
@@ -333,7 +339,7 @@ class RemedyOperator:
 
     def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
         store = JobStore(self._kube, self.jobs)
-        nodes = NodeAccess(self._kube, self.nodes, self.agent_ages)
+        nodes = NodeAccess(self._kube, self.nodes, self.agent_ages, self.boots)
         pods = PodAccess(
             self._kube,
             self.settings.protection,
@@ -344,7 +350,7 @@ class RemedyOperator:
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
         power = PowerAccess(self._providers, self._clock)
         events = EventAccess(self.host_events, self.jobs, power, self._clock)
-        replacing = Replacing(self._kube, self.nodes, self._providers)
+        replacing = Replacing(self._kube, self.nodes, self._providers, self.boots.of)
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         backs = Rollbacks(self._kube)
@@ -424,6 +430,11 @@ class RemedyOperator:
         """Other nodes, or time, have changed what is known of it: a guard of its job too."""
         self.remedier.queue.add(node)
         for job in self._concerns.of(node):
+            self.job.queue.add(job)
+
+    def _booted(self, agent: str) -> None:
+        """The agent tells another boot of its host: that may be what a job waits for."""
+        for job in self._concerns.of_agent(agent):
             self.job.queue.add(job)
 
     def _wake(self, job: str) -> None:

@@ -15,6 +15,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.marks import added, removed
 from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeSeen
+from remedy.remedier.boots import Boots
 from remedy.remedier.leases import AGENT_SILENT, Ages
 
 _node = structs(Node)
@@ -24,6 +25,7 @@ LIVE = 0.25
 
 
 def seen(node: Node) -> NodeSeen:
+    """What the Node itself tells."""
     return NodeSeen(
         unschedulable=node.spec.unschedulable,
         cordoned_by=node.metadata.annotations.get(CORDONED_BY, ""),
@@ -43,20 +45,29 @@ def same(node: Node, job: Job) -> bool:
 
 
 class NodeAccess:
-    """agents  how long ago agents renewed their Leases; None: nobody follows them"""
+    """agents  how long ago agents renewed their Leases; `boots` is what they and kubelets tell"""
 
-    def __init__(self, kube: Kube, informer: Informer[Node], agents: Ages | None = None) -> None:
+    def __init__(self, kube: Kube, informer: Informer[Node], agents: Ages, boots: Boots) -> None:
         self._kube = kube
         self._informer = informer
-        self._agents = agents
+        self._agents, self._boots = agents, boots
         self._recent: dict[str, tuple[float, Node]] = {}
+
+    def known(self) -> bool:
+        """Whether all that `read` tells of could be known by now."""
+        return self._boots.known()
 
     async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
         node = await self._live(job) if live else self._informer.get(job.spec.node_name)
         if node is None or not same(node, job):
             return None
-        age = self._agents.age(job.spec.agent) if self._agents is not None else None
-        return replace(seen(node), agent_silent=age is not None and age > AGENT_SILENT)
+        agent = job.spec.agent
+        age = self._agents.age(agent)
+        return replace(
+            seen(node),
+            boot_id=self._boots.of(node, agent),
+            agent_silent=age is not None and age > AGENT_SILENT,
+        )
 
     async def _live(self, job: Job) -> Node | None:
         name, now = job.spec.node_name, self._kube.clock.monotonic()

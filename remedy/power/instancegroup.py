@@ -12,7 +12,7 @@ from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Act, Heard
 from remedy.power.access import NOBODY, heard, outcome_of, sentence
 from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import CLOCKS, Asked, Found, Nodes
+from remedy.power.ways import CLOCKS, Asked, BootOf, Found, Nodes
 
 GROUPS = (
     "kubenode.io/pool",
@@ -29,8 +29,8 @@ SCHEME = "scheme"
 class InstanceGroup:
     name = ReplacePath.INSTANCE_GROUP
 
-    def __init__(self, providers: Providers, nodes: Nodes) -> None:
-        self._providers, self._nodes = providers, nodes
+    def __init__(self, providers: Providers, nodes: Nodes, boot_of: BootOf) -> None:
+        self._providers, self._nodes, self._boot_of = providers, nodes, boot_of
 
     async def find(self, node: Node) -> Found | str:
         machine = Machine(node.spec.provider_id, node.metadata.name, node.metadata.annotations)
@@ -82,8 +82,8 @@ class InstanceGroup:
         node = self._nodes.get(asked.node)
         if node is None or not node.is_ready:
             return False
-        boot_id = node.status.node_info.boot_id
-        return node.metadata.uid != asked.node_uid or boot_id not in ("", asked.boot_id)
+        boot_id = self._boot_of(node, asked.agent)
+        return node.metadata.uid != asked.node_uid or len({"", asked.boot_id, boot_id}) == 3
 
     def _new(self, asked: Asked) -> str:
         """A Node of the group that was made since, or another one under the old name, and Ready."""

@@ -12,20 +12,20 @@ from remedy.power.instancegroup import InstanceGroup
 from remedy.power.karpenter import Karpenter
 from remedy.power.machines import OwnMachine
 from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import Asked, Found, Nodes, Way, heard, outcome_of
+from remedy.power.ways import Asked, BootOf, Found, Nodes, Way, heard, outcome_of
 
 PATH, TARGET, GROUP = "path", "target", "group"
 """Keys of the step's output: what is asked of whom, for when the Node is gone."""
 
 
 class Replacing:
-    def __init__(self, kube: Kube, nodes: Nodes, providers: Providers) -> None:
+    def __init__(self, kube: Kube, nodes: Nodes, providers: Providers, boot_of: BootOf) -> None:
         self._nodes = nodes
         ways: tuple[Way, ...] = (
             OwnMachine(kube, nodes),
             ClusterApi(kube, nodes),
             Karpenter(kube, nodes),
-            InstanceGroup(providers, nodes),
+            InstanceGroup(providers, nodes, boot_of),
         )
         self._ways = {way.name: way for way in ways}
 
@@ -85,6 +85,7 @@ def _asked(job: Job) -> Asked | None:
         at=record.asked_at,
         request=request_of(job),
         boot_id=record.boot_id,
+        agent=job.spec.agent,
         operation=f"{job.name}.{record.request_id}",
         permit=job.status.permit.name if job.status.permit is not None else "",
     )

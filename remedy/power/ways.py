@@ -4,7 +4,7 @@ Each way finds out whether it applies, asks once, and later says how far that is
 know afterwards, when the Node is gone, fits into `target` and `group`, which the job writes down.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -44,8 +44,13 @@ class Asked:
     at: datetime
     request: str
     boot_id: str = ""
+    agent: str = ""
     operation: str = ""
     permit: str = ""
+
+
+BootOf = Callable[[Node, str], str]
+"""The boot ID that the host of a node runs, by the name of its agent; "" is unknown."""
 
 
 class Nodes(Protocol):

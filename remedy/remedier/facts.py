@@ -21,6 +21,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import Answers
 from remedy.remedier import hostevents
+from remedy.remedier.boots import Boots
 from remedy.remedier.bounds import Bounds
 from remedy.remedier.fleet import Fleet
 from remedy.remedier.hostevents import HostEvents
@@ -61,6 +62,7 @@ class FactStore:
     one_engine_is_enough  the operator's policy `reference`
     unanswered  fields of probes that nobody is there to answer: unknown at once, not after a wait
     leases   how long ago kubelets renewed their Leases; None: nobody follows them
+    boots    which boot hosts run; None: the one that their Nodes tell
     """
 
     def __init__(
@@ -72,8 +74,9 @@ class FactStore:
         one_engine_is_enough: bool = False,
         unanswered: Collection[str] = (),
         leases: Ages | None = None,
+        boots: Boots | None = None,
     ) -> None:
-        self._leases = leases
+        self._leases, self._boots = leases, boots
         self._nodes, self._past, self._clock, self._sources = nodes, past, clock, sources
         self._kept: dict[str, Kept] = {}
         self._windows: dict[str, EventWindow] = {}
@@ -98,9 +101,19 @@ class FactStore:
         kept = self._kept.get(node)
         return kept.booted_at if kept is not None else None
 
-    def boot(self, node: str) -> tuple[str, datetime | None]:
-        kept = self._kept.get(node)
-        return (kept.boot_id, kept.booted_at) if kept is not None else ("", None)
+    def boot(self, name: str, agent: str) -> tuple[str, datetime | None]:
+        """What jobs go by. Rules go by what the Node tells alone (`booted_at`)."""
+        node, kept = self._nodes.get(name), self._kept.get(name)
+        if node is None or kept is None:
+            return "", None
+        if self._boots is None:
+            return kept.boot_id, kept.booted_at
+        if not self._boots.known():
+            return "", None
+        boot_id = self._boots.of(node, agent)
+        if boot_id in ("", kept.boot_id):
+            return kept.boot_id, kept.booted_at
+        return boot_id, self._boots.since(agent)
 
     # -- what changes ----------------------------------------------------------------------------
 

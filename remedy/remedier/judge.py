@@ -41,8 +41,10 @@ class Known(Protocol):
         """Rules whose counts and facts of groups are unknown: they have not judged every node."""
         ...
 
-    def boot(self, node: str) -> tuple[str, datetime | None]:
-        """The boot ID of a node's host and when it booted; "" and None are unknown."""
+    def boot(self, name: str, agent: str) -> tuple[str, datetime | None]:
+        """The boot ID of a node's host and when it booted; "" and None are unknown. The same ID
+        that a job is told of its node, which it wrote down when it asked for an act.
+        """
         ...
 
 
@@ -140,7 +142,7 @@ class Judge:
         verify = job.rung.verify
         since = acted_at(job) or job.status.timeline.acted or job.created
         now, asked_of = self._clock.now(), job.status.owned.boot_id
-        boot_id, booted = self._known.boot(job.spec.node_name)
+        boot_id, booted = self._known.boot(job.spec.node_name, job.spec.agent)
         settled, rebooted = since, bool(asked_of) and boot_id != asked_of
         if rebooted or (booted is not None and booted > job.created):
             settled = (booted or now) + verify.settle

@@ -45,16 +45,26 @@ TICK_SECONDS = 1.0
 
 
 class RenewalSpec(msgspec.Struct, rename="camel", gc=False):
-    """`renew_time` is compared, never read: it is the host's clock."""
+    """`renew_time` is the host's clock: no age is made of it, another one is a renewal."""
 
     renew_time: str | None = ""
     lease_duration_seconds: int | None = USUAL
 
 
+class AgentsWord(msgspec.Struct, gc=False):
+    """What an agent says in the annotations of its Lease."""
+
+    boot_id: str = msgspec.field(default="", name="kubenode.io/boot-id")
+
+
+class LeaseMeta(HeadMeta, gc=False):
+    annotations: AgentsWord | None = None
+
+
 class Renewal(msgspec.Struct, gc=False):
     """A Lease as far as its renewals go."""
 
-    metadata: HeadMeta
+    metadata: LeaseMeta
     spec: RenewalSpec = msgspec.field(default_factory=RenewalSpec)
 
 

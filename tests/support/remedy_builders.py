@@ -7,6 +7,7 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import JobPhase, Reason, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.ladder import Disruption
+from kubenode.runtime.kube.objects import Node
 from remedy.job.marks import MARKS
 from remedy.job.model import Fault, Job, NodeSeen, Seen
 from rules.truth import Truth
@@ -72,6 +73,11 @@ def a_job(*rungs: dict[str, Any], status: dict[str, Any] | None = None, **change
     if status is not None:
         obj = obj.model_copy(update={"status": type(obj.status).model_validate(status)})
     return Job.of(obj)
+
+
+def by_kubelet(node: Node, agent: str) -> str:
+    """The boot of a host whose agent says nothing."""
+    return node.status.node_info.boot_id
 
 
 def granted(life: timedelta = timedelta(hours=1), class_: str = "Node") -> Verdict:

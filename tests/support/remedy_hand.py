@@ -18,7 +18,9 @@ from kubenode.runtime.kube.client import MERGE_PATCH, Kube, as_dict
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node, Object
+from kubenode.runtime.kube.store import key_of
 from remedy.operator import RemedyOperator, RemedySettings
+from remedy.remedier.leases import AGENT_LEASES, Renewal
 
 T = TypeVar("T", bound=Object)
 NOWHERE: Any = None
@@ -29,7 +31,7 @@ class HandFed(Informer[T]):
 
     def put(self, data: dict[str, Any]) -> T:
         obj = self._decode(json.dumps(data).encode())
-        self._store.put(obj.metadata.name, obj)
+        self._store.put(key_of(obj.metadata), obj)
         return obj
 
     def remove(self, name: str) -> None:
@@ -126,6 +128,7 @@ class Hands:
         self.remediers: HandFed[NodeRemedier] = self.operator.remediers  # type: ignore[assignment]
         self.host_events: HandFed[HostEvent] = self.operator.host_events  # type: ignore[assignment]
         self.probes: HandFed[HostProbe] = self.operator.probes  # type: ignore[assignment]
+        self.agents: HandFed[Renewal] = self.operator.agent_leases  # type: ignore[assignment]
         self.api.jobs, self.api.remediers = self.jobs, self.remediers
         self.api.probes = self.probes
         for source, target in self._pairs(store) if store is not None else ():
@@ -151,6 +154,7 @@ class Hands:
             self.remediers,
             self.host_events,
             self.probes,
+            self.agents,
         ):
             informer.current(yes)
 
@@ -194,6 +198,16 @@ class Hands:
                     "labels": {"topology.kubernetes.io/zone": "z1", **(labels or {})},
                 },
                 "status": {"conditions": found, "nodeInfo": {"bootID": "boot-1"}},
+            }
+        )
+
+    def agent(self, boot_id: str, name: str = "n1") -> None:
+        """It renews its Lease, and tells which boot its host runs."""
+        metadata = {"name": name, "namespace": AGENT_LEASES}
+        self.agents.put(
+            {
+                "metadata": {**metadata, "annotations": {"kubenode.io/boot-id": boot_id}},
+                "spec": {"renewTime": self.clock.now().isoformat()},
             }
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.control_plane import ControlPlane
 from support.foreign_kinds import a_kind
-from support.remedy_builders import a_job
+from support.remedy_builders import a_job, by_kubelet
 from support.remedy_cluster import Cluster, connected, established, install_crds, now, operating
 from support.remedy_engine import two_engines
 from support.running import running, until
@@ -239,7 +239,7 @@ async def test_why_nobody_can_replace_a_machine_is_said_for_every_way(
     await seen(cluster, nodes, "w4")
     rung = {"name": "r", "steps": [{"replace": {}}]}
     job = a_job(rung, nodeName="w4", nodeUID=made["metadata"]["uid"])
-    far: ReplaceSeen = await Replacing(cluster.kube, nodes, Providers()).seen(job, None)
+    far: ReplaceSeen = await Replacing(cluster.kube, nodes, Providers(), by_kubelet).seen(job, None)
     assert far.path == "" and far.outcome is Outcome.REFUSED
     for way in ("Machine:", "ClusterAPI:", "Karpenter:", "InstanceGroup:"):
         assert way in far.why

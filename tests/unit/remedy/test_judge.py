@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import pytest
 from support.clock import T0
 from support.remedy_builders import a_job, a_record
 from support.remedy_hand import RULE, Hands
@@ -122,3 +123,60 @@ async def test_after_a_boot_a_report_counts_only_once_things_have_settled() -> N
     assert (await judged(hands, job)).gone is Truth.TRUE
     rebooted = the_job(ladder=[rung], status={**status, "owned": {"bootID": "boot-0"}})
     assert (await judged(hands, rebooted)).gone is Truth.UNKNOWN
+
+
+async def of_another_boot(asked_of: str) -> tuple[Hands, Job]:
+    """The agent of a host tells boot-2, its kubelet has told nothing since boot-1."""
+    hands = await a_cluster()
+    hands.clock.step(MINUTE)
+    hands.agent("boot-2")
+    rung = {**RULE["ladder"][0], "verify": {"for": "1m", "settle": "3m"}}
+    status = {
+        "phase": "Verifying",
+        "steps": [a_record(0, "agent", "Done")],
+        "owned": {"bootID": asked_of},
+    }
+    return hands, the_job(ladder=[rung], status=status)
+
+
+def says_that_all_is_well(hands: Hands) -> None:
+    """A detector: Ready is the kubelet's, which writes nothing."""
+    node = hands.nodes.cache["n1"]
+    sick = {"type": "Sick", "status": "False", "lastHeartbeatTime": hands.clock.now().isoformat()}
+    ready = next(c for c in node.status.conditions if c.type == "Ready")
+    heard = ready.last_heartbeat_time
+    assert heard is not None
+    hands.nodes.put(
+        {
+            "metadata": {"name": "n1", "uid": "uid-n1"},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": heard.isoformat()},
+                    {**sick, "lastTransitionTime": T0.isoformat()},
+                ],
+                "nodeInfo": {"bootID": "boot-1"},
+            },
+        }
+    )
+    hands.current()
+
+
+@pytest.mark.parametrize("asked_of", ["boot-1", "boot-2"])
+async def test_after_a_boot_that_only_the_agent_tells_of_things_settle_once(asked_of: str) -> None:
+    """Counted from when it was first told of, whether the job asked before or since: one that is
+    looked at again waits no longer.
+    """
+    hands, job = await of_another_boot(asked_of)
+    for minutes in range(1, 6):
+        hands.clock.step(MINUTE)
+        says_that_all_is_well(hands)
+        wanted = Truth.TRUE if minutes >= 3 else Truth.UNKNOWN
+        assert (await judged(hands, job)).gone is wanted, minutes
+
+
+async def test_before_the_agents_were_read_no_report_proves_anything() -> None:
+    hands, job = await of_another_boot(asked_of="boot-2")
+    hands.clock.step(MINUTE)
+    says_that_all_is_well(hands)
+    hands.agents.synced.clear()
+    assert (await judged(hands, job)).gone is Truth.UNKNOWN

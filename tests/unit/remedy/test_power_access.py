@@ -1,12 +1,13 @@
 """How a provider's words become outcomes, and who counts as a replacement."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.clock import T0, FakeClock
 from support.power_provider import MemoryProvider
-from support.remedy_builders import a_job
+from support.remedy_builders import a_job, by_kubelet
 
 from kubenode.providers.errors import (
     Busy,
@@ -35,7 +36,7 @@ from remedy.job.model import Act, NodeSeen
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
 from remedy.power.seen import Outcome
-from remedy.power.ways import Asked, Found, outcome_of
+from remedy.power.ways import Asked, BootOf, Found, outcome_of
 
 NODE = NodeSeen(provider_id="memory:///n1", ready="Unknown")
 
@@ -183,12 +184,16 @@ def a_node(name: str, uid: str = "", *, boot: str = "boot-1", age: int = 0, **la
 
 POOL = {"kubenode.io/pool": "a"}
 OLD = a_node("n1", age=600, **POOL)
-ASKED = Asked("n1", "uid-n1", "memory:///n1", "kubenode.io/pool=a", T0, "job.r0s0a1", "boot-1")
+ASKED = Asked(
+    "n1", "uid-n1", "memory:///n1", "kubenode.io/pool=a", T0, "job.r0s0a1", "boot-1", "agent-1"
+)
 
 
-def a_group(*nodes: Node, can: Can | None = None) -> tuple[InstanceGroup, MemoryProvider]:
+def a_group(
+    *nodes: Node, can: Can | None = None, boot_of: BootOf = by_kubelet
+) -> tuple[InstanceGroup, MemoryProvider]:
     provider = MemoryProvider(can=can or Can(replace=True))
-    return InstanceGroup(Providers([provider]), Nodes(*nodes)), provider
+    return InstanceGroup(Providers([provider]), Nodes(*nodes), boot_of), provider
 
 
 async def test_a_young_ready_node_of_the_same_group_is_the_replacement() -> None:
@@ -226,6 +231,26 @@ async def test_a_group_that_renews_its_machine_is_done_after_the_boot() -> None:
     assert not (await group.far(ASKED)).renewed
     group, _ = a_group(a_node("n1", age=600, boot="boot-2", **POOL), can=can)
     assert (await group.far(ASKED)).renewed
+
+
+async def test_a_machine_is_not_renewed_by_the_boot_that_it_was_asked_of() -> None:
+    """The job asked of the boot that the agent tells; the Node still tells the one before."""
+    can = Can(replace=True, renews=True)
+    group, _ = a_group(a_node("n1", age=600, boot="boot-0", **POOL), can=can, boot_of=by_agent)
+    assert not (await group.far(ASKED)).renewed
+
+
+def by_agent(node: Node, agent: str) -> str:
+    assert agent == "agent-1"
+    return "boot-1"
+
+
+@pytest.mark.parametrize("before", ["", "boot-1"])
+@pytest.mark.parametrize("now", ["", "boot-1"])
+async def test_an_unknown_boot_renews_nothing(before: str, now: str) -> None:
+    can = Can(replace=True, renews=True)
+    group, _ = a_group(a_node("n1", age=600, boot=now, **POOL), can=can)
+    assert not (await group.far(replace(ASKED, boot_id=before))).renewed
 
 
 async def test_a_provider_without_groups_does_not_apply() -> None:

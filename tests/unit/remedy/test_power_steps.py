@@ -290,3 +290,62 @@ def test_a_boot_that_the_host_made_before_it_was_off_is_no_proof() -> None:
     record = after.status.steps[0]
     assert act is Act.NONE and record.state is StepState.RUNNING
     assert (record.output["asked"], record.boot_id) == ("on", "boot-2")
+
+
+# -- the agent's word on a reboot ------------------------------------------------------------------
+
+
+def asked_of_the_agent(via: tuple[str, ...], answer: dict[str, Any] | None) -> Job:
+    record = {
+        "rung": 0,
+        "index": 0,
+        "name": "reboot",
+        "state": "Running",
+        "attempts": 1,
+        "by": "Agent",
+        "requestID": "r0s0a1",
+        "bootID": "boot-1",
+        "startedAt": T0.isoformat(),
+        "askedAt": T0.isoformat(),
+        "expiresAt": (T0 + timedelta(minutes=2)).isoformat(),
+    }
+    status = {
+        "phase": "Running",
+        "steps": [record],
+        "permit": PERMIT | {"class": "Node"},
+        "agent": {"requests": {"r0s0a1": answer}} if answer is not None else None,
+    }
+    reboot = {"reboot": {"via": list(via), "timeout": "10m"}}
+    job = a_job({"name": "r", "steps": [reboot, {"wait": {"for": "1s"}}]}, status=status)
+    return replace(job, finalizer=True)
+
+
+@pytest.mark.parametrize("state", ["Running", "Done", "Failed", "Refused"])
+@pytest.mark.parametrize("named", ["", "boot-1", "boot-2"])
+@pytest.mark.parametrize("told", ["", "boot-1", "boot-2"])
+@pytest.mark.parametrize("via", [("Agent",), ("Agent", "Provider")])
+def test_only_the_hosts_word_or_the_answer_of_who_did_it_proves_a_boot(
+    state: str, named: str, told: str, via: tuple[str, ...]
+) -> None:
+    """The boot in an answer that says no is the one that was refused for: it was there before."""
+    job = asked_of_the_agent(via, {"state": state, "bootID": named, "output": "another boot"})
+    after, _ = step(job, seen(node=replace(NODE, boot_id=told)))
+    proven = told == "boot-2" or (state == "Done" and named == "boot-2")
+    assert (after.status.steps[0].state is StepState.DONE) is proven
+
+
+@pytest.mark.parametrize("state", ["Failed", "Refused"])
+def test_an_agent_of_another_boot_that_says_no_is_no_reason_to_reset_its_host_at_once(
+    state: str,
+) -> None:
+    """It may have booted as it was asked to, and have lost its journal: its Lease will tell."""
+    job = asked_of_the_agent(
+        ("Agent", "Provider"), {"state": state, "bootID": "boot-2", "output": "another boot"}
+    )
+    for later in (timedelta(0), timedelta(minutes=2)):
+        assert step(job, seen(now=T0 + later, node=NODE)) == (job, Act.NONE)
+    after, _ = step(job, seen(now=T0 + timedelta(minutes=2, seconds=5), node=NODE))
+    assert "another boot" in after.status.steps[0].output["Agent"]
+    same = asked_of_the_agent(("Agent", "Provider"), {"state": state, "bootID": "boot-1"})
+    after, _ = step(same, seen(node=NODE))
+    assert "Agent" in after.status.steps[0].output, "it says no to what it was asked"
