@@ -11,6 +11,7 @@ from remedy.job.marks import protect
 from remedy.job.model import Act, Job, NodeSeen, Seen, binding, unsupported_step
 from remedy.job.moves import Move, enter, healed, may, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
+from remedy.job.sparing import SPARED, spared
 from remedy.job.steps.agent import agent
 from remedy.job.steps.approval import wait_for_approval
 from remedy.job.steps.collect import collect
@@ -67,6 +68,8 @@ def running(job: Job, seen: Seen) -> Move:
         return _steps_done(job, seen)
     if record is None or record.state is not StepState.RUNNING:
         return _begin(job, seen, node, step, record)
+    if spared(job, seen):
+        return _skipped(job, seen, record, SPARED)
     return STEPS[step.name](job, seen, node, step, record)
 
 
@@ -103,6 +106,11 @@ def _steps_done(job: Job, seen: Seen) -> Move:
     )
 
 
+def _skipped(job: Job, seen: Seen, record: StepStatus, why: str) -> Move:
+    skipped = ended(record, seen.now, StepState.SKIPPED, why)
+    return put(job, skipped).having(step=job.status.step + 1, hold=None), Act.NONE
+
+
 def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | None) -> Move:
     attempts = (old.attempts if old is not None else 0) + 1
     record = StepStatus(
@@ -118,8 +126,9 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
     if why := unsupported_step(step):
         return failed(job, seen, step, record, why)
     if seen.node is None:
-        skipped = ended(record, seen.now, StepState.SKIPPED, "the node is gone")
-        return put(job, skipped).having(step=job.status.step + 1), Act.NONE
+        return _skipped(job, seen, record, "the node is gone")
+    if spared(job, seen):
+        return _skipped(job, seen, record, SPARED)
     disrupts = step.disruption is not Disruption.NONE
     if disrupts and (stop := may(job, seen, evidence=not begun(job)) or stands(job, seen)):
         return stop

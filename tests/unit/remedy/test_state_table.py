@@ -229,7 +229,7 @@ def wanted(case: Case, job: Job, see: Seen, word: dict[str, Any] | None, end: st
 def in_flight(case: Case, job: Job, see: Seen) -> set[P]:
     if case.result == "Done":
         return {job.phase}
-    late = see.now == LATER
+    late = see.now == LATER and see.fresh
     if case.result in ("Failed", "Refused") or (late and not case.result):
         return after_failure(case, job)
     return {job.phase}
@@ -304,7 +304,7 @@ def awaiting_approval(case: Case, job: Job, see: Seen, word: dict[str, Any] | No
         return {P.CANCELLED}
     if word is not None:
         return {P.CANCELLED if word["decision"] == "Deny" else P.AWAITING_PERMIT}
-    expired = see.now >= T0 + job.spec.approval.expires_after
+    expired = see.fresh and see.now >= T0 + job.spec.approval.expires_after
     return {P.CANCELLED if expired else P.AWAITING_APPROVAL}
 
 
@@ -329,7 +329,8 @@ def runs(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]
     if see.fault.evidence is Truth.FALSE and see.fresh:
         return {P.CANCELLED}
     migrates = job.record is not None and job.record.name == "migrate"
-    return {P.AWAITING_PERMIT if migrates and see.now == LATER else P.RUNNING}
+    late = see.now == LATER and see.fresh
+    return {P.AWAITING_PERMIT if migrates and late else P.RUNNING}
 
 
 def verifies(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]:
@@ -337,7 +338,7 @@ def verifies(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> se
         return {P.SUCCEEDED}
     if proven(job, see):
         return {P.SUCCEEDED}
-    if see.now == LATER:
+    if see.now == LATER and see.fresh:
         return after_failure(case, job)
     return {P.VERIFYING}
 
