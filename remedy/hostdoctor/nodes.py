@@ -70,13 +70,14 @@ class _Known:
     name: str
     uid: str
     provider_id: str
-    tokens: frozenset[Token]
+    tokens: tuple[Token, ...]
 
 
 class NodeIndex:
     def __init__(self) -> None:
         self._nodes: dict[str, _Known] = {}
-        self._by: dict[Token, set[str]] = {}
+        self._by: dict[Token, tuple[str, ...]] = {}
+        """Mostly one name each, for which a set would take 216 bytes."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -94,8 +95,8 @@ class NodeIndex:
         if after is not None:
             self._nodes[name] = after
             for token in after.tokens:
-                self._by.setdefault(token, set()).add(name)
-        return (before.tokens if before else frozenset()) | (after.tokens if after else frozenset())
+                self._by[token] = (*self._by.get(token, ()), name)
+        return frozenset((*(before.tokens if before else ()), *(after.tokens if after else ())))
 
     def resolve(self, host: Host | None) -> Resolution:
         if host is None:
@@ -116,12 +117,11 @@ class NodeIndex:
 
     def of_agent(self, agent: str) -> Resolution:
         """The one node that names this agent as its own."""
-        names = self._by.get(Token(Kind.AGENT, agent), set())
+        names = self._by.get(Token(Kind.AGENT, agent), ())
         if len(names) != 1:
             why = Why.AMBIGUOUS if names else Why.NOT_FOUND
             return Resolution(why, f"{len(names)} nodes have the agent {agent}")
-        known = self._nodes[next(iter(names))]
-        return _of(known)
+        return _of(self._nodes[names[0]])
 
     def exists(self, name: str, uid: str) -> bool:
         known = self._nodes.get(name)
@@ -135,9 +135,10 @@ class NodeIndex:
     def _forget(self, known: _Known) -> None:
         del self._nodes[known.name]
         for token in known.tokens:
-            names = self._by[token]
-            names.discard(known.name)
-            if not names:
+            names = tuple(name for name in self._by[token] if name != known.name)
+            if names:
+                self._by[token] = names
+            else:
                 del self._by[token]
 
 
@@ -190,14 +191,14 @@ def _address(text: str) -> str:
 
 def _known(node: Node) -> _Known:
     meta, provider = node.metadata, node.spec.provider_id
-    tokens = {Token(Kind.AGENT, agent_of(node))}
+    tokens = [Token(Kind.AGENT, agent_of(node))]
     if token := _named(meta.name):  # some clusters name nodes by their address
-        tokens.add(token)
+        tokens.append(token)
     if provider:
-        tokens.add(Token(Kind.PROVIDER, provider.lower()))
-        tokens.add(Token(Kind.INSTANCE, instance_of(provider)))
-    tokens.update(_addressed(node))
-    return _Known(meta.name, meta.uid, provider, frozenset(tokens))
+        tokens.append(Token(Kind.PROVIDER, provider.lower()))
+        tokens.append(Token(Kind.INSTANCE, instance_of(provider)))
+    tokens += _addressed(node)
+    return _Known(meta.name, meta.uid, provider, tuple(dict.fromkeys(tokens)))
 
 
 def _addressed(node: Node) -> Iterable[Token]:

@@ -67,6 +67,8 @@ class _Index:
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = keys
         self._of: dict[str, Class] = {}
+        self._classes: dict[Class, Class] = {}
+        """One object for all nodes of a class."""
         self.counts: Counter[Class] = Counter()
         self.version = 0
         """Another one whenever some count is."""
@@ -81,9 +83,9 @@ class _Index:
             del self._of[name]
             self.counts[old] -= 1
             if not self.counts[old]:
-                del self.counts[old]
+                del self.counts[old], self._classes[old]
         if new is not None:
-            self._of[name] = new
+            self._of[name] = self._classes.setdefault(new, new)
             self.counts[new] += 1
 
     def _class(self, node: Node) -> Class:

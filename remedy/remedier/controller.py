@@ -230,7 +230,8 @@ class Remedier:
                     "RepairAttemptsSpent",
                     f"rule {name} still matches, but its attempts are spent: a person should look",
                 )
-        memory.waits = waits
+        if waits != memory.waits:  # an empty frozenset has 216 bytes, and almost all are empty
+            memory.waits = waits
 
     def _later(self, diagnosis: Diagnosis, at: datetime | None, now: datetime) -> Result:
         changes_at = self.facts.changes_at(diagnosis.node)

@@ -11,6 +11,7 @@ too: by them a common cause is told from chance.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kubenode.runtime.kube.objects import Node
 
@@ -122,4 +123,10 @@ class Fleet:
 def _place(node: Node | None) -> Place:
     if node is None or node.metadata.deletion_timestamp is not None:
         return NOWHERE
-    return Place(tuple(groups_of(node)), is_ready(node) is not True)
+    return _place_in(tuple(groups_of(node)), is_ready(node) is not True)
+
+
+@lru_cache(maxsize=4096)
+def _place_in(groups: tuple[Group, ...], unhealthy: bool) -> Place:
+    """One object for all nodes of the same groups."""
+    return Place(groups, unhealthy)

@@ -249,3 +249,11 @@ def test_500_nodes_that_go_dark_at_once_are_judged_a_few_times_each() -> None:
     world.settle()
     assert fact(world, "n0499") is True
     assert sum(world.looks.values()) <= 4 * 500
+
+
+def test_nodes_of_which_the_same_is_inferred_are_told_one_mapping() -> None:
+    world = a_rack("a", "b", "c", dark="b")
+    world.load(**RULES)
+    world.settle()
+    assert world.facts("a").inferred is world.facts("c").inferred
+    assert world.facts("z").inferred["rack.suspectPowerLoss"] is False

@@ -142,3 +142,18 @@ def test_a_rule_that_stays_loaded_keeps_its_counts_and_a_new_version_counts_anew
     assert world.facts("n0000").same_fault == {}
     world.settle()
     assert world.facts("n0000").same_fault == {"storm@2": {"zone": 4}}
+
+
+def test_nodes_of_the_same_groups_are_told_one_mapping_until_a_count_changes() -> None:
+    world = a_fleet(sick=2, well=1)
+    world.node("elsewhere", labels={ZONE: "z2"}, Sick="False")
+    world.load(storm={"when": many("zone", 3)})
+    world.settle()
+    told = world.facts("n0000").same_fault
+    assert world.facts("n0001").same_fault is told
+    assert world.facts("n0002").same_fault is told
+    assert world.facts("elsewhere").same_fault == {"storm@1": {"zone": 0}}
+    world.node("n0002", labels={ZONE: "z1"}, Sick="True")
+    world.settle("n0002")
+    assert world.facts("n0000").same_fault == {"storm@1": {"zone": 3}}
+    assert told == {"storm@1": {"zone": 2}}, "what was told stays what it was"
