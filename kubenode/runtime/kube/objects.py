@@ -7,7 +7,9 @@ walks (these Structs hold no cycles).
 JSON null means the same as an absent field, everywhere. The decoder is told so only when it
 stumbles (`Structs`): no server we know writes null here, so the fast way pays nothing for it.
 
-Words that thousands of nodes say alike are kept once (`sys.intern`, which forgets unused ones).
+Words that thousands of nodes say alike are kept once (`sys.intern`, which forgets unused ones), so
+are the times of one report, and what a new version of a Node says as the one before (`share`):
+whoever remembers a part of an older version would else hold it a second time, for each node.
 
 Source of all fields: the OpenAPI v3 document of Kubernetes 1.36.
 """
@@ -15,7 +17,7 @@ Source of all fields: the OpenAPI v3 document of Kubernetes 1.36.
 from collections.abc import Callable
 from datetime import datetime
 from sys import intern
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -70,6 +72,10 @@ class Taint(msgspec.Struct, rename="camel", gc=False):
     effect: str = ""
     time_added: datetime | None = None
 
+    def __post_init__(self) -> None:
+        self.key, self.effect = intern(self.key), intern(self.effect)
+        self.value = intern(self.value)
+
 
 class NodeSpec(msgspec.Struct, rename="camel", gc=False):
     unschedulable: bool = False
@@ -96,8 +102,6 @@ class NodeInfo(msgspec.Struct, rename="camel", gc=False):
     """`boot_id` changes with every boot of the host; "" is unknown."""
 
     boot_id: str = msgspec.field(default="", name="bootID")
-    machine_id: str = msgspec.field(default="", name="machineID")
-    system_uuid: str = msgspec.field(default="", name="systemUUID")
     kernel_version: str = ""
     os_image: str = ""
     container_runtime_version: str = ""
@@ -116,6 +120,9 @@ class NodeInfo(msgspec.Struct, rename="camel", gc=False):
 class NodeAddress(msgspec.Struct, rename="camel", gc=False):
     type: str = ""
     address: str = ""
+
+    def __post_init__(self) -> None:
+        self.type = intern(self.type)
 
 
 class Devices(msgspec.Struct, gc=False):
@@ -148,7 +155,15 @@ class NodeStatus(msgspec.Struct, rename="camel", gc=False):
     daemon_endpoints: Endpoints | None = None
 
 
-class Node(msgspec.Struct, rename="camel", gc=False):
+class Versioned(msgspec.Struct, gc=False):
+    """Of which a new version is much like the one before."""
+
+    def share(self, old: Self) -> None:
+        """Take over the objects of what is as it was; called before anybody sees this version."""
+        raise NotImplementedError
+
+
+class Node(Versioned, rename="camel", gc=False):
     metadata: ObjectMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
@@ -157,6 +172,22 @@ class Node(msgspec.Struct, rename="camel", gc=False):
         labels = self.metadata.labels
         for key, value in labels.items():
             labels[key] = intern(value)
+        heard = turned = None
+        for condition in self.status.conditions:
+            if condition.last_heartbeat_time == heard:
+                condition.last_heartbeat_time = heard
+            if condition.last_transition_time == turned:
+                condition.last_transition_time = turned
+            heard, turned = condition.last_heartbeat_time, condition.last_transition_time
+
+    def share(self, old: "Node") -> None:
+        _share(self.metadata, old.metadata, _SHARED_META)
+        if self.spec == old.spec:
+            self.spec = old.spec
+        _share(self.status, old.status, _SHARED_STATUS)
+        for new, before in zip(self.status.conditions, old.status.conditions, strict=False):
+            if new.last_transition_time == before.last_transition_time:
+                new.last_transition_time = before.last_transition_time
 
     @property
     def ready_condition(self) -> NodeCondition | None:
@@ -168,6 +199,19 @@ class Node(msgspec.Struct, rename="camel", gc=False):
         """Whether Ready is True; Unknown and never said are not."""
         ready = self.ready_condition
         return ready is not None and ready.status == "True"
+
+
+_SHARED_META = (
+    "uid", "labels", "annotations", "creation_timestamp", "finalizers", "owner_references",
+)  # fmt: skip
+_SHARED_STATUS = ("node_info", "addresses", "allocatable", "daemon_endpoints")
+
+
+def _share(new: msgspec.Struct, old: msgspec.Struct, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        before = getattr(old, field)
+        if getattr(new, field) == before:
+            setattr(new, field, before)
 
 
 class Toleration(msgspec.Struct, rename="camel", gc=False):

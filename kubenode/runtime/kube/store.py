@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from kubenode.runtime.kube.objects import Meta, Object
+from kubenode.runtime.kube.objects import Meta, Object, Versioned
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,8 @@ class Store(Generic[T]):
         old = self.cache.get(key)
         if old is None and new is None:
             return
+        if isinstance(new, Versioned) and isinstance(old, Versioned) and old is not new:
+            new.share(old)
         for name in self._indexes:
             self._file(name, key, old, new)
         if new is None:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from kubenode.runtime.kube.objects import Event, Lease, Node, Pod, PodDisruptionBudget, structs
+from kubenode.runtime.kube.store import Store
 
 NODE = b"""{"apiVersion": "v1", "kind": "Node",
  "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
@@ -87,3 +88,66 @@ def test_structs_stay_out_of_the_garbage_collector() -> None:
     kinds = [Node, Pod, Lease, Event, PodDisruptionBudget]
     assert all(kind.__struct_config__.gc is False for kind in kinds)
     assert msgspec.json.encode(structs(Node)(NODE).spec.taints[0]).startswith(b'{"key":"k"')
+
+
+def a_node(version: int = 1, heard: str = "12:00:00", **annotations: str) -> Node:
+    condition = {
+        "lastHeartbeatTime": f"2026-01-01T{heard}Z",
+        "lastTransitionTime": "2026-01-01T11:00:00Z",
+    }
+    found = {
+        "metadata": {
+            "name": "n1",
+            "uid": "u-1",
+            "resourceVersion": str(version),
+            "labels": {"zone": "zone a"},
+            "annotations": annotations,
+            "creationTimestamp": "2026-01-01T10:00:00Z",
+        },
+        "spec": {"taints": [{"key": "some.key", "value": "some value", "effect": "NoSchedule"}]},
+        "status": {
+            "conditions": [{"type": kind, **condition} for kind in ("Ready", "Disk is well")],
+            "nodeInfo": {"bootID": "b"},
+            "addresses": [{"type": "A type", "address": "n1"}],
+        },
+    }
+    return structs(Node)(msgspec.json.encode(found))
+
+
+def test_words_that_nodes_say_alike_are_one_object() -> None:
+    one, other = a_node(), a_node()
+    assert one.metadata.labels["zone"] is other.metadata.labels["zone"]
+    for one_taint, other_taint in zip(one.spec.taints, other.spec.taints, strict=True):
+        assert one_taint.key is other_taint.key
+        assert one_taint.value is other_taint.value
+    assert one.status.addresses[0].type is other.status.addresses[0].type
+    assert one.status.conditions[1].type is other.status.conditions[1].type
+
+
+def test_the_times_of_one_report_are_one_object() -> None:
+    first, second = a_node().status.conditions
+    assert first.last_heartbeat_time is second.last_heartbeat_time
+    assert first.last_transition_time is second.last_transition_time
+
+
+def test_a_new_version_shares_what_is_as_it_was_and_nothing_else() -> None:
+    nodes = Store[Node]("nodes")
+    old, new, expected = a_node(1), a_node(2, "12:00:10"), a_node(2, "12:00:10")
+    nodes.put("n1", old)
+    nodes.put("n1", new)
+    assert nodes.cache["n1"] is new
+    assert new == expected
+    for name in ("uid", "labels", "annotations", "creation_timestamp"):
+        assert getattr(new.metadata, name) is getattr(old.metadata, name)
+    assert new.spec is old.spec
+    assert new.status.node_info is old.status.node_info
+    assert new.status.addresses is old.status.addresses
+    before, after = old.status.conditions[0], new.status.conditions[0]
+    assert after.last_transition_time is before.last_transition_time
+
+
+def test_a_changed_part_is_the_new_one() -> None:
+    nodes = Store[Node]("nodes")
+    nodes.put("n1", a_node(1, key="old"))
+    nodes.put("n1", a_node(2, "12:00:10", key="new"))
+    assert nodes.cache["n1"] == a_node(2, "12:00:10", key="new")
