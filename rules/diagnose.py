@@ -250,14 +250,15 @@ class Diagnoser:
 
     def _told(self, look: _Node, now: datetime) -> Diagnosis:
         assert look.said is not None
+        facts = look.facts
         self._keep(look, now)
         matches = look.said.matches
         if look.said.true:
             own = list(matches)
             for n in look.said.true:
-                own[n] = replace(own[n], readings=self._readings(own[n].rule_id, look.facts, now))
+                own[n] = replace(own[n], readings=self._readings(own[n].rule_id, facts, now))
             matches = tuple(own)
-        return Diagnosis(look.facts.node, matches, look.due[0][0] if look.due else None)
+        return Diagnosis(facts.node, matches, look.due[0][0] if look.due else None)
 
     def _keep(self, look: _Node, now: datetime) -> None:
         name = look.facts.node
@@ -268,6 +269,7 @@ class Diagnoser:
             if now - self._nodes[oldest].at < _LEFT:
                 return
             del self._nodes[oldest]
+        look.facts = self._touched.remembered(look.facts)
         self._nodes[name] = look
         self._nodes.move_to_end(name)
 

@@ -47,7 +47,13 @@ def planned(
         else:
             found.append((at, mask))
             with_it = at + (at - now)
-    return tuple(found)
+    return tuple((at, _same(mask)) for at, mask in found)
+
+
+@lru_cache(maxsize=1024)
+def _same(mask: int) -> int:
+    """One object for all nodes that have it: a mask has a bit for each of hundreds of atoms."""
+    return mask
 
 
 @lru_cache(maxsize=1024)

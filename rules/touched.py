@@ -6,7 +6,7 @@ moves such a time away and turns no known answer round: then only what is unknow
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from operator import attrgetter
 
@@ -55,6 +55,7 @@ class Touched:
         self._mappings = [
             (attrgetter(field), list(slots[field].items())) for field in _MAPPINGS if field in slots
         ]
+        self._values = tuple(slots.get("values", ()))
         self._whole = [(attrgetter(field), slots[field][""]) for field in _WHOLE if field in slots]
         self._conditions = slots.get("conditions", {})
         self._any_condition = self._conditions.pop("", [])
@@ -64,6 +65,13 @@ class Touched:
         self._events_read: dict[tuple[str, str, str, str], frozenset[int]] = {}
         self._alerts = slots.get("alerts", {}).get("", [])
         self._sources = slots.get("sources_heard", {}).get("", [])
+
+    def remembered(self, facts: FactSet) -> FactSet:
+        """What `between` reads of `facts` as `old`: of thirty built-in facts few are asked, and of
+        thousands of nodes they are kept.
+        """
+        values = facts.values
+        return replace(facts, values={n: values[n] for n in self._values if n in values})
 
     def between(self, old: FactSet, new: FactSet, vector: Vector) -> set[int]:
         """Atoms to read again; `vector` has what they said of `old`."""

@@ -284,6 +284,8 @@ class Registry:
     def _rule_changed(self, name: str, old: Any, new: Any) -> None:
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             self._dirty.set()
+        elif new.spec == old.spec:
+            new.spec = old.spec  # the older version stays loaded: its spec need not be there twice
         self._changed(name)
 
     def _job_changed(

@@ -377,3 +377,13 @@ async def test_a_broken_version_of_a_fact_keeps_its_readers_and_tells_its_own_fa
     assert sorted(hands.operator.rules.active()) == ["base@1", "reader@1"]
     [(name, why)] = hands.operator.rules._now.why.items()
     assert name == "base" and "'no.suchFact' is no built-in fact" in why
+
+
+async def test_a_rule_of_which_only_the_status_changed_has_its_spec_once() -> None:
+    hands = Hands()
+    await hands.rule()
+    loaded = hands.operator.rules.active()["runtime@1"]
+    told = {**hands.remediers.cache["runtime"].to_dict(), "status": {"phase": "Active"}}
+    hands.remediers.put(told)
+    assert hands.remediers.cache["runtime"] is not loaded
+    assert hands.remediers.cache["runtime"].spec is loaded.spec

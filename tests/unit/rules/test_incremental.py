@@ -4,12 +4,14 @@ from dataclasses import fields
 from typing import Any
 
 from hypothesis import given, settings
+from support.clock import T0
 from support.rules_builders import a_rule
 from support.rules_timelines import LEAVES, LIVES, Life, Step
 
 from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.facts import FactSet
 from rules.program import Rule
+from rules.truth import Truth
 
 BOTH = [{"all": [LEAVES[n], LEAVES[-1 - n]]} for n in range(6)]
 DERIVED: dict[str, Any] = {"fact": {"name": "d.near"}}
@@ -77,3 +79,15 @@ def test_incremental_is_from_scratch(life: list[Step]) -> None:
             assert found.flips_at > node.now
         if fresh.flips_at is not None:  # never later: it would be missed
             assert found.flips_at is not None and found.flips_at <= fresh.flips_at
+
+
+def test_of_the_built_in_facts_only_those_that_are_asked_are_remembered() -> None:
+    old = Diagnoser()
+    assert not old.load(
+        [a_rule("young", when={"fact": {"name": "node.age", "below": 60}})]
+    ).rejected
+    young = FactSet("n1", values={"node.age": 5.0, "node.kernel": "6.1"})
+    assert old.diagnose([young], T0)[0].matches[0].evidence is Truth.TRUE
+    assert [dict(node.facts.values) for node in old._nodes.values()] == [{"node.age": 5.0}]
+    grown = FactSet("n1", values={"node.age": 61.0, "node.kernel": "6.1"})
+    assert old.diagnose([grown], T0)[0].matches[0].evidence is Truth.FALSE
