@@ -6,7 +6,6 @@ What would let everybody in, or send tokens in the clear, ends the program with 
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
@@ -16,8 +15,9 @@ from defender.http.shown import ShownService
 from defender.server import DefenderServer
 from defender.service import Defender
 from defender.webhook.webhook import GuardSettings, GuardWebhook
+from kubenode.cli.asking import require_files
 from kubenode.cli.dashboard import check_dashboard, dashboard_parts
-from kubenode.cli.settings import ApiFlags, AskerFlags, local, path_of
+from kubenode.cli.settings import ApiFlags, local, path_of
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
@@ -63,16 +63,6 @@ def checked(settings: ApiFlags) -> None:
             f"{where}, and tokens would be sent in the clear: give --tls or --tls-cert-file, or"
             " --plain-http where a mesh encrypts"
         )
-
-
-def checked_client(settings: AskerFlags) -> None:
-    """The same for whoever asks Kube Defender over HTTP. Raises CannotStart."""
-    if (settings.defender_cert_file is None) is not (settings.defender_key_file is None):
-        raise CannotStart(
-            "--defender-cert-file and --defender-key-file belong together: give both, or none"
-        )
-    files = ("defender_token_file", "defender_ca_file", "defender_cert_file", "defender_key_file")
-    require_files(settings, files)
 
 
 def _encrypted(settings: ApiFlags) -> bool:
@@ -151,16 +141,3 @@ def _keeper(kube: Kube, clock: Clock, settings: ApiFlags, own: LiveContext) -> C
         names=settings.names,
         chart=CHART if settings.guard_port is not None else "",
     )
-
-
-def require_files(settings: object, fields: Iterable[str]) -> None:
-    """Raises CannotStart for a file that cannot be read; `fields` are settings that name one."""
-    for name in fields:
-        path = getattr(settings, name)
-        if path is None:
-            continue
-        try:
-            Path(path).read_bytes()
-        except OSError as error:
-            flag = f"--{name.replace('_', '-')}"
-            raise CannotStart(f"{flag} {path}: cannot be read: {error.strerror}") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute
 
-from kubenode.cli.defending import require_files
+from kubenode.cli.asking import require_files
 from kubenode.cli.settings import HostDoctorFlags, local, path_of
 from kubenode.runtime.audit import Audit
 from kubenode.runtime.clock import Clock

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from defender.client import Permits
+from kubenode.cli.asking import checked_client
 from kubenode.cli.cluster import require_crds
-from kubenode.cli.defending import checked_client
 from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_settings import MachineFlags
 from kubenode.cli.providing import check_file

@@ -9,7 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
@@ -17,8 +17,8 @@ from defender.charge.making import Shares
 from defender.client import HttpPermits, Permits
 from defender.endpoints import Endpoints
 from defender.service import Defender
+from kubenode.cli.asking import checked_client
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
-from kubenode.cli.defending import Doors, checked, checked_client, doors
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
 from kubenode.cli.hostdoctoring import checked_host_doctor, host_doctor_parts
@@ -54,6 +54,9 @@ from remedy.hostdoctor.pollers.build import event_pollers
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import CONTROLLER, Revisions
 from remedy.webhook.webhook import Webhook, WebhookSettings
+
+if TYPE_CHECKING:
+    from kubenode.cli.defending import Doors
 
 Flags = Mapping[str, Any]
 
@@ -98,7 +101,7 @@ class Led:
 def everything(flags: Flags) -> None:
     with explained():
         settings = load(EverythingFlags, flags)
-        checked(settings)
+        _checked(settings)
         checked_host_doctor(settings)
         check_file(settings.providers_file)
     run(_everything(settings))
@@ -116,7 +119,7 @@ def remedy(flags: Flags) -> None:
 def defender(flags: Flags) -> None:
     with explained():
         settings = load(DefenderFlags, flags)
-        checked(settings)
+        _checked(settings)
     run(_defender(settings))
 
 
@@ -235,7 +238,15 @@ async def _everything(settings: EverythingFlags) -> None:
             await _operate(ground, service, settings, parts, below)
 
 
-def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> Doors:
+def _checked(settings: ApiFlags) -> None:
+    from kubenode.cli.defending import checked  # web servers: not for a remedy operator alone
+
+    checked(settings)
+
+
+def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> "Doors":
+    from kubenode.cli.defending import doors
+
     return doors(service, ground.kube, ground.clock, ground.metrics.registry, settings)
 
 
