@@ -19,6 +19,8 @@ RETRY_LOW = 0.5
 RETRY_HIGH = 300.0
 RATE = 1000.0
 BURST = 10_000.0
+MOST_OUTDATED = 1000
+"""Of times that are outdated more are forgotten before they come, if they are the most."""
 NEWS_FIRST = 16
 """So many keys with news are handed out before one of those that are only looked at again."""
 
@@ -116,6 +118,9 @@ class WorkQueue(Generic[K]):
             return
         self._due[key] = at
         self._pushed += 1
+        if len(self._heap) > 2 * len(self._due) + MOST_OUTDATED:
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
         heapq.heappush(self._heap, (at, self._pushed, key))
         if self._heap[0][2] == key:
             self._earlier.set()

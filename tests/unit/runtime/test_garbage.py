@@ -9,6 +9,7 @@ import pytest
 from support.clock import FakeClock, settle
 from support.running import running
 
+from kubenode.runtime import garbage
 from kubenode.runtime.garbage import LONGEST, Filling
 
 
@@ -42,3 +43,24 @@ async def test_a_process_that_ends_before_collects_again() -> None:
     async with running(Filling(lambda: False, FakeClock()).run()):
         await settle()
     assert gc.isenabled()
+
+
+async def test_what_filling_took_is_given_back_once_the_caches_are_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given, clock, full = list[bool](), FakeClock(), asyncio.Event()
+    monkeypatch.setattr(garbage, "give_back", lambda: given.append(gc.isenabled()))
+    async with running(Filling(full.is_set, clock).run()):
+        await settle()
+        assert not given
+        full.set()
+        await clock.advance(timedelta(seconds=1))
+        assert given == [True]
+
+
+def test_another_c_library_than_glibc_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    garbage.keep_apart()
+    garbage.give_back()
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    garbage.keep_apart()
+    garbage.give_back()

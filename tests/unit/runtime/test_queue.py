@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import FakeClock, settle
 
-from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.queue import MOST_OUTDATED, WorkQueue
 
 
 def seconds(n: float) -> timedelta:
@@ -121,6 +121,19 @@ async def test_a_wait_asked_for_while_busy_is_kept() -> None:
         q.done(key)
         await clock.advance(seconds(10))
         assert await q.get() == "n1"
+
+
+async def test_waits_that_are_outdated_do_not_pile_up() -> None:
+    clock = FakeClock()
+    q = a_queue(clock)
+    for n in range(5 * MOST_OUTDATED):
+        q.add_after("n1", 3600 - n / 10)
+    q.add_after("n2", 1800)
+    assert len(q._heap) <= MOST_OUTDATED + 10
+    await clock.advance(seconds(1800))
+    q.promote()
+    assert await q.get() == "n2"
+    assert q.later == 1
 
 
 def test_the_backoff_of_a_key_doubles_up_to_its_bound_and_forget_resets_it() -> None:
