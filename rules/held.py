@@ -90,8 +90,10 @@ class _Move:
 class ConditionClock:
     """Of one node."""
 
+    __slots__ = ("_facts", "_lately", "_transitions", "_unseen", "_wiped")
+
     def __init__(self) -> None:
-        self._lately: list[_Move] = []
+        self._lately: tuple[_Move, ...] = ()
         self._facts: dict[str, ConditionFact] = {}
         self._transitions: dict[str, datetime | None] = {}
         self._wiped: dict[str, _Wiped] = {}
@@ -127,7 +129,7 @@ class ConditionClock:
     def booted(self) -> None:
         """The host has booted: a fault that comes now is a new one."""
         self._wiped.clear()
-        self._lately.clear()
+        self._lately = ()
 
     def stepped(self, step: timedelta, now: datetime) -> None:
         """Our wall clock was set by `step` and is `now`: what is remembered keeps its age.
@@ -143,7 +145,7 @@ class ConditionClock:
         for type_, wiped in self._wiped.items():
             moved = replace(wiped, since=wiped.since + step, until=wiped.until + step)
             self._wiped[type_] = moved
-        self._lately.clear()
+        self._lately = ()
 
     def facts(self) -> Mapping[str, ConditionFact]:
         """A copy, so that a FactSet does not change under its reader."""
@@ -164,8 +166,8 @@ class ConditionClock:
         self, moves: Sequence[_Move], reports: Sequence[Report], now: datetime
     ) -> None:
         """A start may come in several versions of the Node, one right after the other."""
-        self._lately = [move for move in self._lately if now - move.at <= TOGETHER]
-        self._lately += moves
+        late = (move for move in self._lately if now - move.at <= TOGETHER)
+        self._lately = (*late, *moves)
         started = [move.report for move in self._lately if move.said_again]
         started += [move.report for move in moves if _whole(move.report, moves, reports)]
         for move in self._lately:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 MOST_KEYS = 256
+_NOTHING: Mapping[str, datetime] = {}
+"""Of most nodes nothing changes."""
 SLEW = timedelta(seconds=1)
 """Smaller differences between two looks are a clock that is being slowed or sped up."""
 
@@ -30,9 +32,11 @@ class KeyClock:
     other key is what it was at `unchanged_since`.
     """
 
+    __slots__ = ("_values", "changed", "unchanged_since")
+
     def __init__(self, now: datetime) -> None:
         self.unchanged_since = now
-        self.changed: Mapping[str, datetime] = {}
+        self.changed = _NOTHING
         self._values: dict[str, Mapping[str, str]] = {}
 
     def take(self, kind: str, values: Mapping[str, str], now: datetime) -> None:
@@ -44,8 +48,9 @@ class KeyClock:
         keys = [key for key in {**old, **values} if old.get(key) != values.get(key)]
         self.changed = {**self.changed, **{f"{kind}:{key}": now for key in keys}}
         if len(self.changed) > MOST_KEYS:
-            self.changed, self.unchanged_since = {}, now
+            self.changed, self.unchanged_since = _NOTHING, now
 
     def stepped(self, step: timedelta) -> None:
         self.unchanged_since += step
-        self.changed = {key: at + step for key, at in self.changed.items()}
+        if self.changed:
+            self.changed = {key: at + step for key, at in self.changed.items()}

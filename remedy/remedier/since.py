@@ -50,6 +50,8 @@ OPEN = frozenset(str(phase) for phase in HostEventPhase if phase.open)
 class Matched:
     """Of one node: since when each rule has matched, as far as we were there to see."""
 
+    __slots__ = ("_since",)
+
     def __init__(self) -> None:
         self._since: dict[str, datetime] = {}
 
