@@ -36,7 +36,7 @@ from kubenode.cli.settings import (
 from kubenode.cli.sharing import sharing
 from kubenode.cli.traces import traced
 from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
-from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.fence import AlwaysLeader, Fence
@@ -138,23 +138,7 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     audit = _audit(settings, registry, clock)
-    outage = Outage()
-    kube = Kube(
-        connect(settings.kubeconfig, settings.context),
-        clock=clock,
-        rate=settings.request_rate,
-        burst=settings.request_burst,
-        gzip=settings.gzip,
-        outage=outage,
-        meter=metrics.client("main"),
-    )
-    lease_kube = Kube(
-        connect(settings.kubeconfig, settings.context),
-        timeout=LEASE_TIMEOUT,
-        attempts=1,
-        clock=clock,
-        meter=metrics.client("lease"),
-    )
+    kube, lease_kube = clients(settings, metrics, clock)
     try:
         await hello(kube, settings.kubeconfig)
         await require_crds(kube)
@@ -171,6 +155,31 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
             audit.close()
         await kube.close()
         await lease_kube.close()
+
+
+def clients(settings: Central, metrics: Metrics, clock: Clock) -> tuple[Kube, Kube]:
+    """One for everything, one for the Lease. That one asks every 2 s, so it is the first to hear
+    the end of an outage, and tells the other.
+    """
+    outage = Outage()
+    main = Kube(
+        connect(settings.kubeconfig, settings.context),
+        clock=clock,
+        rate=settings.request_rate,
+        burst=settings.request_burst,
+        gzip=settings.gzip,
+        outage=outage,
+        meter=metrics.client("main"),
+    )
+    lease = Kube(
+        connect(settings.kubeconfig, settings.context),
+        timeout=LEASE_TIMEOUT,
+        attempts=1,
+        clock=clock,
+        outage=outage,
+        meter=metrics.client("lease"),
+    )
+    return main, lease
 
 
 def _audit(settings: Central, registry: CollectorRegistry, clock: SystemClock) -> Audit:
