@@ -11,6 +11,7 @@ faults come below the rate that opens a breaker (`newFaultsPer10m`), one zone af
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle, zip_longest
 
 from kubenode.cli.demo.faults import Kind, Plan, Planned
 from kubenode.cli.demo.fleet import ZONES, Place
@@ -141,15 +142,16 @@ def _merged(one: Plan, other: Plan) -> Plan:
 
 
 def _in_turn(rng: random.Random, workers: Sequence[Place]) -> Iterator[str]:
-    """Every worker once, then again, zone after zone, so that faults never pile up in one."""
-    while True:
-        rested: dict[str, list[str]] = {}
-        for place in workers:
-            rested.setdefault(place.zone, []).append(place.name)
-        for names in rested.values():
-            rng.shuffle(names)
-        while any(rested.values()):
-            yield from [names.pop() for names in rested.values() if names]
+    """Every worker once, then again in the same order, zone after zone, so that faults pile up
+    neither in a zone nor on a node: dealt anew, the last of one round may be the first of the next.
+    """
+    zones: dict[str, list[str]] = {}
+    for place in workers:
+        zones.setdefault(place.zone, []).append(place.name)
+    for names in zones.values():
+        rng.shuffle(names)
+        names.reverse()
+    return cycle([name for row in zip_longest(*zones.values()) for name in row if name])
 
 
 def _kinds(rng: random.Random, opening: Sequence[Kind], sorts: dict[Kind, int]) -> Iterator[Kind]:
