@@ -13,7 +13,7 @@ from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import Result, TerminalError
 from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost
-from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled, Unreachable
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.telemetry.about import about
 
@@ -203,7 +203,12 @@ class Controller:
             return
         self._errors[key] = text
         extra = {"controller": self.name, self._key_is: key, "why": text}
-        log.error("reconcile failed", exc_info=error, extra=extra)
+        log.error("reconcile failed", exc_info=None if _answers_ill(error) else error, extra=extra)
+
+
+def _answers_ill(error: Exception) -> bool:
+    """Whether the API server is at fault: where we asked it says nothing more."""
+    return isinstance(error, Unreachable) or (isinstance(error, KubeError) and error.status >= 500)
 
 
 def _retry_after(error: Exception) -> float:

@@ -13,7 +13,7 @@ from kubenode.runtime.controller.controller import GONE_LOOK_AGAIN, OUTCOMES, Co
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result, TerminalError
 from kubenode.runtime.fence import LeaseLost
-from kubenode.runtime.kube.errors import error_for
+from kubenode.runtime.kube.errors import Unreachable, error_for
 
 Behaviour = Callable[[str], Awaitable[Result]]
 
@@ -92,6 +92,28 @@ async def test_an_error_is_tried_again_and_told_once_per_change_of_text(
         world.answer = RuntimeError("broken otherwise")
         await world.handle("n1")
         assert len(caplog.records) == 3, "it had gone well in between"
+
+
+@pytest.mark.parametrize(
+    ("error", "where"),
+    [
+        (Unreachable("refused", tried="GET /x"), False),
+        (error_for(503, "ServiceUnavailable"), False),
+        (error_for(422, "Invalid"), True),
+        (RuntimeError("broken"), True),
+    ],
+)
+async def test_the_place_in_our_code_is_told_of_our_mistakes_not_of_an_outage(
+    caplog: pytest.LogCaptureFixture, error: Exception, where: bool
+) -> None:
+    """One outage fails every key once: thousands of traces that all say what the sentence says."""
+    world = World()
+    async with running(world.controller.run()):
+        world.answer = error
+        await world.handle("n1")
+        (record,) = caplog.records
+        assert record.__dict__["why"] == f"{type(error).__name__}: {error}"
+        assert bool(record.exc_info) is where
 
 
 async def test_a_conflict_is_retried_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
