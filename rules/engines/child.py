@@ -16,6 +16,7 @@ import socket
 import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from rules.engines.ruleset import PROBE, alike, refusal
@@ -173,7 +174,11 @@ def main(arguments: Sequence[str]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _bound_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: we end when it does
-    connection = socket.socket(fileno=int(arguments[0]))
+    with suppress(ConnectionError):  # the parent is gone: nobody is there to be told
+        _work(socket.socket(fileno=int(arguments[0])))
+
+
+def _work(connection: socket.socket) -> None:
     try:
         import durable_rules_engine  # the raw interface, not durable.lang
     except ImportError as error:

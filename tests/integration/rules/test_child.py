@@ -44,6 +44,23 @@ def ended(pid: int) -> bool:
     return gone(pid)
 
 
+def test_a_child_whose_parent_is_gone_before_it_can_answer_ends_without_a_word() -> None:
+    """Its stderr is the log of a program that was killed: a trace there is taken for the cause."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.close()
+        descriptor = theirs.fileno()
+        child = subprocess.run(
+            [sys.executable, "-m", "rules.engines.child", str(descriptor)],
+            pass_fds=[descriptor],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (child.returncode, child.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_child_does_not_outlive_a_killed_parent(stopped: bool) -> None:
     with subprocess.Popen(
