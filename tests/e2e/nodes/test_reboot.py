@@ -37,7 +37,9 @@ RULE = rule(
 
 @contextmanager
 def reported(cluster: NodeCluster, node: str) -> Iterator[float]:
-    """A detector says so once, as one that hangs with its host; seconds since the epoch."""
+    """A detector says so until somebody has heard it, and then hangs with its host; seconds since
+    the epoch. The agent of a host that has just booted may say once that its runtime is well.
+    """
 
     def say(status: str) -> None:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -54,9 +56,14 @@ def reported(cluster: NodeCluster, node: str) -> Iterator[float]:
             "patch", "node", node, "--subresource=status", "--type=strategic", "-p", body
         )
 
+    def heard() -> bool:
+        say("True")
+        time.sleep(2)
+        return bool(cluster.jobs(NAME))
+
     at = time.time()
-    say("True")
     try:
+        cluster.until(heard, 60, "the job is there")
         yield at
     finally:
         say("False")
