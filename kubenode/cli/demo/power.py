@@ -41,8 +41,12 @@ class Machines:
             host.reboots = self.boots
 
     def boots(self, host: Host, by: By) -> None:
-        """It goes down now and comes up later; an order after this one takes its place."""
+        """It goes down now and comes up later; an order after this one takes its place. A person
+        switches on what is off.
+        """
         host.goes_down()
+        if by is By.PERSON:
+            self._states[host.name] = PowerState.ON
         number = self._booting[host.name] = self._booting.get(host.name, 0) + 1
 
         async def up() -> None:

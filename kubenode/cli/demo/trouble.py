@@ -128,7 +128,8 @@ class Trouble:
         self._ledger.end(host.name, kinds, self._clock.monotonic(), EndedBy.AGENT)
 
     def _booted(self, host: Host, by: By) -> None:
-        """A boot ends all that is on the host."""
+        """A boot ends all that is on the host, and the way of whoever was coming to boot it."""
+        self._booting.discard(host.name)
         units = {unit for unit, illness in host.ill.items() if not illness.outside}
         kinds = [*MARKS, Kind.HOST_HUNG, *(kind for kind, of in UNITS.items() if of in units)]
         self._ledger.end(host.name, kinds, self._clock.monotonic(), EndedBy(by.value))
@@ -146,8 +147,8 @@ class Trouble:
         self._agenda.soon(delay, lambda: self._boot(host))
 
     async def _boot(self, host: Host) -> None:
-        self._booting.discard(host.name)
-        host.boot(By.PERSON)
+        if host.name in self._booting:
+            host.reboots(host, By.PERSON)
 
     def blocked(self, app: str = STUBBORN) -> None:
         """A budget was seen to block a migration for the first time."""

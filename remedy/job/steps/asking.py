@@ -77,8 +77,15 @@ def asked(record: StepStatus) -> str:
 
 
 def deadline(step: Step, record: StepStatus) -> datetime | None:
-    """The end of the whole step, whatever was asked of whom in it."""
-    return None if record.started_at is None else record.started_at + step.body.timeout
+    """The end of the whole step, whatever was asked of whom in it. A machine that was switched off
+    in order to boot, and is switched on only after that, has the step's time once more.
+    """
+    if record.started_at is None:
+        return None
+    end = record.started_at + step.body.timeout
+    if asked(record) == ON.word and record.expires_at is not None:
+        return max(end, record.expires_at)
+    return end
 
 
 def over(step: Step, record: StepStatus, now: datetime) -> bool:
@@ -115,6 +122,8 @@ def write(
     output |= {ASKED: wish.word, **machine, **noted}
     noted_record = record.model_copy(update={"output": output})
     end = deadline(step, record) or seen.now
+    if wish is ON and seen.now >= end:
+        end = seen.now + step.body.timeout
     return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), Act.NONE
 
 

@@ -97,7 +97,8 @@ def boot(
     word = asked(record)
     if word in ("on", "reset") and rebooted(record.boot_id, node.boot_id):
         return done(job, seen, record, f"booted again: {node.boot_id}, before {record.boot_id}")
-    if over(step, record, seen.now):
+    left_dark = word == OFF.word and proven_dark(job, seen.power)
+    if over(step, record, seen.now) and not left_dark:
         why = _not_in_time(job, seen, step, "back with a new boot")
         return never_shown(job, seen, step, record, why)
     match word:

@@ -242,6 +242,7 @@ def test_every_case_keeps_the_promises(name: str) -> None:
             assert PROOF[name](job, now), ("no proof", told)
         if now.now - T0 >= LATE and after.status.step == 0:
             ours_first = act is Act.UNFENCE or after.status.owned != job.status.owned
+            ours_first |= (word, record.output["asked"]) == ("off", "on") if word else False
             assert record.state is StepState.FAILED or ours_first, ("it never ends", told)
     assert StepState.DONE in ends and StepState.FAILED in ends
     wanted = {ACT[w] for w in WORDS[name] if w} | ({Act.FENCE} if name == "fence" else set())
@@ -290,6 +291,25 @@ def test_a_boot_that_the_host_made_before_it_was_off_is_no_proof() -> None:
     record = after.status.steps[0]
     assert act is Act.NONE and record.state is StepState.RUNNING
     assert (record.output["asked"], record.boot_id) == ("on", "boot-2")
+
+
+def test_a_machine_that_was_switched_off_to_boot_is_switched_on_however_late_it_is() -> None:
+    """The operator died while it was off; at its deadline it was left dark, and to a person."""
+    late, off = T0 + LATE, reading(PowerState.OFF)
+    job = a_case("powerCycle", "off", "taken", False, False)
+    dark, act = step(job, seen(now=late, node=NODE, power=off))
+    record = dark.status.steps[0]
+    assert (act, record.state, record.output["asked"]) == (Act.NONE, StepState.RUNNING, "on")
+    end = late + timedelta(minutes=10)
+    assert record.expires_at == end, "it has the time of a boot from then on"
+    asked = step(dark, seen(now=late, node=NODE, power=off, unasked=True))
+    assert asked == (dark, Act.POWER_ON)
+    soon = seen(now=end - timedelta(seconds=1), node=NODE, power=reading(PowerState.ON))
+    assert step(dark, soon)[0].status.steps[0].state is StepState.RUNNING
+    over, _ = step(dark, replace(soon, now=end))
+    assert over.status.steps[0].state is StepState.FAILED
+    back, _ = step(dark, replace(soon, node=replace(NODE, boot_id="boot-2")))
+    assert back.status.steps[0].state is StepState.DONE
 
 
 # -- the agent's word on a reboot ------------------------------------------------------------------

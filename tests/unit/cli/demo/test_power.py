@@ -60,6 +60,16 @@ async def test_a_machine_that_is_switched_off_while_it_boots_does_not_come_up(si
     assert site.boots == [] and not site.host.answers
 
 
+async def test_a_machine_that_a_person_boots_is_on_for_its_provider_too(site: Site) -> None:
+    """Else it was off for ever by the provider's word, and a job that waited for it never ended."""
+    await site.machines.off(site.machine, "r1")
+    await site.passes(OFF[1] + 1)
+    site.machines.boots(site.host, By.PERSON)
+    await site.passes(BOOT[1] + 1)
+    assert site.host.answers
+    assert (await site.machines.power(site.machine)).state is PowerState.ON
+
+
 async def test_what_comes_from_outside_outlives_a_boot(site: Site) -> None:
     site.host.break_unit(KUBELET, Illness(0.0, outside=True))
     site.machines.boots(site.host, By.PERSON)
