@@ -151,7 +151,7 @@ def _in_turn(rng: random.Random, workers: Sequence[Place]) -> Iterator[str]:
     for names in zones.values():
         rng.shuffle(names)
         names.reverse()
-    return cycle([name for row in zip_longest(*zones.values()) for name in row if name])
+    yield from cycle([name for row in zip_longest(*zones.values()) for name in row if name])
 
 
 def _kinds(rng: random.Random, opening: Sequence[Kind], sorts: dict[Kind, int]) -> Iterator[Kind]:
