@@ -4,7 +4,7 @@ Changes go into the store of facts on the way, before anybody looks again.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from kubenode.api.v1alpha1 import HoldReason, HostEvent, HostProbe, RemedyOperationJob
 from kubenode.runtime.kube.informer import Informer
@@ -13,8 +13,8 @@ from remedy.job.model import CloseReason, Job
 from remedy.job.store import NODE_INDEX
 from remedy.planned.access import approves
 from remedy.remedier.facts import FactStore
+from rules.history import DAWN
 
-DAWN = datetime.min.replace(tzinfo=UTC)
 JOBS_OF_NODE, JOBS_OF_RULE, JOBS_OF_AGENT = NODE_INDEX, "remedier", "agent"
 """Indexes of the jobs."""
 

@@ -91,8 +91,8 @@ def late(record: StepStatus, seen: Seen) -> bool:
 def unheard(
     job: Job, seen: Seen, step: Step, record: StepStatus, deadline: datetime, why: str
 ) -> Move:
-    """The end of a step of which nothing was heard until its deadline, which has passed: once the
-    silence counts. Until then nothing more is asked of anybody, as the time for it is over.
+    """The end of a step of which nothing is heard: once its deadline has passed and the silence
+    counts. Until then it waits, and asks nothing of anybody.
     """
     return failed(job, seen, step, record, why) if of_step(seen, record, deadline) else wait(job)
 

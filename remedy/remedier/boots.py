@@ -12,16 +12,16 @@ leaves alone when it writes Unknown, the agent renewTime. The later stamp is the
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.remedier.leases import AGENT_LEASES, Renewal
+from rules.history import DAWN
 
 LONGEST = 64
 """Characters of a boot ID in our API; a longer word of an agent is none."""
-DAWN = datetime.min.replace(tzinfo=UTC)
 
 
 def boot_of(node: Node, lease: Renewal | None) -> str:

@@ -12,6 +12,7 @@ An entry changes when evidence comes, goes or has been gone for long enough, nev
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -191,7 +192,7 @@ class WideFacts:
         self._started: set[str] = set()
         """Names of the rules that were loaded before: their status tells us nothing new."""
         self.changed: Callable[[str], None] = lambda name: None
-        self._told: dict[tuple[Truth, ...], Mapping[str, Value | None]] = {}
+        self._told = lru_cache(maxsize=MOST_TOLD)(self._valued)
         """By the truths of the rules: nodes of which the same is true share one mapping."""
 
     def rules_loaded(
@@ -201,7 +202,7 @@ class WideFacts:
         we after a restart.
         """
         names, before, self._rules = set(nodes), self._rules, {}
-        self._told.clear()
+        self._told.cache_clear()
         for id_, rule in rules.items():
             if not is_stored(rule.spec.infer):
                 continue
@@ -243,12 +244,7 @@ class WideFacts:
         truths = tuple(
             rule.truth(group, now) if group is not None else Truth.FALSE for rule, group in groups
         )
-        told = self._told.get(truths)
-        if told is None:
-            if len(self._told) >= MOST_TOLD:
-                self._told.clear()
-            told = self._told[truths] = self._valued(truths)
-        return told
+        return self._told(truths)
 
     def _valued(self, truths: tuple[Truth, ...]) -> Mapping[str, Value | None]:
         found: dict[str, Value | None] = {}

@@ -14,6 +14,7 @@ were told holds it once.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
@@ -87,7 +88,7 @@ class SameFaults:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._rules: dict[str, _Rule] = {}
-        self._told: dict[tuple[Group, ...], Mapping[str, Mapping[str, int]]] = {}
+        self._told = lru_cache(maxsize=MOST_TOLD)(self._counted)
         """What nodes of these groups are told, until a count changes."""
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier], nodes: Iterable[str]) -> None:
@@ -98,7 +99,7 @@ class SameFaults:
             if id_ not in kept and (leaves := _counts(rule)):
                 kept[id_] = _Rule(leaves, set(names))
         self._rules = kept
-        self._told.clear()
+        self._told.cache_clear()
 
     @property
     def unjudged(self) -> int:
@@ -115,18 +116,12 @@ class SameFaults:
             woken |= rule.have(node, groups if has else ())
             woken |= rule.judged(node)
             if rule.version != version:
-                self._told.clear()
+                self._told.cache_clear()
         return woken
 
     def counts(self, node: str) -> Mapping[str, Mapping[str, int]]:
         """By rule id and scope, for the groups of the node. Not to be changed: others have it."""
-        groups = self._fleet.groups(node)
-        told = self._told.get(groups)
-        if told is None:
-            if len(self._told) >= MOST_TOLD:
-                self._told.clear()
-            told = self._told[groups] = self._counted(groups)
-        return told
+        return self._told(self._fleet.groups(node))
 
     def _counted(self, groups: tuple[Group, ...]) -> Mapping[str, Mapping[str, int]]:
         return {

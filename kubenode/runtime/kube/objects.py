@@ -17,7 +17,7 @@ Source of all fields: the OpenAPI v3 document of Kubernetes 1.36.
 from collections.abc import Callable
 from datetime import datetime
 from sys import intern
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -155,15 +155,7 @@ class NodeStatus(msgspec.Struct, rename="camel", gc=False):
     daemon_endpoints: Endpoints | None = None
 
 
-class Versioned(msgspec.Struct, gc=False):
-    """Of which a new version is much like the one before."""
-
-    def share(self, old: Self) -> None:
-        """Take over the objects of what is as it was; called before anybody sees this version."""
-        raise NotImplementedError
-
-
-class Node(Versioned, rename="camel", gc=False):
+class Node(msgspec.Struct, rename="camel", gc=False):
     metadata: ObjectMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
@@ -181,6 +173,7 @@ class Node(Versioned, rename="camel", gc=False):
             heard, turned = condition.last_heartbeat_time, condition.last_transition_time
 
     def share(self, old: "Node") -> None:
+        """Take over the objects of what is as it was; called before anybody sees this version."""
         _share(self.metadata, old.metadata, _SHARED_META)
         if self.spec == old.spec:
             self.spec = old.spec

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from kubenode.runtime.kube.objects import Meta, Object, Versioned
+from kubenode.runtime.kube.objects import Meta, Node, Object
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Store(Generic[T]):
         old = self.cache.get(key)
         if old is None and new is None:
             return
-        if isinstance(new, Versioned) and isinstance(old, Versioned) and old is not new:
+        if isinstance(new, Node) and isinstance(old, Node) and old is not new:
             new.share(old)
         for name in self._indexes:
             self._file(name, key, old, new)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import AgentRequest, RequestState, StepStatus
 from remedy.job.model import Job, NodeSeen, Seen
-from remedy.job.moves import MESSAGE, Move, wait
+from remedy.job.moves import MESSAGE, Move
 from remedy.job.records import done, failed, unheard
 
 ANSWER_GRACE = timedelta(seconds=5)
@@ -16,16 +16,11 @@ def agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
     now, answer = seen.now, job.answer
     expires = record.expires_at or now
     if answer is None:
-        until = expires + ANSWER_GRACE
-        if now < until:
-            return wait(job)
         why = f"agent {job.spec.agent} did not answer in time"
-        return unheard(job, seen, step, record, until, why)
+        return unheard(job, seen, step, record, expires + ANSWER_GRACE, why)
     match answer.state:
         case RequestState.RUNNING:
             until = expires + step.body.timeout + ANSWER_GRACE
-            if now < until:
-                return wait(job)
             why = "the agent began but did not finish in time"
             return unheard(job, seen, step, record, until, why)
         case RequestState.DONE:

@@ -124,8 +124,6 @@ def _answered(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
     if answer is None or answer.state is RequestState.RUNNING:
         longer = timedelta(0) if answer is None else ANSWER
         until = expires + longer + ANSWER_GRACE
-        if seen.now < until:
-            return wait(job)
         why = f"agent {job.spec.agent} did not say whether the planned act may start"
         return unheard(job, seen, step, record, until, why)
     if answer.state is not RequestState.DONE:
