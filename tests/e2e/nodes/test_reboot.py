@@ -14,6 +14,7 @@ from support.node_cluster import NodeCluster
 from support.node_rules import rule, rung, timed
 from support.pod_watch import PodWatch
 from support.programs import KUBENODE
+from support.waiting import until
 from support.workloads import budget, deployment, stateful_set
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
@@ -41,15 +42,14 @@ def reported(cluster: NodeCluster, node: str) -> Iterator[float]:
     the epoch. The agent of a host that has just booted may say once that its runtime is well.
     """
 
-    def say(status: str) -> None:
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    def say(status: str, since: float) -> None:
         condition = {
             "type": CONDITION,
             "status": status,
             "reason": REASONS[status],
             "message": MESSAGES[status],
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
+            "lastHeartbeatTime": _stamp(time.time()),
+            "lastTransitionTime": _stamp(since),
         }
         body = json.dumps({"status": {"conditions": [condition]}})
         cluster.cp.kubectl(
@@ -57,16 +57,21 @@ def reported(cluster: NodeCluster, node: str) -> Iterator[float]:
         )
 
     def heard() -> bool:
-        say("True")
-        time.sleep(2)
-        return bool(cluster.jobs(NAME))
+        if cluster.jobs(NAME):
+            return True
+        say("True", at)
+        return False
 
     at = time.time()
     try:
-        cluster.until(heard, 60, "the job is there")
+        until(heard, "the job is there", 60, cluster.why, every=2)
         yield at
     finally:
-        say("False")
+        say("False", time.time())
+
+
+def _stamp(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def test_host_that_never_comes_back_is_proven_off_and_fenced_and_a_person_is_asked(

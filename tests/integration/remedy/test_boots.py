@@ -1,7 +1,7 @@
 """A host whose kubelet does not come up after a boot: its agent tells it, and is asked of it."""
 
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ from support.embedded import EmbeddedPlane
 from support.remedy_cluster import Cluster, connected, now, operating
 from support.remedy_engine import two_engines
 
-from agent.heartbeat import micro_time
+from agent.heartbeat import BOOT_ID_ANNOTATION, micro_time
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.errors import AlreadyExists
 from remedy.remedier.leases import AGENT_LEASES
@@ -36,7 +36,7 @@ async def cluster(plane: EmbeddedPlane) -> AsyncIterator[Cluster]:
 
 async def beats(cluster: Cluster, name: str, boot_id: str, *, first: bool = False) -> None:
     """The agent, by the clock of a host whose kubelet has told its last before."""
-    annotations = {"kubenode.io/boot-id": boot_id}
+    annotations = {BOOT_ID_ANNOTATION: boot_id}
     spec = {"renewTime": micro_time(now() + timedelta(seconds=2)), "leaseDurationSeconds": 40}
     body: dict[str, Any] = {"metadata": {"annotations": annotations}, "spec": spec}
     if first:
@@ -46,7 +46,13 @@ async def beats(cluster: Cluster, name: str, boot_id: str, *, first: bool = Fals
         await cluster.kube.patch(paths.lease(AGENT_LEASES, name), body)
 
 
-async def a_rule(cluster: Cluster, *ladder: dict[str, Any]) -> None:
+@asynccontextmanager
+async def ill(
+    cluster: Cluster, name: str, boot_id: str, rung: dict[str, Any]
+) -> AsyncIterator[None]:
+    """A node with an agent that tells `boot_id`, whose kubelet is down while the operator runs."""
+    await cluster.node(name)
+    await beats(cluster, name, boot_id, first=True)
     await cluster.rule(
         "kubelet-down",
         mode="Enforce",
@@ -55,16 +61,15 @@ async def a_rule(cluster: Cluster, *ladder: dict[str, Any]) -> None:
         when={"condition": {"type": "KubeletUnhealthy", "status": "True"}},
         groupWait="0s",
         startupGrace="0s",
-        ladder=list(ladder),
+        ladder=[rung],
     )
+    async with operating(cluster.operator(two_engines())):
+        await cluster.say(name, "KubeletUnhealthy", "True")
+        yield
 
 
 async def test_an_agent_is_asked_of_the_boot_that_it_tells(cluster: Cluster) -> None:
-    await cluster.node("b1")
-    await beats(cluster, "b1", "boot-after", first=True)
-    await a_rule(cluster, RESTART)
-    async with operating(cluster.operator(two_engines())):
-        await cluster.say("b1", "KubeletUnhealthy", "True")
+    async with ill(cluster, "b1", "boot-after", RESTART):
         job = await cluster.wait(lambda j: j.status.phase == "Running" and bool(j.status.steps))
     (record,) = job.status.steps
     assert (record.by, record.boot_id) == ("Agent", "boot-after")
@@ -72,11 +77,7 @@ async def test_an_agent_is_asked_of_the_boot_that_it_tells(cluster: Cluster) -> 
 
 
 async def test_a_boot_is_proven_by_the_agents_word_alone_and_at_once(cluster: Cluster) -> None:
-    await cluster.node("b2")
-    await beats(cluster, "b2", "boot-b2", first=True)
-    await a_rule(cluster, REBOOT)
-    async with operating(cluster.operator(two_engines())):
-        await cluster.say("b2", "KubeletUnhealthy", "True")
+    async with ill(cluster, "b2", "boot-b2", REBOOT):
         await cluster.wait(
             lambda j: bool(j.status.steps) and j.status.steps[0].asked_at is not None
         )
