@@ -173,6 +173,8 @@ class Census:
 
     def put(self, node: Node, now: datetime) -> None:
         name, uid = node.metadata.name, node.metadata.uid
+        if node.is_ready:  # cordoned or not
+            self._were_ready[name] = uid
         was_ready = self._were_ready.get(name) == uid
         member = member_of(node, now, self.grace, was_ready)
         place, before = self.coverage.place(member.labels), self._places.get(name)
@@ -180,8 +182,6 @@ class Census:
             self._nodes[name] = node
             return
         self._drop(name)
-        if was_ready or member.health is Health.HEALTHY:
-            self._were_ready[name] = uid
         self._nodes[name] = node
         self._members[name] = member
         self._places[name] = place
@@ -195,6 +195,7 @@ class Census:
         if name in self._members:
             self.on_moved(name)
             self._drop(name)
+            self._were_ready.pop(name, None)
 
     def _drop(self, name: str) -> None:
         member = self._members.pop(name, None)
@@ -203,7 +204,6 @@ class Census:
         self._count(member, self._places.pop(name), -1)
         del self._nodes[name]
         self._due.pop(name, None)
-        self._were_ready.pop(name, None)
 
     def advance(self, now: datetime) -> None:
         """Let time pass: nodes whose grace is over are judged anew."""

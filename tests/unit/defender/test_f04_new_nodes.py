@@ -14,11 +14,21 @@ OPEN, CLOSED = BreakerState.OPEN, BreakerState.CLOSED
 NODE = Disruption.NODE
 
 
-def newborn(zones: Zones, count: int, *, ready: bool = False) -> list[str]:
+def newborn(
+    zones: Zones, count: int, *, ready: bool = False, schedulable: bool = True
+) -> list[str]:
     """New nodes of zone a that register now."""
     names = [f"new{i}" for i in range(count)]
     for name in names:
-        zones.nodes(a_node(name, {ZONE: "a"}, ready=ready, born=zones.now, since=zones.now))
+        node = a_node(
+            name,
+            {ZONE: "a"},
+            ready=ready,
+            schedulable=schedulable,
+            born=zones.now,
+            since=zones.now,
+        )
+        zones.nodes(node)
     zones.step(seconds=0)
     return names
 
@@ -54,9 +64,11 @@ def test_f04_starting_nodes_are_no_reserve_for_faults_of_others() -> None:
     assert zones.breaker("a") is OPEN
 
 
-def test_f04_a_young_node_that_was_ready_and_failed_is_a_fault() -> None:
+@pytest.mark.parametrize("cordoned", [False, True])
+def test_f04_a_young_node_that_was_ready_and_failed_is_a_fault(cordoned: bool) -> None:
+    """Also one on which nothing might be scheduled while it was ready."""
     zones = Zones(10, "a")
-    young = newborn(zones, 10, ready=True)
+    young = newborn(zones, 10, ready=True, schedulable=not cordoned)
     zones.pass_(1)
     zones.nodes(*(a_node(n, {ZONE: "a"}, ready=False, born=T0, since=zones.now) for n in young[:6]))
     zones.step(seconds=0)
