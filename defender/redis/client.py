@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.sentinel import Sentinel
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.credentials import CredentialProvider
 
 SECONDS = 0.3
@@ -157,6 +157,14 @@ def _unix() -> Any:
     return UnixDomainSocketConnection
 
 
+class _WithItsSentinels(SentinelConnectionPool):
+    """redis-py leaves the connections to the Sentinels open when a client is closed."""
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self.sentinel_manager.aclose()
+
+
 def _by_sentinel(url: SplitResult, options: dict[str, Any]) -> "Redis":
     tls = {"ssl": True} if url.scheme == "rediss+sentinel" else {}
     short = {"socket_timeout", "socket_connect_timeout", "retry", "decode_responses"}
@@ -166,5 +174,5 @@ def _by_sentinel(url: SplitResult, options: dict[str, Any]) -> "Redis":
     sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]
         _hosts(url), sentinel_kwargs=asked, **options, **tls
     )
-    found: Redis = sentinel.master_for(_path(url)[0])
+    found: Redis = sentinel.master_for(_path(url)[0], connection_pool_class=_WithItsSentinels)
     return found

@@ -236,6 +236,8 @@ class NeverAboveALimit(RuleBasedStateMachine):
         fresh = Core(POLICY, now=self.core.now)
         for plain in self.model.nodes.values():
             fresh.nodes(a_node(plain.name, plain.labels, schedulable=plain.healthy))
+        for watch in self.core.control.breakers.watches():  # the built-in policy's may be open
+            fresh.census.darken(watch.policy.name, watch.dark)
         for name in self.model.nodes:
             place = fresh.census.place(name)
             assert place is not None
