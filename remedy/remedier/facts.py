@@ -34,6 +34,7 @@ from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, ProbeFact
 from rules.history import DAWN, ClockSteps, EventWindow
+from rules.unheard import Spell
 
 MOST_STRANGERS = 1024
 """Names of which we heard events but know no Node: it may be listed after its events."""
@@ -52,6 +53,10 @@ class Nodes(Cached, Protocol):
 
     def readable(self, key: str) -> bool:
         """False while the newest version of the object could not be decoded."""
+        ...
+
+    def unheard(self) -> Sequence[tuple[float, float]]:
+        """The last spells in which nothing was heard, by the monotonic clock; one may last."""
         ...
 
 
@@ -83,6 +88,8 @@ class FactStore:
         self._strangers: dict[str, EventWindow] = {}
         self._woken: set[str] = set()
         self._steps = ClockSteps()
+        self._deaf: Sequence[tuple[float, float]] = ()
+        self._spells: Sequence[Spell] = ()
         self.fleet = Fleet()
         self.host_events = HostEvents()
         self.answers = Answers()
@@ -207,7 +214,7 @@ class FactStore:
         if node is None or kept is None:
             return None
         now = self._now()
-        told = self.host_events.facts(node, now)
+        told, spells = self.host_events.facts(node, now), self._unheard(now)
         return FactSet(
             node=name,
             uid=node.metadata.uid,
@@ -221,11 +228,19 @@ class FactStore:
             alerts_heard=self.host_events.heard(now),
             probes=self._probes(name, kept, now),
             values=values(
-                node, self.fleet, self._past(name), kept.booted_at, now, told, self._lease_age(name)
+                node,
+                self.fleet,
+                self._past(name),
+                kept.booted_at,
+                now,
+                told,
+                self._lease_age(name),
+                spells,
             ),
             inferred=self.wide.values(name, now),
             same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
+            unheard=spells,
             watched=kept.watched,
             changed=kept.keys.changed,
             unchanged_since=kept.keys.unchanged_since,
@@ -254,6 +269,7 @@ class FactStore:
         now = self._clock.now()
         step = self._steps.step(now, self._clock.monotonic())
         if step:
+            self._deaf = ()
             for kept in self._kept.values():
                 kept.stepped(step, now)
             for window in (*self._windows.values(), *self._strangers.values()):
@@ -261,6 +277,18 @@ class FactStore:
             self.wide.stepped(step)
             self.host_events.stepped(step)
         return now
+
+    def _unheard(self, now: datetime) -> Sequence[Spell]:
+        """The same ones while nothing changes: whoever compares need not read anything again."""
+        deaf = self._nodes.unheard()
+        if deaf != self._deaf:
+            start = now - timedelta(seconds=self._clock.monotonic())
+            self._deaf = deaf
+            self._spells = tuple(
+                (start + timedelta(seconds=since), start + timedelta(seconds=until))
+                for since, until in deaf
+            )
+        return self._spells
 
     def _lease_age(self, name: str) -> float | None:
         return self._leases.age(name) if self._leases is not None else None

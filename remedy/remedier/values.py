@@ -16,6 +16,7 @@ from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, figures, is_read
 from remedy.remedier.past import Past
 from rules.builtin import MAINTENANCE_UNTIL
 from rules.facts import HostEventFact
+from rules.unheard import Spell, unheard
 
 Value = bool | int | float | str
 
@@ -32,16 +33,18 @@ def values(
     now: datetime,
     host_events: Sequence[HostEventFact] = (),
     lease_age: float | None = None,
+    spells: Sequence[Spell] = (),
 ) -> dict[str, Value | None]:
     """booted_at  None: we saw no boot and know of none
     lease_age  seconds, None is unknown
+    spells     in which no reporter could be heard
     """
     info = node.status.node_info
     facts: dict[str, Value | None] = {
         "node.age": _since(node.metadata.creation_timestamp, now),
         "node.sinceBoot": _since(booted_at, now),
         "node.ready": is_ready(node),
-        "node.notReadyFor": not_ready_for(node, now),
+        "node.notReadyFor": not_ready_for(node, now, spells),
         "node.leaseAge": lease_age,
         "node.isControlPlane": CONTROL_PLANE in node.metadata.labels,
         "node.cordonedBy": cordoned_by(node),
@@ -98,12 +101,20 @@ def _since(at: datetime | None, now: datetime) -> float | None:
     return None if at is None else max((now - at).total_seconds(), 0.0)
 
 
-def not_ready_for(node: Node, now: datetime) -> float | None:
-    """0 while Ready is True; unknown without a Ready condition or its time."""
+def not_ready_for(node: Node, now: datetime, spells: Sequence[Spell] = ()) -> float | None:
+    """0 while Ready is True; unknown without a Ready condition or its time. Time in which no
+    kubelet could be heard since this one was last is not counted.
+    """
     ready = node.ready_condition
     if ready is None:
         return None
-    return 0.0 if ready.status == "True" else _since(ready.last_transition_time, now)
+    if ready.status == "True":
+        return 0.0
+    began = ready.last_transition_time
+    if began is None:
+        return None
+    heard = max(began, ready.last_heartbeat_time or began)
+    return _since(began + unheard(spells, heard, now), now)
 
 
 def gpu_count(node: Node) -> int | None:

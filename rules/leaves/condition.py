@@ -9,12 +9,15 @@ from rules.leaves.describe import subject
 from rules.leaves.pattern import found
 from rules.leaves.reading import Reading
 from rules.truth import Truth
+from rules.unheard import unheard
 
 SOURCE = "Node condition"
 
 
 def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
-    """A status that its reporter set when it started is no finding: unknown until it settles."""
+    """A status that its reporter set when it started is no finding: unknown until it settles. Nor
+    is it known whether one lasted through a time in which nobody was heard.
+    """
     about, fact = subject(leaf), facts.conditions.get(leaf.type)
     if fact is None:
         return Reading(Truth.UNKNOWN, about, "was never reported")
@@ -38,6 +41,10 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(held_at, silent_at)
         return Reading(Truth.FALSE, about, young, fact.status, SOURCE, fact.heard, flips_at)
+    elif (known_at := held_at + unheard(facts.unheard, fact.heard, now)) > now:
+        deaf = f"{says}, not for {span(leaf.for_)} in which its reporter could be heard"
+        flips_at = min(known_at, silent_at)
+        return Reading(Truth.UNKNOWN, about, deaf, fact.status, SOURCE, fact.heard, flips_at)
     return Reading(truth, about, says, fact.status, SOURCE, fact.heard, silent_at)
 
 

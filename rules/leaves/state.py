@@ -26,6 +26,7 @@ from rules.leaves.describe import describe
 from rules.leaves.reading import Reading
 from rules.probes import PROBES
 from rules.truth import Truth
+from rules.unheard import unheard
 
 
 def state(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
@@ -51,7 +52,7 @@ def _says_it(leaf: Leaf | AbsentLeaf, reading: Reading, said: str) -> bool:
 def _said(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
     match leaf:
         case ConditionLeaf():
-            return _condition(leaf, facts, now)
+            return _condition(leaf, facts, now) + _deaf(leaf, reading, facts, now)
         case EventLeaf():
             return f"it occurred {reading.value or 0} times in that time for certain"
         case LabelLeaf() | AnnotationLeaf() | TaintLeaf():
@@ -89,6 +90,15 @@ def _condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> str:
     if fact.status == leaf.status and not says_so(leaf, fact):
         return f"{since}, but with reason {fact.reason!r} and message {fact.message!r}"
     return f"it is {fact.status} ({fact.reason}) {lasts}" if fact.reason else since
+
+
+def _deaf(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
+    """What keeps a status that is there for long enough from being known to have lasted."""
+    fact = facts.conditions.get(leaf.type)
+    if reading.truth is not Truth.UNKNOWN or fact is None:
+        return ""
+    deaf = unheard(facts.unheard, fact.heard, now)
+    return f", but its reporter could not be heard for {ago(deaf)} of it" if deaf else ""
 
 
 def _answer(leaf: ProbeLeaf, reading: Reading, now: datetime) -> str:

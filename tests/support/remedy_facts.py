@@ -1,5 +1,6 @@
 """A store of facts and the reference engine over nodes that a test makes up: no informers."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ class Nodes:
         self.cache: dict[str, Node] = {}
         self.current = True
         self.broken: set[str] = set()
+        self.spells: list[tuple[float, float]] = []
 
     def get(self, key: str) -> Node | None:
         return self.cache.get(key)
@@ -34,6 +36,9 @@ class Nodes:
 
     def fresh(self) -> bool:
         return self.current
+
+    def unheard(self) -> Sequence[tuple[float, float]]:
+        return tuple(self.spells)
 
 
 class Facts:

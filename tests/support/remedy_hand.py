@@ -40,6 +40,13 @@ class HandFed(Informer[T]):
     def current(self, yes: bool = True) -> None:
         self.synced.set()
         self._contact = self._clock.monotonic() if yes else float("-inf")
+        self._hearing_since = self._contact
+
+    def deaf(self, seconds: float) -> None:
+        """The server was away for so long until now."""
+        self._contact = self._clock.monotonic() - seconds
+        self._hearing_since = None
+        self._proven()
 
     async def wait_for(
         self,

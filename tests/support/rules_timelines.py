@@ -62,7 +62,7 @@ LEAVES: tuple[dict[str, Any], ...] = (
 KINDS = (
     "condition", "beat", "silence", "event", "hostEvent", "alert", "watchdog", "label",
     "annotation", "taint", "pods", "probe", "inferred", "sameFault", "stale", "other node",
-    "merge", "forget",
+    "merge", "forget", "deaf",
 )  # fmt: skip
 STEPS = st.builds(
     Step, st.sampled_from(SECONDS), st.sampled_from(KINDS), st.integers(0, 2), st.integers(0, 2)
@@ -172,6 +172,11 @@ class Life:
 
     def _samefault(self, facts: FactSet, a: int, b: int) -> FactSet:
         return replace(facts, same_fault={rule: {"zone": 2 + a} for rule in self._rules})
+
+    def _deaf(self, facts: FactSet, a: int, b: int) -> FactSet:
+        """For a while before now nobody was heard, or all such spells are long ago."""
+        spell = self.now - timedelta(seconds=SECONDS[a * 3]), self.now
+        return replace(facts, unheard=(*facts.unheard, spell) if b else ())
 
     def _stale(self, facts: FactSet, a: int, b: int) -> FactSet:
         return replace(facts, fresh=a > 0)

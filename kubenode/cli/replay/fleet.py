@@ -5,7 +5,7 @@ date when somebody looks at it: every reporter that is not silent was last heard
 full beat.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -63,6 +63,9 @@ class Fleet:
 
     def fresh(self) -> bool:
         return True
+
+    def unheard(self) -> Sequence[tuple[float, float]]:
+        return ()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.nodes)

@@ -12,13 +12,15 @@ LIST in pages, then WATCH from there, for ever. Each way a watch can fail has it
     an object that cannot be read             keep its last good copy and say so
 
 `age()` counts the seconds since the server last proved that the cache is current. Whoever acts
-on it asks `fresh()` first. Whoever concludes something from a silence asks `hearing_since()`.
+on it asks `fresh()` first. Whoever concludes something from a silence asks `hearing_since()`, and
+from how long something has lasted `unheard()`.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -47,6 +49,7 @@ GOOD_SPELL = 5.0
 LATE_SECONDS = 5.0
 """A proof may come so much later than a quiet watch lasts: one that comes later ends a gap."""
 LIST_RESTARTS = 3
+MOST_SPELLS = 16
 YIELD_EVERY = 50
 MOST_READ = 1024
 """Answers to our writes that the watch has not brought yet; of more each is decoded twice."""
@@ -122,6 +125,7 @@ class Informer(Generic[T]):
         self._store: Store[T] = Store(self.name)
         self._contact = self._listed = float("-inf")
         self._hearing_since: float | None = None
+        self._unheard: deque[tuple[float, float]] = deque(maxlen=MOST_SPELLS)
         self._watching_since = float("inf")
         self._must_list = True
         self._distrust = False
@@ -184,6 +188,17 @@ class Informer(Generic[T]):
         current; None: it does not, since a request failed or it is silent for too long.
         """
         return self._hearing_since if self.age() <= self._longest_silence else None
+
+    def unheard(self) -> Sequence[tuple[float, float]]:
+        """The last spells, by the monotonic clock, in which the server did not prove that the cache
+        is current: after a request failed, or it was silent for too long. One that lasts ends now.
+        """
+        if self._contact == float("-inf"):
+            return ()
+        spells = tuple(self._unheard)
+        if self.hearing_since() is None:
+            return (*spells, (self._contact, self._clock.monotonic()))
+        return spells
 
     def readable(self, key: str) -> bool:
         """False while the newest version of the object could not be decoded."""
@@ -438,6 +453,8 @@ class Informer(Generic[T]):
         """The server has just shown that the cache is current."""
         now = self._clock.monotonic()
         if self._hearing_since is None or now - self._contact > self._longest_silence:
+            if self._contact > float("-inf"):
+                self._unheard.append((self._contact, now))
             self._hearing_since = now
         self._contact = now
 

@@ -173,13 +173,17 @@ async def test_it_is_known_since_when_the_server_is_heard_without_a_gap(
         outage = answer(status(503, "ServiceUnavailable"))
         server.faults.append(outage)
         server.close_watches()
+        assert informer.unheard() == ()
         await until(lambda: informer.hearing_since() is None, what="the outage")
         assert informer.fresh()
+        ((began, until_now),) = informer.unheard()
+        assert began <= until_now
         server.faults.remove(outage)
         back = kube.clock.monotonic()
         await until(lambda: informer.hearing_since() is not None)
         since = informer.hearing_since()
         assert since is not None and since >= back
+        assert informer.unheard() == ((began, since),)
 
 
 async def test_expired_versions_alone_are_no_gap(server: FakeKube, kube: Kube) -> None:
@@ -206,8 +210,11 @@ async def test_a_proof_that_comes_too_late_ends_a_gap() -> None:
     assert informer.hearing_since() == first == 1000.0
     clock.step(timedelta(seconds=WATCH_SECONDS + LATE_SECONDS + 1))
     assert informer.hearing_since() is None
+    silent = 1000.0 + WATCH_SECONDS
+    assert informer.unheard() == ((silent, clock.monotonic()),)
     informer._event(bookmark(7))
     assert informer.hearing_since() == clock.monotonic()
+    assert informer.unheard() == ((silent, clock.monotonic()),)
 
 
 def bookmark(version: int) -> bytes:

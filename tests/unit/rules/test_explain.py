@@ -59,6 +59,11 @@ STATES: list[tuple[dict[str, Any], FactSet, str]] = [
         "it is False since 60 s, when its reporter started: that is no finding yet",
     ),
     (
+        {"condition": {"type": "Fault", "for": "30s"}},
+        a_node(a_condition(), unheard=[(T0 + seconds(5), T0 + seconds(45))]),
+        "it is True (Because) since 60 s, but its reporter could not be heard for 40 s of it",
+    ),
+    (
         {"condition": {"type": "Fault", "reason": "Docker"}},
         a_node(a_condition()),
         "it is True since 60 s, but with reason 'Because' and message 'it is so'",

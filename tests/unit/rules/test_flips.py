@@ -24,6 +24,10 @@ def instant(after: float) -> datetime:
     return T0 + seconds(after)
 
 
+def spell(ends: tuple[int, int]) -> tuple[datetime, datetime]:
+    return instant(min(ends)), instant(max(ends))
+
+
 @st.composite
 def factsets(draw: st.DrawFn) -> FactSet:
     status = st.sampled_from(["True", "False", "Unknown"])
@@ -58,6 +62,7 @@ def factsets(draw: st.DrawFn) -> FactSet:
         watched=instant(draw(AT)),
         unchanged_since=instant(draw(AT)),
         sources_heard={"AWS": instant(draw(AT))},
+        unheard=tuple(draw(st.lists(st.tuples(AT, AT).map(spell), max_size=2))),
     )
 
 
