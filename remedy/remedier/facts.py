@@ -241,7 +241,7 @@ class FactStore:
             same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
             unheard=spells,
-            watched=kept.watched,
+            watched=max((kept.watched, *(until for _, until in spells))),
             changed=kept.keys.changed,
             unchanged_since=kept.keys.unchanged_since,
             sources_heard=self.host_events.sources_heard(now),

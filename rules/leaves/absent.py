@@ -2,7 +2,7 @@
 
 Absence is evidence, so silence must not pass for it. What tells that a source lives:
 
-    condition      its own reports (`maxAge`)
+    condition      its own reports (`maxAge`), and time in which they could be heard
     event          the node's conditions: the kubelet's, and a detector's where a detector would be
                    the source; and that we have watched for as long as is asked about
     hostEvent      FactSet.sources_heard
@@ -34,6 +34,7 @@ from rules.history import DAWN
 from rules.leaves import alert, event, hostevent
 from rules.leaves.reading import Reading, earliest
 from rules.truth import Truth
+from rules.unheard import unheard
 
 ALIVE = timedelta(minutes=15)
 """A reporter that was heard from within this time lives; NPD and the kubelet report every 5 min."""
@@ -60,6 +61,8 @@ def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) ->
         return replace(reading, truth=Truth.UNKNOWN, found=unknown)
     if since is _NOT_GONE:
         return replace(reading, truth=Truth.FALSE)
+    if isinstance(inner, ConditionLeaf):
+        since += unheard(facts.unheard, facts.conditions[inner.type].heard, now)
     return _lasted(reading, since + leaf.for_, leaf.for_, now)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 from prometheus_client import CollectorRegistry
-from support.direct_server import LATENCY, DirectTransport
+from support.direct_server import LATENCY, DirectResponse, DirectTransport
 
 from defender.client import DefenderUnreachable
 from defender.service import Defender, DefenderSettings
@@ -36,6 +36,17 @@ class Way:
 
     def __init__(self) -> None:
         self.open = True
+        self._watches: dict[DirectResponse, None] = {}
+
+    def carries(self, answer: DirectResponse) -> None:
+        if answer.on_end(lambda: self._watches.pop(answer, None)):
+            self._watches[answer] = None
+
+    def close(self) -> None:
+        """The server dies: whoever watches hears of it."""
+        self.open = False
+        for watch in [*self._watches]:
+            watch.cut()
 
 
 class Line(DirectTransport):
@@ -57,6 +68,8 @@ class Line(DirectTransport):
             await asyncio.sleep(LATENCY)
             raise ConnectionRefusedError("nobody listens")
         answer = await super().send(method, path, body, headers, timeout)
+        assert isinstance(answer, DirectResponse)
+        self.way.carries(answer)
         await asyncio.sleep(LATENCY)
         self._alive()
         return answer

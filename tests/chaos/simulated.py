@@ -177,7 +177,7 @@ class Simulation:
 
     async def _blow(self, blow: Blow) -> None:
         if blow.victim == API_SERVER:
-            self.way.open = False
+            self.way.close()
             await self.clock.sleep(blow.lasts)
             self.way.open = True
             return

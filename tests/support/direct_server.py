@@ -5,7 +5,7 @@ Each request takes LATENCY of the loop's time; the server's own work is booked u
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import parse_qsl
@@ -25,7 +25,7 @@ BOOKMARK_SECONDS = 30.0
 SERVER = "server"
 
 
-class _Response:
+class DirectResponse:
     """As much of aiohttp.ClientResponse as a Kube uses."""
 
     def __init__(self, status: int, raw: bytes = b"") -> None:
@@ -46,6 +46,17 @@ class _Response:
 
     async def read(self) -> bytes:
         return self._raw
+
+    def on_end(self, ended: Callable[[], None]) -> bool:
+        """Whether it is a watch; then this is called when it is over."""
+        if self._watch is not None:
+            self._watch.add_done_callback(lambda _: ended())
+        return self._watch is not None
+
+    def cut(self) -> None:
+        """The connection breaks."""
+        self.close()
+        self.content.set_exception(ConnectionResetError("connection reset by peer"))
 
     def release(self) -> None:
         self.close()
@@ -93,14 +104,14 @@ class DirectTransport:
 
     def _answer(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> _Response:
+    ) -> DirectResponse:
         where, _, query = path.partition("?")
         if where == "/version":
-            return _Response(200, encode(discovery.VERSION))
+            return DirectResponse(200, encode(discovery.VERSION))
         try:
             parts = where.strip("/").split("/")
             if len(parts) == 2:
-                return _Response(200, encode(discovery.group(self._server.registry, parts[1])))
+                return DirectResponse(200, encode(discovery.group(self._server.registry, parts[1])))
             call = calls.parse(self._server.registry, method, parts, dict(parse_qsl(query)))
             call.accept, call.body = headers["Accept"], body or b""
             call.content_type = headers.get("Content-Type", "")
@@ -110,12 +121,12 @@ class DirectTransport:
             self.asked[f"{call.verb.upper()} {call.resource.plural}{sub}"] += 1
             answer = self._api.answer(call)
         except ApiError as error:
-            return _Response(error.code, encode(error.status()))
-        return _Response(answer.code, answer.body)
+            return DirectResponse(error.code, encode(error.status()))
+        return DirectResponse(answer.code, answer.body)
 
-    def _watch(self, call: calls.Call) -> _Response:
+    def _watch(self, call: calls.Call) -> DirectResponse:
         chosen = select(call.resource, call.namespace, "", call.query)
-        store, response = self._server.store, _Response(200)
+        store, response = self._server.store, DirectResponse(200)
         watch = Watch(call.resource, store, chosen, call.query, Form.PLAIN, BOOKMARK_SECONDS)
         response.follow(watch, self._tasks)
         return response

@@ -62,8 +62,8 @@ class ConditionLeaf(Model):
     message: str | None = Field(default=None, min_length=1, max_length=512)
     """RE2 expression that the condition's message must contain."""
     for_: Duration = Field(default=timedelta(0), alias="for")
-    """How long the status must have held, over changes of reason and restarts of the detector. Time in
-    which the detector could not be heard does not count, unless it speaks again."""
+    """How long the status must have held, over changes of reason and restarts of the detector.
+    Time in which the detector could not be heard does not count, unless it speaks again."""
     max_age: Duration = timedelta(minutes=15)
     """A condition that was not heard from for this long is unknown."""
 

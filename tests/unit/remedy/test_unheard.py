@@ -104,6 +104,39 @@ def test_time_in_which_nobody_was_heard_is_no_time_held(
         assert found.found == "is True (Because), not for 1m in which its reporter could be heard"
 
 
+@pytest.mark.parametrize(
+    ("spells", "heard", "now", "truth"),
+    [
+        ([], 0, 60, Truth.TRUE),
+        ([(10, 50)], 0, 60, Truth.FALSE),
+        ([(10, 50)], 0, 99, Truth.FALSE),
+        ([(10, 50)], 0, 100, Truth.TRUE),
+        ([(10, 50)], 50, 60, Truth.TRUE),
+    ],
+)
+def test_nor_is_it_time_in_which_something_was_absent(
+    spells: list[tuple[float, float]], heard: float, now: float, truth: Truth
+) -> None:
+    absent = {"condition": {"type": "Fault"}, "for": "60s"}
+    leaf = Expression.model_validate({"absent": absent}).leaf
+    assert leaf is not None
+    times = [(T0 + seconds(since), T0 + seconds(until)) for since, until in spells]
+    well = a_condition(status="False", heard=T0 + seconds(heard))
+    assert read(leaf, a_node(well, unheard=times), T0 + seconds(now)).truth is truth
+
+
+def test_events_are_watched_since_the_last_spell() -> None:
+    facts = Facts()
+    facts.node("n1", Ready="True")
+    facts.clock.step(timedelta(seconds=AWAY))
+    known = facts.store.facts("n1")
+    assert known is not None and known.watched == T0
+    passed = facts.clock.monotonic()
+    facts.nodes.spells = [(passed - 20, passed - 10)]
+    known = facts.store.facts("n1")
+    assert known is not None and known.watched == facts.clock.now() - 10 * SECOND
+
+
 def test_spells_count_from_the_reporters_last_word_until_now() -> None:
     spells = [(T0, T0 + 10 * SECOND), (T0 + 20 * SECOND, T0 + 40 * SECOND)]
     for heard, now, found in [(0, 60, 30), (5, 60, 25), (15, 30, 10), (40, 60, 0), (0, 5, 5)]:
