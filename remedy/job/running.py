@@ -80,22 +80,28 @@ def _healed(job: Job, seen: Seen) -> Move | None:
     return healed(job, seen) if disrupts and not job.in_flight and not begun(job) else None
 
 
-def acted_at(job: Job) -> datetime | None:
-    """When the last step of this rung ended that changed something; only newer reports prove."""
+def last_act(job: Job) -> tuple[datetime, datetime] | None:
+    """When the last step of this rung that changed something began and ended: what proves is newer
+    than its end, or changed since its begin.
+    """
     times = [
-        r.finished_at
+        (r.finished_at, r.started_at or r.finished_at)
         for r in job.status.steps
         if r.rung == job.status.rung
         and r.state is StepState.DONE
         and r.finished_at is not None
         and binding(job, r)
     ]
-    return max(times, default=None)
+    if not times:
+        return None
+    ended, began = max(times)
+    return min(began, ended), ended
 
 
 def _steps_done(job: Job, seen: Seen) -> Move:
     timeline = job.status.timeline
-    acted = acted_at(job) or timeline.acted or seen.now
+    act = last_act(job)
+    acted = act[1] if act is not None else timeline.acted or seen.now
     return enter(
         job,
         JobPhase.VERIFYING,

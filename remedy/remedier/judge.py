@@ -10,7 +10,7 @@ from typing import Protocol
 from kubenode.runtime.clock import Clock
 from remedy.job.model import Fault, Job
 from remedy.job.records import begun
-from remedy.job.running import acted_at
+from remedy.job.running import last_act
 from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
 from remedy.remedier.proof import Since, gone, in_the_way, settled
@@ -140,13 +140,14 @@ class Judge:
         if job.spec.when is None or not facts.fresh:
             return Truth.UNKNOWN
         verify = job.rung.verify
-        since = acted_at(job) or job.status.timeline.acted or job.created
+        before = job.status.timeline.acted or job.created
+        began, acted = last_act(job) or (before, before)
         now, asked_of = self._clock.now(), job.status.owned.boot_id
         boot_id, booted = self._known.boot(job.spec.node_name, job.spec.agent)
-        settled, rebooted = since, bool(asked_of) and boot_id != asked_of
+        settled, rebooted = None, bool(asked_of) and boot_id != asked_of
         if rebooted or (booted is not None and booted > job.created):
             settled = (booted or now) + verify.settle
-        reports = Since(since, settled, verify.settle)
+        reports = Since(began, acted, settled, verify.settle)
         return gone(job.spec.when, verify.cleared, facts, now, reports)
 
 

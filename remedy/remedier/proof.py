@@ -22,13 +22,17 @@ ReadLeaf = Callable[[Leaf | AbsentLeaf], Truth]
 @dataclass(frozen=True, slots=True)
 class Since:
     """From when on reports count: any of them after the act, and one that says that all is well
-    only once host and detector have settled.
+    only once host and detector have settled. A condition that became well while the act was under
+    way says so of itself: its next heartbeat may be minutes away.
 
-    settle  for so long after its start a detector finds nothing, whatever it reports
+    began, acted  begin and end of the last act
+    settled       None: the host was not booted
+    settle        for so long after its start a detector finds nothing, whatever it reports
     """
 
+    began: datetime
     acted: datetime
-    settled: datetime
+    settled: datetime | None = None
     settle: timedelta = timedelta(0)
 
 
@@ -87,11 +91,17 @@ def fresh(
     reported = reading.observed_at
     after = since.acted
     if reading.truth is well:
-        after = max(after, since.settled, settled or after)
-    # Detectors write whole seconds: a report of the same second may be from after the repair.
-    if reported is None or reported < after.replace(microsecond=0):
+        turned = facts.conditions[leaf.type].since >= _whole(since.began)
+        after = since.began if turned else since.acted
+        after = max(after, since.settled or after, settled or after)
+    if reported is None or reported < _whole(after):
         return Truth.UNKNOWN
     return reading.truth
+
+
+def _whole(at: datetime) -> datetime:
+    """Detectors write whole seconds: a report of the same second may be from after it."""
+    return at.replace(microsecond=0)
 
 
 def _settling(facts: FactSet, leaf: ConditionLeaf, settled: datetime | None) -> FactSet:

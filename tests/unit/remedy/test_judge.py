@@ -125,6 +125,23 @@ async def test_after_a_boot_a_report_counts_only_once_things_have_settled() -> N
     assert (await judged(hands, rebooted)).gone is Truth.UNKNOWN
 
 
+async def test_a_report_between_the_acts_effect_and_its_end_proves() -> None:
+    """The next heartbeat may come when the proof's time is over."""
+    hands = await a_cluster()
+    ended = T0 + timedelta(seconds=20)
+    done = a_record(0, "agent", "Done", finishedAt=ended.isoformat())
+    status = {"phase": "Verifying", "steps": [done], "owned": {"bootID": "boot-1"}}
+    hands.clock.step(timedelta(seconds=10))
+    hands.node(Ready=("True", T0 - MINUTE), Sick=("False", hands.clock.now()))
+    hands.clock.step(timedelta(seconds=20))
+    hands.current()
+    job = partial(the_job, ladder=RULE["ladder"])
+    assert (await judged(hands, job(status=status))).gone is Truth.TRUE
+    begun = {**done, "startedAt": (T0 + timedelta(seconds=15)).isoformat()}
+    later = job(status={**status, "steps": [begun]})
+    assert (await judged(hands, later)).gone is Truth.UNKNOWN, "it became well before the act"
+
+
 async def of_another_boot(asked_of: str) -> tuple[Hands, Job]:
     """The agent of a host tells boot-2, its kubelet has told nothing since boot-1."""
     hands = await a_cluster()

@@ -48,6 +48,30 @@ def test_only_a_report_since_the_act_proves(status: str, heard: datetime, wanted
     assert proven(SICK, facts(Sick=(status, BEFORE, heard))) is wanted
 
 
+@pytest.mark.parametrize(
+    ("since", "heard", "wanted"),
+    [
+        (4, 4, Truth.TRUE),
+        (0, 4, Truth.TRUE),
+        (-1, 4, Truth.UNKNOWN),
+        (-1, 9, Truth.UNKNOWN),
+        (-1, 10, Truth.TRUE),
+    ],
+)
+def test_what_became_well_during_the_act_need_not_be_said_again(
+    since: int, heard: int, wanted: Truth
+) -> None:
+    """The act has its effect before its end is known, and a heartbeat comes every five minutes."""
+    began, acted = T0, T0 + timedelta(seconds=10)
+    turned, said = T0 + timedelta(seconds=since), T0 + timedelta(seconds=heard)
+    known = facts(Sick=("False", turned, said))
+    assert gone(WHEN_SICK, None, known, NOW, Since(began, acted)) is wanted
+    booted = Since(began, acted, settled=acted + timedelta(seconds=1))
+    assert gone(WHEN_SICK, None, known, NOW, booted) is Truth.UNKNOWN
+    sick = facts(Sick=("True", turned, said))
+    assert gone(WHEN_SICK, None, sick, NOW, Since(began, acted)) is not Truth.TRUE
+
+
 def test_a_fault_that_came_back_a_second_ago_is_there() -> None:
     """The rule would not match yet, but that is no proof."""
     assert proven(SICK, facts(Sick=("True", NOW, NOW))) is Truth.FALSE
@@ -95,7 +119,7 @@ def test_what_says_that_all_is_well_counts_only_once_host_and_detector_have_sett
     settles: datetime,
 ) -> None:
     """A finding of the fault counts at once."""
-    booted = Since(ACTED, settles)
+    booted = Since(ACTED, ACTED, settles)
     early = AFTER - timedelta(seconds=1)
     wanted = Truth.UNKNOWN
     assert gone(WHEN_SICK, None, facts(Sick=("False", BEFORE, early)), NOW, booted) is wanted
