@@ -139,8 +139,7 @@ class Trouble:
     def handed_over(self, node: str) -> None:
         """A job says that it needs a person. Called again and again."""
         host = self._hosts.get(node)
-        boots = host is not None and (host.marks or not host.answers)
-        if host is None or not boots or node in self._booting:
+        if host is None or host.well or node in self._booting:
             return
         self._booting.add(node)
         delay = self._rng.uniform(0.5, 1.5) * PERSON_TAKES / self._speed
