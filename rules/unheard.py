@@ -10,9 +10,24 @@ repeat a refused report within 10 s.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 Spell = tuple[datetime, datetime]
 """From when until when nobody was heard."""
+
+
+class Told(Protocol):
+    """A condition: since when it is what it is, and when its reporter spoke last, by its clock."""
+
+    @property
+    def since(self) -> datetime: ...
+    @property
+    def heard(self) -> datetime: ...
+
+
+def not_held(spells: Sequence[Spell], told: Told, now: datetime) -> timedelta:
+    """How much of the time that a condition seems to have lasted nobody could take it back in."""
+    return unheard(spells, max(told.since, told.heard), now)
 
 
 def unheard(spells: Sequence[Spell], heard: datetime, now: datetime) -> timedelta:

@@ -34,7 +34,7 @@ from rules.history import DAWN
 from rules.leaves import alert, event, hostevent
 from rules.leaves.reading import Reading, earliest
 from rules.truth import Truth
-from rules.unheard import unheard
+from rules.unheard import not_held
 
 ALIVE = timedelta(minutes=15)
 """A reporter that was heard from within this time lives; NPD and the kubelet report every 5 min."""
@@ -62,7 +62,7 @@ def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) ->
     if since is _NOT_GONE:
         return replace(reading, truth=Truth.FALSE)
     if isinstance(inner, ConditionLeaf):
-        since += unheard(facts.unheard, facts.conditions[inner.type].heard, now)
+        since += not_held(facts.unheard, facts.conditions[inner.type], now)
     return _lasted(reading, since + leaf.for_, leaf.for_, now)
 
 

@@ -26,7 +26,7 @@ from rules.leaves.describe import describe
 from rules.leaves.reading import Reading
 from rules.probes import PROBES
 from rules.truth import Truth
-from rules.unheard import unheard
+from rules.unheard import not_held
 
 
 def state(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
@@ -97,7 +97,7 @@ def _deaf(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datetime) 
     fact = facts.conditions.get(leaf.type)
     if reading.truth is not Truth.UNKNOWN or fact is None:
         return ""
-    deaf = unheard(facts.unheard, fact.heard, now)
+    deaf = not_held(facts.unheard, fact, now)
     return f", but its reporter could not be heard for {ago(deaf)} of it" if deaf else ""
 
 

@@ -85,6 +85,8 @@ def reading(*spells: tuple[float, float], heard: float = 0.0, now: float = 100.0
         ([(10, 50)], 0, 100, Truth.TRUE, None),
         ([(10, 30), (50, 60)], 0, 70, Truth.UNKNOWN, 90),
         ([(-50, -10)], 0, 60, Truth.TRUE, None),
+        ([(-50, -10)], -600, 60, Truth.TRUE, None),
+        ([(10, 50)], -600, 60, Truth.UNKNOWN, 100),
         ([(-50, 20)], 0, 60, Truth.UNKNOWN, 80),
         ([(10, 50)], 30, 70, Truth.UNKNOWN, 80),
         ([(10, 50)], 50, 60, Truth.TRUE, None),
