@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rules.unheard import Spell
-
 Value = bool | int | float | str
+Gap = tuple[datetime, datetime]
+"""From when until when nobody was heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class FactSet:
     inferred      derived facts of a scope wider than the node; a missing one and None are unknown
     same_fault    rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
     fresh         False: the cache behind it is stale or unreadable, and all of it is unknown
-    unheard       spells in which no reporter could be heard, the present one until now
+    unheard       gaps in which no reporter could be heard, the present one until now
 
     What only absence reads; what is missing is unknown:
 
@@ -122,7 +122,7 @@ class FactSet:
     inferred: Mapping[str, Value | None] = field(default_factory=dict)
     same_fault: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     fresh: bool = True
-    unheard: Sequence[Spell] = ()
+    unheard: Sequence[Gap] = ()
     watched: datetime | None = None
     changed: Mapping[str, datetime] = field(default_factory=dict)
     unchanged_since: datetime | None = None

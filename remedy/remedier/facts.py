@@ -32,9 +32,8 @@ from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
 from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
-from rules.facts import EventFact, FactSet, ProbeFact
+from rules.facts import EventFact, FactSet, Gap, ProbeFact
 from rules.history import DAWN, ClockSteps, EventWindow
-from rules.unheard import Spell
 
 MOST_STRANGERS = 1024
 """Names of which we heard events but know no Node: it may be listed after its events."""
@@ -56,7 +55,7 @@ class Nodes(Cached, Protocol):
         ...
 
     def unheard(self) -> Sequence[tuple[float, float]]:
-        """The last spells in which nothing was heard, by the monotonic clock; one may last."""
+        """The last gaps in which nothing was heard, by the monotonic clock; one may last."""
         ...
 
 
@@ -89,7 +88,7 @@ class FactStore:
         self._woken: set[str] = set()
         self._steps = ClockSteps()
         self._deaf: Sequence[tuple[float, float]] = ()
-        self._spells: Sequence[Spell] = ()
+        self._gaps: Sequence[Gap] = ()
         self.fleet = Fleet()
         self.host_events = HostEvents()
         self.answers = Answers()
@@ -214,7 +213,7 @@ class FactStore:
         if node is None or kept is None:
             return None
         now = self._now()
-        told, spells = self.host_events.facts(node, now), self._unheard(now)
+        told, gaps = self.host_events.facts(node, now), self._unheard(now)
         return FactSet(
             node=name,
             uid=node.metadata.uid,
@@ -235,13 +234,13 @@ class FactStore:
                 now,
                 told,
                 self._lease_age(name),
-                spells,
+                gaps,
             ),
             inferred=self.wide.values(name, now),
             same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
-            unheard=spells,
-            watched=max((kept.watched, *(until for _, until in spells))),
+            unheard=gaps,
+            watched=max((kept.watched, *(until for _, until in gaps))),
             changed=kept.keys.changed,
             unchanged_since=kept.keys.unchanged_since,
             sources_heard=self.host_events.sources_heard(now),
@@ -278,17 +277,17 @@ class FactStore:
             self.host_events.stepped(step)
         return now
 
-    def _unheard(self, now: datetime) -> Sequence[Spell]:
+    def _unheard(self, now: datetime) -> Sequence[Gap]:
         """The same ones while nothing changes: whoever compares need not read anything again."""
         deaf = self._nodes.unheard()
         if deaf != self._deaf:
             start = now - timedelta(seconds=self._clock.monotonic())
             self._deaf = deaf
-            self._spells = tuple(
+            self._gaps = tuple(
                 (start + timedelta(seconds=since), start + timedelta(seconds=until))
                 for since, until in deaf
             )
-        return self._spells
+        return self._gaps
 
     def _lease_age(self, name: str) -> float | None:
         return self._leases.age(name) if self._leases is not None else None

@@ -15,8 +15,8 @@ from remedy.remedier import hostevents
 from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, figures, is_ready
 from remedy.remedier.past import Past
 from rules.builtin import MAINTENANCE_UNTIL
-from rules.facts import HostEventFact
-from rules.unheard import Spell, unheard
+from rules.facts import Gap, HostEventFact
+from rules.unheard import unheard
 
 Value = bool | int | float | str
 
@@ -33,18 +33,18 @@ def values(
     now: datetime,
     host_events: Sequence[HostEventFact] = (),
     lease_age: float | None = None,
-    spells: Sequence[Spell] = (),
+    gaps: Sequence[Gap] = (),
 ) -> dict[str, Value | None]:
     """booted_at  None: we saw no boot and know of none
     lease_age  seconds, None is unknown
-    spells     in which no reporter could be heard
+    gaps     in which no reporter could be heard
     """
     info = node.status.node_info
     facts: dict[str, Value | None] = {
         "node.age": _since(node.metadata.creation_timestamp, now),
         "node.sinceBoot": _since(booted_at, now),
         "node.ready": is_ready(node),
-        "node.notReadyFor": not_ready_for(node, now, spells),
+        "node.notReadyFor": not_ready_for(node, now, gaps),
         "node.leaseAge": lease_age,
         "node.isControlPlane": CONTROL_PLANE in node.metadata.labels,
         "node.cordonedBy": cordoned_by(node),
@@ -101,7 +101,7 @@ def _since(at: datetime | None, now: datetime) -> float | None:
     return None if at is None else max((now - at).total_seconds(), 0.0)
 
 
-def not_ready_for(node: Node, now: datetime, spells: Sequence[Spell] = ()) -> float | None:
+def not_ready_for(node: Node, now: datetime, gaps: Sequence[Gap] = ()) -> float | None:
     """0 while Ready is True; unknown without a Ready condition or its time. Time in which no
     kubelet could be heard since this one was last is not counted.
     """
@@ -114,7 +114,7 @@ def not_ready_for(node: Node, now: datetime, spells: Sequence[Spell] = ()) -> fl
     if began is None:
         return None
     heard = max(began, ready.last_heartbeat_time or began)
-    return _since(began + unheard(spells, heard, now), now)
+    return _since(began + unheard(gaps, heard, now), now)
 
 
 def gpu_count(node: Node) -> int | None:

@@ -62,7 +62,7 @@ def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) ->
     if since is _NOT_GONE:
         return replace(reading, truth=Truth.FALSE)
     if isinstance(inner, ConditionLeaf):
-        since += not_held(facts.unheard, facts.conditions[inner.type], now)
+        since += not_held(facts.conditions[inner.type], facts, now)
     return _lasted(reading, since + leaf.for_, leaf.for_, now)
 
 

@@ -41,7 +41,7 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(held_at, silent_at)
         return Reading(Truth.FALSE, about, young, fact.status, SOURCE, fact.heard, flips_at)
-    elif (known_at := held_at + not_held(facts.unheard, fact, now)) > now:
+    elif (known_at := held_at + not_held(fact, facts, now)) > now:
         deaf = f"{says}, not for {span(leaf.for_)} in which its reporter could be heard"
         flips_at = min(known_at, silent_at)
         return Reading(Truth.UNKNOWN, about, deaf, fact.status, SOURCE, fact.heard, flips_at)

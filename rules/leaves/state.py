@@ -97,7 +97,7 @@ def _deaf(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datetime) 
     fact = facts.conditions.get(leaf.type)
     if reading.truth is not Truth.UNKNOWN or fact is None:
         return ""
-    deaf = not_held(facts.unheard, fact, now)
+    deaf = not_held(fact, facts, now)
     return f", but its reporter could not be heard for {ago(deaf)} of it" if deaf else ""
 
 

@@ -26,7 +26,7 @@ class Nodes:
         self.cache: dict[str, Node] = {}
         self.current = True
         self.broken: set[str] = set()
-        self.spells: list[tuple[float, float]] = []
+        self.gaps: list[tuple[float, float]] = []
 
     def get(self, key: str) -> Node | None:
         return self.cache.get(key)
@@ -38,7 +38,7 @@ class Nodes:
         return self.current
 
     def unheard(self) -> Sequence[tuple[float, float]]:
-        return tuple(self.spells)
+        return tuple(self.gaps)
 
 
 class Facts:

@@ -174,9 +174,9 @@ class Life:
         return replace(facts, same_fault={rule: {"zone": 2 + a} for rule in self._rules})
 
     def _deaf(self, facts: FactSet, a: int, b: int) -> FactSet:
-        """For a while before now nobody was heard, or all such spells are long ago."""
-        spell = self.now - timedelta(seconds=SECONDS[a * 3]), self.now
-        return replace(facts, unheard=(*facts.unheard, spell) if b else ())
+        """For a while before now nobody was heard, or all such gaps are long ago."""
+        gap = self.now - timedelta(seconds=SECONDS[a * 3]), self.now
+        return replace(facts, unheard=(*facts.unheard, gap) if b else ())
 
     def _stale(self, facts: FactSet, a: int, b: int) -> FactSet:
         return replace(facts, fresh=a > 0)

@@ -49,7 +49,7 @@ GOOD_SPELL = 5.0
 LATE_SECONDS = 5.0
 """A proof may come so much later than a quiet watch lasts: one that comes later ends a gap."""
 LIST_RESTARTS = 3
-MOST_SPELLS = 16
+MOST_GAPS = 16
 YIELD_EVERY = 50
 MOST_READ = 1024
 """Answers to our writes that the watch has not brought yet; of more each is decoded twice."""
@@ -117,7 +117,7 @@ class Informer(Generic[T]):
             grace=grace,
             spread=spread,
         )
-        self._good_spell = min(GOOD_SPELL, watch_seconds / 2)
+        self._good_gap = min(GOOD_SPELL, watch_seconds / 2)
         self._longest_silence = watch_seconds + LATE_SECONDS
         self._resync_seconds, self._relist_seconds = resync, relist
         self._spread = spread
@@ -125,7 +125,7 @@ class Informer(Generic[T]):
         self._store: Store[T] = Store(self.name)
         self._contact = self._listed = float("-inf")
         self._hearing_since: float | None = None
-        self._unheard: deque[tuple[float, float]] = deque(maxlen=MOST_SPELLS)
+        self._unheard: deque[tuple[float, float]] = deque(maxlen=MOST_GAPS)
         self._watching_since = float("inf")
         self._must_list = True
         self._distrust = False
@@ -190,15 +190,15 @@ class Informer(Generic[T]):
         return self._hearing_since if self.age() <= self._longest_silence else None
 
     def unheard(self) -> Sequence[tuple[float, float]]:
-        """The last spells, by the monotonic clock, in which the server did not prove that the cache
+        """The last gaps, by the monotonic clock, in which the server did not prove that the cache
         is current: after a request failed, or it was silent for too long. One that lasts ends now.
         """
         if self._contact == float("-inf"):
             return ()
-        spells = tuple(self._unheard)
+        gaps = tuple(self._unheard)
         if self.hearing_since() is None:
-            return (*spells, (self._contact, self._clock.monotonic()))
-        return spells
+            return (*gaps, (self._contact, self._clock.monotonic()))
+        return gaps
 
     def readable(self, key: str) -> bool:
         """False while the newest version of the object could not be decoded."""
@@ -261,7 +261,7 @@ class Informer(Generic[T]):
 
     def _lasted(self) -> bool:
         """Only a watch that lasted proves that the server is well."""
-        if self._clock.monotonic() - self._watching_since < self._good_spell:
+        if self._clock.monotonic() - self._watching_since < self._good_gap:
             return False
         self._recovery.lasted()
         return True

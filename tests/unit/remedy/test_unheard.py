@@ -67,16 +67,16 @@ async def test_what_had_lasted_long_enough_before_needs_no_time_more() -> None:
     assert len(hands.made()) == 1
 
 
-def reading(*spells: tuple[float, float], heard: float = 0.0, now: float = 100.0) -> Reading:
+def reading(*gaps: tuple[float, float], heard: float = 0.0, now: float = 100.0) -> Reading:
     leaf = Expression.model_validate({"condition": {"type": "Fault", "for": "60s"}}).leaf
     assert leaf is not None
-    times = [(T0 + seconds(since), T0 + seconds(until)) for since, until in spells]
+    times = [(T0 + seconds(since), T0 + seconds(until)) for since, until in gaps]
     facts = a_node(a_condition(heard=T0 + seconds(heard)), unheard=tuple(times))
     return read(leaf, facts, T0 + seconds(now))
 
 
 @pytest.mark.parametrize(
-    ("spells", "heard", "now", "truth", "known_after"),
+    ("gaps", "heard", "now", "truth", "known_after"),
     [
         ([], 0, 60, Truth.TRUE, None),
         ([(10, 50)], 0, 59, Truth.FALSE, None),
@@ -93,13 +93,13 @@ def reading(*spells: tuple[float, float], heard: float = 0.0, now: float = 100.0
     ],
 )
 def test_time_in_which_nobody_was_heard_is_no_time_held(
-    spells: list[tuple[float, float]],
+    gaps: list[tuple[float, float]],
     heard: float,
     now: float,
     truth: Truth,
     known_after: float | None,
 ) -> None:
-    found = reading(*spells, heard=heard, now=now)
+    found = reading(*gaps, heard=heard, now=now)
     assert found.truth is truth
     if known_after is not None:
         assert found.flips_at == T0 + seconds(known_after)
@@ -107,7 +107,7 @@ def test_time_in_which_nobody_was_heard_is_no_time_held(
 
 
 @pytest.mark.parametrize(
-    ("spells", "heard", "now", "truth"),
+    ("gaps", "heard", "now", "truth"),
     [
         ([], 0, 60, Truth.TRUE),
         ([(10, 50)], 0, 60, Truth.FALSE),
@@ -117,32 +117,32 @@ def test_time_in_which_nobody_was_heard_is_no_time_held(
     ],
 )
 def test_nor_is_it_time_in_which_something_was_absent(
-    spells: list[tuple[float, float]], heard: float, now: float, truth: Truth
+    gaps: list[tuple[float, float]], heard: float, now: float, truth: Truth
 ) -> None:
     absent = {"condition": {"type": "Fault"}, "for": "60s"}
     leaf = Expression.model_validate({"absent": absent}).leaf
     assert leaf is not None
-    times = [(T0 + seconds(since), T0 + seconds(until)) for since, until in spells]
+    times = [(T0 + seconds(since), T0 + seconds(until)) for since, until in gaps]
     well = a_condition(status="False", heard=T0 + seconds(heard))
     assert read(leaf, a_node(well, unheard=times), T0 + seconds(now)).truth is truth
 
 
-def test_events_are_watched_since_the_last_spell() -> None:
+def test_events_are_watched_since_the_last_gap() -> None:
     facts = Facts()
     facts.node("n1", Ready="True")
     facts.clock.step(timedelta(seconds=AWAY))
     known = facts.store.facts("n1")
     assert known is not None and known.watched == T0
     passed = facts.clock.monotonic()
-    facts.nodes.spells = [(passed - 20, passed - 10)]
+    facts.nodes.gaps = [(passed - 20, passed - 10)]
     known = facts.store.facts("n1")
     assert known is not None and known.watched == facts.clock.now() - 10 * SECOND
 
 
-def test_spells_count_from_the_reporters_last_word_until_now() -> None:
-    spells = [(T0, T0 + 10 * SECOND), (T0 + 20 * SECOND, T0 + 40 * SECOND)]
+def test_gaps_count_from_the_reporters_last_word_until_now() -> None:
+    gaps = [(T0, T0 + 10 * SECOND), (T0 + 20 * SECOND, T0 + 40 * SECOND)]
     for heard, now, found in [(0, 60, 30), (5, 60, 25), (15, 30, 10), (40, 60, 0), (0, 5, 5)]:
-        assert unheard(spells, T0 + seconds(heard), T0 + seconds(now)) == seconds(found)
+        assert unheard(gaps, T0 + seconds(heard), T0 + seconds(now)) == seconds(found)
 
 
 def test_a_node_that_was_not_heard_is_not_ready_for_no_longer() -> None:
@@ -150,7 +150,7 @@ def test_a_node_that_was_not_heard_is_not_ready_for_no_longer() -> None:
     facts.node("n1", Ready=("False", T0 - MINUTE))
     facts.clock.step(timedelta(seconds=AWAY))
     began = facts.clock.monotonic() - AWAY
-    facts.nodes.spells = [(began, facts.clock.monotonic())]
+    facts.nodes.gaps = [(began, facts.clock.monotonic())]
     known = facts.store.facts("n1")
     assert known is not None
     assert known.values["node.notReadyFor"] == 60.0
@@ -158,10 +158,10 @@ def test_a_node_that_was_not_heard_is_not_ready_for_no_longer() -> None:
     assert again is not None and again.unheard is known.unheard, "nothing has to be read again"
 
 
-def test_spells_keep_their_place_when_our_clock_is_set() -> None:
+def test_gaps_keep_their_place_when_our_clock_is_set() -> None:
     facts = Facts()
     facts.node("n1", Ready="True")
-    facts.nodes.spells = [(facts.clock.monotonic() - 20, facts.clock.monotonic() - 10)]
+    facts.nodes.gaps = [(facts.clock.monotonic() - 20, facts.clock.monotonic() - 10)]
     facts.store.facts("n1")
     facts.clock.set_wall(timedelta(hours=1))
     known = facts.store.facts("n1")

@@ -24,7 +24,7 @@ def instant(after: float) -> datetime:
     return T0 + seconds(after)
 
 
-def spell(ends: tuple[int, int]) -> tuple[datetime, datetime]:
+def gap(ends: tuple[int, int]) -> tuple[datetime, datetime]:
     return instant(min(ends)), instant(max(ends))
 
 
@@ -62,7 +62,7 @@ def factsets(draw: st.DrawFn) -> FactSet:
         watched=instant(draw(AT)),
         unchanged_since=instant(draw(AT)),
         sources_heard={"AWS": instant(draw(AT))},
-        unheard=tuple(draw(st.lists(st.tuples(AT, AT).map(spell), max_size=2))),
+        unheard=tuple(draw(st.lists(st.tuples(AT, AT).map(gap), max_size=2))),
     )
 
 

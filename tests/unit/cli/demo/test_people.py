@@ -1,6 +1,7 @@
 """The demo's people: they boot what is handed over to them and is not well, each node once."""
 
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -33,28 +34,28 @@ class Site:
             NOBODY, hosts, iter(()), self.ledger, NOBODY, NOBODY, self.agenda, self.clock, 1.0, rng
         )
 
-    async def passes(self, seconds: float) -> None:
+    async def a_person_was_there(self) -> None:
+        """If anybody was called: time for the way, and for a boot."""
         async with running(self.agenda.run()):
-            await self.clock.advance(timedelta(seconds=seconds))
+            for seconds in (1.5 * PERSON_TAKES + 1, BOOT[1] + 1):
+                await self.clock.advance(timedelta(seconds=seconds))
 
 
-ILL = {
-    "a unit": lambda host: host.break_unit(KUBELET, Illness(0.0)),
-    "a mark": lambda host: host.mark(Mark.KERNEL_DEADLOCK, 0.0),
-    "dark": lambda host: host.goes_down(),
+STRIKES: dict[Kind, Callable[[Host], None]] = {
+    Kind.KUBELET_DOWN: lambda host: host.break_unit(KUBELET, Illness(0.0)),
+    Kind.DEADLOCK: lambda host: host.mark(Mark.KERNEL_DEADLOCK, 0.0),
+    Kind.HOST_HUNG: lambda host: host.goes_down(),
 }
 
 
-@pytest.mark.parametrize("how", ILL)
-async def test_what_is_handed_over_is_booted_by_a_person(how: str) -> None:
+@pytest.mark.parametrize("kind", STRIKES)
+async def test_what_is_handed_over_is_booted_by_a_person(kind: Kind) -> None:
     site = Site()
-    kind = {"a unit": Kind.KUBELET_DOWN, "a mark": Kind.DEADLOCK, "dark": Kind.HOST_HUNG}[how]
     fault = site.ledger.inject(site.host.name, kind, 0.0)
-    ILL[how](site.host)
+    STRIKES[kind](site.host)
     for _ in range(3):
         site.trouble.handed_over(site.host.name)
-    await site.passes(1.5 * PERSON_TAKES + 1)
-    await site.passes(BOOT[1] + 1)
+    await site.a_person_was_there()
     assert site.host.well
     assert fault.ended_by is EndedBy.PERSON
 
@@ -63,6 +64,5 @@ async def test_nobody_comes_to_a_node_that_is_well() -> None:
     site = Site()
     before = site.host.boot_id
     site.trouble.handed_over(site.host.name)
-    await site.passes(1.5 * PERSON_TAKES + 1)
-    await site.passes(BOOT[1] + 1)
+    await site.a_person_was_there()
     assert site.host.boot_id == before
