@@ -52,7 +52,7 @@ def _says_it(leaf: Leaf | AbsentLeaf, reading: Reading, said: str) -> bool:
 def _said(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
     match leaf:
         case ConditionLeaf():
-            return _condition(leaf, facts, now) + _deaf(leaf, reading, facts, now)
+            return _condition(leaf, reading, facts, now)
         case EventLeaf():
             return f"it occurred {reading.value or 0} times in that time for certain"
         case LabelLeaf() | AnnotationLeaf() | TaintLeaf():
@@ -77,7 +77,7 @@ def ago(time: timedelta) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> str:
+def _condition(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
     fact = facts.conditions.get(leaf.type)
     if fact is None:
         return "it was never reported"
@@ -89,16 +89,11 @@ def _condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> str:
         return f"{since}, when its reporter started: that is no finding yet"
     if fact.status == leaf.status and not says_so(leaf, fact):
         return f"{since}, but with reason {fact.reason!r} and message {fact.message!r}"
-    return f"it is {fact.status} ({fact.reason}) {lasts}" if fact.reason else since
-
-
-def _deaf(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
-    """What keeps a status that is there for long enough from being known to have lasted."""
-    fact = facts.conditions.get(leaf.type)
-    if reading.truth is not Truth.UNKNOWN or fact is None:
-        return ""
-    deaf = not_held(fact, facts, now)
-    return f", but its reporter could not be heard for {ago(deaf)} of it" if deaf else ""
+    stands = f"it is {fact.status} ({fact.reason}) {lasts}" if fact.reason else since
+    if fact.status == leaf.status and reading.truth is Truth.UNKNOWN:
+        deaf = ago(not_held(fact, facts, now))
+        return f"{stands}, but its reporter could not be heard for {deaf} of it"
+    return stands
 
 
 def _answer(leaf: ProbeLeaf, reading: Reading, now: datetime) -> str:
