@@ -7,11 +7,11 @@ The demo runs hundreds of these in one process and feeds them from one shared in
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.actions.allowed import Repairs, Script
 from agent.actions.checks import Check
+from agent.assignment import RequestSource
 from agent.components.building import Components
 from agent.components.keeping import Records
 from agent.components.ports import ComponentPorts
@@ -24,32 +24,27 @@ from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.host.ports import Ports
 from agent.journal import Journal
-from agent.kubejobs import PLURAL, KubeJobs
+from agent.kubejobs import KubeJobs
 from agent.local.healer import LocalHealer
 from agent.local.limit import Limit
 from agent.machine import MachineHost
 from agent.machine import host as machine_host
 from agent.outbox import Outbox
 from agent.patience import Patience
-from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
 from agent.probes import Probes
 from agent.publishing.publisher import Publisher
 from agent.request import CLOSED
 from agent.version import version
 from agent.watching import Watching
-from agent.wire import Job, Probe, decode_job, decode_probe
+from agent.wire import Job
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
-from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.process import Part
 
 log = logging.getLogger(__name__)
-
-Asked = TypeVar("Asked", Job, Probe)
 
 WATCH_SECONDS = 300.0
 """Per watch; 10,000 agents share the server (kube.md)."""
@@ -72,6 +67,8 @@ class Worker:
         self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
         self.recovered = asyncio.Event()
         self.hands = hands or asyncio.Lock()
+        self.read_again: Callable[[str], None] = lambda job: None
+        """Called with a job that has to be tried again, for who knows how to read it anew."""
 
     def seen(self, name: str, job: Job | None) -> None:
         """The newest state of a job, None when it is gone. Never blocks."""
@@ -86,6 +83,16 @@ class Worker:
         for name, job in self._jobs.items():
             if job.status is None or job.status.phase not in CLOSED:
                 return f"job {name} is open"
+        return ""
+
+    def conflict(self, permit: str) -> str:
+        """Which open job holds this host under another permit than `permit`, "" if none does."""
+        for name, job in self._jobs.items():
+            status = job.status
+            if status is None or status.phase in CLOSED or status.permit is None:
+                continue
+            if status.permit.name not in ("", permit):
+                return f"job {name} holds the node under permit {status.permit.name}"
         return ""
 
     async def run(self) -> None:
@@ -110,6 +117,7 @@ class Worker:
                     "a job waits for the API server",
                     extra={"job": name, "error": str(error), "again_seconds": round(delay, 1)},
                 )
+                self.read_again(name)
             finally:
                 self._queue.done(name)
 
@@ -176,6 +184,7 @@ class Agent:
                 clock,
                 hands,
                 lambda: self.worker.busy(),
+                lambda permit: self.worker.conflict(permit),
                 patience=Patience(most=1),
             )
         bench = Bench(
@@ -191,31 +200,26 @@ class Agent:
             components=self.components.engine if self.components is not None else None,
         )
         core = AgentCore(
-            KubeJobs(kube), bench, journal, node=node, agent=agent, patience=Patience(most=1)
+            KubeJobs(kube),
+            bench,
+            journal,
+            node=node,
+            agent=agent,
+            patience=Patience(most=1),
+            server_now=kube.server_time.latest,
         )
         self.worker = Worker(core, clock, hands)
-        self.heartbeat = Heartbeat(kube, host, agent, clock, renewed=renewed)
+        self.heartbeat = Heartbeat(
+            kube, host, agent, clock, renewed=renewed, offset=kube.server_time.offset
+        )
 
-        def mine(plural: str, decode: Callable[[bytes], Asked]) -> Informer[Asked]:
-            return Informer(
-                kube,
-                custom(plural),
-                decode,
-                field_selector=f"spec.agent={agent}",
-                clock=clock,
-                watch_seconds=watch_seconds,
-            )
-
-        self.informer = mine(PLURAL, decode_job)
-        self.informer.add_handler(lambda key, old, new: self.worker.seen(key, new))
-        self.prober = Prober(kube, probes, agent, clock)
-        self.questions = mine(PROBES, decode_probe)
-        self.questions.add_handler(lambda key, old, new: self.prober.seen(key, new))
+        self.prober = Prober(kube, probes, agent, clock, kube.server_time.latest)
+        self.requests = RequestSource(kube, agent, self.worker, self.prober, clock, watch_seconds)
+        self.worker.read_again = self.requests.read_again
         self.parts: list[Part] = [
             self.heartbeat,
-            self.informer,
+            self.requests,
             self.worker,
-            self.questions,
             self.prober,
             MachineHost(kube, agent, about, clock),
         ]

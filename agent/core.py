@@ -2,18 +2,22 @@
 
     asked ──► begun before? ──yes──► its outcome, or proof, or "interrupted; not repeated"
                  │ no
-                 ├──► fit, for me, of this boot, not expired? ──no──► Refused
                  ├──► still asked, read live?                 ──no──► nothing
+                 ├──► fit, for me, of this boot, not expired? ──no──► Refused
                  ▼
               intent on disk ──► act ──► outcome on disk ──► answer on the API server
 
 Everything may die after every arrow. The journal on disk decides whether an act may begin, the
 API server only whether it is asked for; an answer that could not be written is written later from
 the journal. Errors of the API server travel to the caller, who tries the job again.
+
+The expiry is by the API server's clock. So is "now": the live read has just told what time it is
+there, however wrong the clock of this host is.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Protocol
 
 from agent import request as requests
@@ -54,6 +58,7 @@ class AgentCore:
 
     node, agent  the names that jobs must give; see `request.refusal`
     patience     with the disk of the journal
+    server_now   what time it is at the API server at the latest, None: not known
     """
 
     def __init__(
@@ -66,12 +71,14 @@ class AgentCore:
         agent: str,
         catalogue: Mapping[str, Action] = CATALOGUE,
         patience: Waits = AT_ONCE,
+        server_now: Callable[[], datetime | None] = lambda: None,
     ) -> None:
         self._jobs = jobs
         self._bench = bench
         self._journal = PatientJournal(journal, patience)
         self._node = node
         self._agent = agent
+        self._server_now = server_now
         self._catalogue = catalogue
         self._settling = Settling(bench, self._journal, catalogue)
         self._written: dict[str, int] = {}  # job uid: resourceVersion of our last answer
@@ -130,12 +137,8 @@ class AgentCore:
             return self._without_entry(failed(f"{error}; {INTERRUPTED}"))
         if entry is not None:
             return self._answer(await self._settling.settle(request.key, entry))
-        if why := self._unfit(request):
-            return self._refuse(why)
         live = await self._live(job, step)
-        if live is None:
-            return None
-        return await self._begin(live)
+        return None if live is None else await self._begin(live)
 
     def _unfit(self, request: Request) -> str:
         why = requests.refusal(
@@ -144,6 +147,7 @@ class AgentCore:
             node=self._node,
             boot_id=self._bench.host.boot_id(),
             now=self._bench.clock.now(),
+            server_now=self._server_now(),
         )
         if why or request.step is None:
             return why
@@ -164,12 +168,12 @@ class AgentCore:
 
     async def _begin(self, request: Request) -> Answer:
         """Look, write the intent, act, write the outcome."""
-        if why := self._unfit(request):  # once more: reading the live object took time
+        if why := self._unfit(request):
             return self._refuse(why)
         assert request.step is not None and request.expires_at is not None
         clock, action = self._bench.clock, self._catalogue[request.step.action]
         now = clock.now()
-        limit = min(request.timeout, (request.expires_at - now).total_seconds())
+        limit = min(request.timeout, self._until(request.expires_at))
         try:
             before = await action.look(request, self._bench)
         except Contraindicated as error:
@@ -224,8 +228,10 @@ class AgentCore:
         act that ends later.
         """
         assert request.expires_at is not None
-        left = (request.expires_at - self._bench.clock.now()).total_seconds()
-        return min(entry.limit, left)
+        return min(entry.limit, self._until(request.expires_at))
+
+    def _until(self, expires_at: datetime) -> float:
+        return (expires_at - (self._server_now() or self._bench.clock.now())).total_seconds()
 
     # -- answers --------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The agent's Lease: that it lives, and which boot it lives on.
 
 `kubenode-agents/AGENT`, renewed every 10 s. Its annotation `kubenode.io/boot-id` tells the boot ID
-where no kubelet reports one. A missed renewal is nothing but a missed renewal: readers count the
+where no kubelet reports one, `kubenode.io/clock-offset` by how many seconds the host's clock is
+ahead of the API server's. A missed renewal is nothing but a missed renewal: readers count the
 Lease's age, and the next one comes.
 """
 
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 NAMESPACE = "kubenode-agents"
 BOOT_ID_ANNOTATION = "kubenode.io/boot-id"
+CLOCK_OFFSET_ANNOTATION = "kubenode.io/clock-offset"
 EVERY_SECONDS = 10.0
 JITTER = 0.1
 """Of the interval, either way: 10,000 agents must not renew in step."""
@@ -32,6 +34,7 @@ class Heartbeat:
     """A Part: renews until cancelled.
 
     renewed  called once, after the first success
+    offset   seconds by which the host's clock is ahead of the API server's; None: not known
     """
 
     name = "heartbeat"
@@ -46,6 +49,7 @@ class Heartbeat:
         every: float = EVERY_SECONDS,
         spread: Spread = random.random,
         renewed: Callable[[], None] | None = None,
+        offset: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._kube = kube
         self._host = host
@@ -55,6 +59,7 @@ class Heartbeat:
         self._spread = spread
         self._failing = ""
         self._renewed = renewed
+        self._offset = offset
 
     async def run(self) -> None:
         while True:
@@ -78,19 +83,27 @@ class Heartbeat:
             log.info("the agent's lease is renewed again")
 
     async def _renew(self) -> None:
-        fresh = self._lease()
+        annotations = self._annotations()
+        fresh = self._lease(annotations)
         try:
             await self._kube.patch(lease(NAMESPACE, self._agent), fresh)
         except NotFound:
-            fresh["metadata"] = {"name": self._agent, **fresh["metadata"]}
+            said = {key: value for key, value in annotations.items() if value is not None}
+            fresh["metadata"] = {"name": self._agent, "annotations": said}
             try:
                 await self._kube.create(leases(NAMESPACE), fresh)
             except AlreadyExists:
                 return  # made by an earlier request whose answer was lost; renewed next time
 
-    def _lease(self) -> dict[str, dict[str, object]]:
+    def _annotations(self) -> dict[str, str | None]:
+        """None takes an annotation away."""
+        offset = self._offset()
+        told = None if offset is None else str(round(offset))
+        return {BOOT_ID_ANNOTATION: self._host.boot_id(), CLOCK_OFFSET_ANNOTATION: told}
+
+    def _lease(self, annotations: dict[str, str | None]) -> dict[str, dict[str, object]]:
         return {
-            "metadata": {"annotations": {BOOT_ID_ANNOTATION: self._host.boot_id()}},
+            "metadata": {"annotations": annotations},
             "spec": {
                 "holderIdentity": self._agent,
                 "leaseDurationSeconds": LEASE_SECONDS,

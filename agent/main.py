@@ -146,6 +146,7 @@ def _agent(
     store = OperatorStore(operator, loaded.agent_name) if operator is not None else None
     collector = Collector(Bundles(state / DIAGNOSTICS), clock, store)
     diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
+    ports = real_ports(host, loaded.server, loaded.state_dir)
     return Agent(
         kube,
         host,
@@ -153,13 +154,13 @@ def _agent(
         loaded.agent_name,
         journal,
         clock,
-        HostProbes(host, loaded.state_dir, diagnostics=diagnostics),
+        HostProbes(host, loaded.state_dir, diagnostics=diagnostics, time=ports.time),
         detectors=[
             *watch(loaded.detectors, host, clock, loaded.host_root, loaded.state_dir),
             *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),
         ],
         checks=loaded.checks,
-        ports=real_ports(host, loaded.server, loaded.state_dir),
+        ports=ports,
         allowed=loaded.repairs,
         scripts=loaded.scripts,
         collector=collector,

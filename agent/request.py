@@ -96,8 +96,20 @@ def read(job: Job, step: StepStatus) -> Request:
     )
 
 
-def refusal(request: Request, *, agent: str, node: str, boot_id: str, now: datetime) -> str:
+def refusal(
+    request: Request,
+    *,
+    agent: str,
+    node: str,
+    boot_id: str,
+    now: datetime,
+    server_now: datetime | None = None,
+) -> str:
     """Why it must not be done, in a sentence; "" if nothing speaks against it.
+
+    now         by this host's clock, which may be the very thing to repair
+    server_now  what it is at the API server at the latest, whose clock made the expiry; None: not
+                known, and the host's clock counts
 
     What is unknown speaks against it: a request without a boot ID or an expiry could be an old
     one that an agent, awake again after a long sleep, would act on.
@@ -114,8 +126,9 @@ def refusal(request: Request, *, agent: str, node: str, boot_id: str, now: datet
         return f"asked of boot {request.boot_id}, this host runs boot {boot_id}"
     if request.expires_at is None:
         return "the request has no expiry"
-    if now >= request.expires_at:
-        return f"expired at {format_time(request.expires_at)}, the host's clock is past it"
+    if (server_now or now) >= request.expires_at:
+        whose = "the host's" if server_now is None else "the API server's"
+        return f"expired at {format_time(request.expires_at)}, {whose} clock is past it"
     if request.step is None:
         return "the ladder has no agent step at this place"
     return ""

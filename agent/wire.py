@@ -117,8 +117,15 @@ class Answers(Wire, frozen=True):
     requests: dict[str, Answer] | None = None
 
 
+class JobPermit(Wire, frozen=True):
+    """The Permit of Kube Defender that the job holds."""
+
+    name: str = ""
+
+
 class Status(Wire, frozen=True):
     phase: str | None = None
+    permit: JobPermit | None = None
     steps: list[StepStatus] | None = None
     agent: Answers | None = None
 
@@ -171,6 +178,32 @@ class Probe(Wire, frozen=True):
     status: ProbeStatus | None = None
 
 
+class AssignedJob(Wire, frozen=True):
+    name: str
+    request: str = ""
+
+
+class AssignmentSpec(Wire, frozen=True):
+    jobs: list[AssignedJob] | None = None
+    probes: list[str] | None = None
+
+
+class Assignment(Wire, frozen=True):
+    """An AgentAssignment: what this agent has to read."""
+
+    metadata: Metadata
+    spec: AssignmentSpec = AssignmentSpec()
+
+    def items(self, jobs: str, probes: str) -> dict[tuple[str, str], str]:
+        """(plural, name) of what is to be read, and what tells one state of it from another.
+
+        jobs, probes: the plurals of both kinds.
+        """
+        found = {(jobs, job.name): job.request for job in self.spec.jobs or ()}
+        return found | {(probes, name): "" for name in self.spec.probes or ()}
+
+
+decode_assignment = msgspec.json.Decoder(Assignment).decode
 decode_job = msgspec.json.Decoder(Job).decode
 decode_probe = msgspec.json.Decoder(Probe).decode
 

@@ -126,7 +126,7 @@ class Asking:
         prolonged, for the asker shows that it lives. Raises NotWritten, NotInCharge.
         """
         await self._charge.look()
-        if self._ledger.get(mine.name) is not mine:
+        if self._ledger.get(mine.name) is not mine or mine.unreadable:
             return
         if mine.releasing or mine.state is PermitState.REVOKED:
             await self._give_back(mine)
@@ -253,6 +253,8 @@ class Asking:
             return self.no(Reason.UNKNOWN, f"permit {permit} was given back")
         if held.state is PermitState.REVOKED:
             return self.no(Reason.UNKNOWN, f"permit {permit} was revoked")
+        if held.unreadable:
+            return self.no(Reason.UNKNOWN, f"permit {permit} cannot be read")
         if held.late:
             return self.no(Reason.UNKNOWN, f"permit {permit} came late: ask for it again")
         if held.unsure:

@@ -7,7 +7,10 @@ changes, so a thousand holders that wait for an hour are a thousand lines.
 from collections import OrderedDict
 from datetime import datetime
 
+from defender.breaker.control_path import Thaw
+from defender.fleet.departure import Answered
 from defender.ledger import JOB
+from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.runtime.audit import SILENT, Audit, Line
 
@@ -50,5 +53,36 @@ class Auditing:
                 node=ask.node,
                 before=before[0],
                 after=" ".join(said).strip(),
+            )
+        )
+
+    def thawed(self, thaw: Thaw, now: datetime) -> None:
+        """A person ended a freeze of the control path."""
+        since = format_time(thaw.frozen_since)
+        self._audit.write(
+            Line(
+                at=now,
+                by=PART,
+                who=thaw.by,
+                what="Thaw",
+                outcome="Done",
+                why=thaw.why,
+                before=f"frozen since {since}",
+                after="thawed",
+            )
+        )
+
+    def departed(self, answered: Answered, now: datetime) -> None:
+        """A person said that a cluster has left the fleet."""
+        departure = answered.departure
+        self._audit.write(
+            Line(
+                at=now,
+                by=PART,
+                who=departure.by,
+                what="Forget",
+                outcome="Refused" if answered.refused else "Done",
+                why=answered.refused or departure.why,
+                before=f"cluster {departure.cluster}",
             )
         )

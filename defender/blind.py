@@ -11,14 +11,12 @@ Why = tuple[Reason, str]
 
 
 class Sight:
-    """needed   informers whose caches verdicts are made of
-    permits  one of them; none of its objects may be unreadable, for it may be open
+    """needed   informers whose caches verdicts are made of. An object of theirs that cannot be read
+    stops what it is about, and nothing else.
     """
 
-    def __init__(
-        self, charge: Charge, needed: Sequence[Informer[Any]], permits: Informer[Any]
-    ) -> None:
-        self._charge, self._needed, self._permits = charge, needed, permits
+    def __init__(self, charge: Charge, needed: Sequence[Informer[Any]]) -> None:
+        self._charge, self._needed = charge, needed
 
     def blind(self, *, stale_will_do: bool = False) -> Why | None:
         """stale_will_do: for what only gives back."""
@@ -31,7 +29,4 @@ class Sight:
         for informer in self._needed:
             if not informer.fresh():
                 return Reason.STALE_DATA, f"{informer.path.rsplit('/', 1)[-1]} are not up to date"
-        if self._permits.broken:
-            name = min(self._permits.broken)
-            return Reason.STORE_UNAVAILABLE, f"permit {name} cannot be read: repair or delete it"
         return None

@@ -27,6 +27,7 @@ from defender.coverage import (
 )
 from defender.policies import BUILT_IN, Policy
 from kubenode.api.foreign import DELETION_TAINTS, foreign_mark
+from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node, NodeCondition
 
 __all__ = [
@@ -117,7 +118,7 @@ def _never_ready(ready: NodeCondition | None, born: datetime | None) -> bool:
     if ready is None:
         return True
     since = ready.last_transition_time
-    return born is not None and since is not None and since <= born + BORN_NOT_READY
+    return born is not None and since is not None and as_written(since) <= born + BORN_NOT_READY
 
 
 @dataclass(slots=True)

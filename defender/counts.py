@@ -15,6 +15,7 @@ from defender.census import Census
 from defender.coverage import Bound, Coverage, Group, Key, classes_of
 from defender.ledger import Held, Ledger
 from defender.limits.bucket import Bucket, Taken
+from defender.policies import Policy
 from kubenode.api.v1alpha1 import Disruption
 from kubenode.api.v1alpha1.defenderpolicy import Limit, Rate
 
@@ -142,16 +143,16 @@ class Counts:
         place = self._census.place(held.node)
         found: dict[Key, Bound] = {}
         for ruling in (*place.rulings, place.fallback) if place is not None else ():
-            if ruling.policy.rules(held.operation):
+            if _rules(ruling.policy, held):
                 found.update((bound.key, bound) for bound in ruling.bounds)
         for policy, bound in self._coverage.recorded(held.scopes):
-            if policy.rules(held.operation):
+            if _rules(policy, held):
                 found[bound.key] = bound
         yield from found.values()
 
     def _limits_for(self, held: Held) -> Iterator[tuple[Anywhere, Limit]]:
         for policy in self._coverage.everyone:
-            if policy.spec is not None and policy.rules(held.operation):
+            if policy.spec is not None and _rules(policy, held):
                 for index, limit in enumerate(policy.spec.limits):
                     yield (policy.name, index), limit
 
@@ -211,5 +212,9 @@ def _taken(held: Held, classes: frozenset[Disruption], last: int | None = None) 
     return [
         (at, held.name, place)
         for place, (class_, at) in enumerate(held.grants)
-        if place >= first and class_ in classes
+        if place >= first and (class_ in classes or held.unreadable)
     ]
+
+
+def _rules(policy: Policy, held: Held) -> bool:
+    return bool(held.unreadable) or policy.rules(held.operation)

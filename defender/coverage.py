@@ -243,6 +243,9 @@ def _labels_of(policy: Policy) -> Iterator[str]:
     yield from CONTROL_PLANE_LABELS
     spec = policy.spec
     if spec is None:
+        for selector in (policy.nodes.selector, policy.nodes.exclude) if policy.nodes else ():
+            if selector is not None:
+                yield from _labels_in(selector)
         return
     for selector in (spec.nodes.selector, spec.nodes.exclude, spec.exclude):
         if selector is not None:

@@ -3,11 +3,15 @@
 With each permit for pods or a node it is written down which controllers had pods on that node and
 how many: the pods themselves get new names. Pending pods of these controllers count as displaced,
 of each controller no more than it lost; what is pending for other reasons does not hold us up.
+
+While the pods of one permit cannot be written down, each pod that was made since its grant and is
+pending may be one of them: so it counts, and nothing else is in doubt.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,7 +39,9 @@ YOUNG = timedelta(seconds=5)
 REMEMBERED = timedelta(minutes=30)
 """After the release of a permit: whatever is pending longer is not pending because of us."""
 UNRECORDED = timedelta(seconds=30)
-"""A permit whose pods are not known for longer makes the number unknown."""
+"""A permit whose pods are not known for longer counts for all that it may have displaced."""
+CLOCKS = timedelta(minutes=1)
+"""So far the API server's clock, which stamps pods, may be behind ours."""
 STAYING = ("DaemonSet", "Node")
 """Controllers whose pods belong to the node (`Node`: mirrors of static pods)."""
 MIRROR = "kubernetes.io/config.mirror"
@@ -45,7 +51,7 @@ class _List(msgspec.Struct):
     items: list[Pod] = []
 
 
-_pods = msgspec.json.Decoder(_List).decode
+_pods = structs(_List)
 
 
 def controllers(pods: Iterable[Pod]) -> dict[str, int]:
@@ -65,32 +71,50 @@ def _controller(pod: Pod) -> OwnerReference | None:
     return next((o for o in pod.metadata.owner_references if o.controller), None)
 
 
-def lost(permits: Iterable[Held], now: datetime) -> dict[str, int] | None:
-    """Pods that controllers lost by acts under these permits; None: unknown."""
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Pods that controllers lost by acts under permits.
+
+    known  by the UID of the controller
+    since  the first grant whose pods are not written down: whatever became pending since may be
+           its; None: all are
+    """
+
+    known: Mapping[str, int]
+    since: datetime | None = None
+
+
+def lost(permits: Iterable[Held], now: datetime) -> Lost:
     found: Counter[str] = Counter()
+    unrecorded: list[datetime] = []
     for held in permits:
         if held.displaced is None:
             if held.open and disrupts(held) and held.grants[-1][1] < now - UNRECORDED:
-                return None
+                unrecorded.append(held.granted_at)
         elif held.released_at is None or held.released_at > now - REMEMBERED:
             found.update(held.displaced)
-    return dict(found)
+    return Lost(dict(found), min(unrecorded, default=None))
 
 
 def disrupts(held: Held) -> bool:
-    return held.class_ in BY_DEFAULT
+    return held.counts_as(BY_DEFAULT)
 
 
-def displaced(pods: Iterable[Pod], lost: Mapping[str, int], now: datetime) -> int:
-    """How many of the pending pods are there for those that were lost."""
+def displaced(pods: Iterable[Pod], lost: Lost, now: datetime) -> int:
+    """How many of the pending pods are there, or may be, for those that were lost."""
     pending: Counter[str] = Counter()
+    doubtful: Counter[str] = Counter()
     for pod in pods:
         owner, born = _controller(pod), pod.metadata.creation_timestamp
-        if owner is None or owner.uid not in lost or pod.metadata.deletion_timestamp is not None:
+        if owner is None or pod.metadata.deletion_timestamp is not None:
             continue
-        if born is None or born <= now - YOUNG:
-            pending[owner.uid] += 1
-    return sum(min(count, lost[uid]) for uid, count in pending.items())
+        if born is not None and born > now - YOUNG:
+            continue
+        pending[owner.uid] += 1
+        if lost.since is not None and owner.kind not in STAYING:
+            doubtful[owner.uid] += born is None or born > lost.since - CLOCKS
+    known = {uid: min(count, lost.known.get(uid, 0)) for uid, count in pending.items()}
+    return sum(max(count, doubtful[uid]) for uid, count in known.items())
 
 
 class Displacing:
@@ -128,9 +152,11 @@ class Displacing:
 
     def count(self) -> None:
         now = self._clock.now()
-        known = lost(self._control.ledger, now) if self.pending.fresh() else None
+        if not self.pending.fresh():
+            self._control.displaced = None
+            return
         pods = self.pending.cache.values()
-        self._control.displaced = None if known is None else displaced(pods, known, now)
+        self._control.displaced = displaced(pods, lost(self._control.ledger, now), now)
 
 
 class Recording:
@@ -149,19 +175,22 @@ class Recording:
             await self._clock.sleep(SECONDS)
 
     async def round(self) -> None:
-        """Every permit that lacks it. What fails is tried again in the next round."""
+        """Every permit that lacks it. What fails is tried again in the next round, and keeps
+        no other from being written.
+        """
+        trouble = ""
         for held in self._control.ledger.open():
-            if held.displaced is None and disrupts(held) and held.status_written:
+            missing = held.displaced is None and bool(held.node) and disrupts(held)
+            if missing and held.status_written:
                 try:
                     await self._write(held)
                 except NotFound:
                     continue
                 except KubeError as error:
-                    if self._trouble != str(error):
-                        log.warning("pods of a node not recorded", extra={"why": str(error)})
-                    self._trouble = str(error)
-                    return
-        self._trouble = ""
+                    trouble = str(error)
+        if trouble and trouble != self._trouble:
+            log.warning("pods of a node not recorded", extra={"why": trouble})
+        self._trouble = trouble
 
     async def _write(self, held: Held) -> None:
         """Raises KubeError."""

@@ -29,6 +29,8 @@ MANY = 20
 """Values of one label that are shown one by one."""
 MOST_POLICIES = 50
 """Of which budgets and breakers are shown; a cluster has a few."""
+MOST_GROUPS, MOST_CLUSTERS = 8, 32
+"""Groups of clusters, and silent clusters of each, that are shown: the first by name."""
 BUDGET = ("policy", "limit", "scope", "kind")
 PERMITS_STORE = "permits"
 K = TypeVar("K", bound=str)
@@ -51,12 +53,14 @@ class Gauges(Collector):
         yield _one("ready", "1 while questions can be answered.", ready)
         yield self._up(ready)
         yield self._permits()
+        yield self._unreadable()
         yield _by("nodes", "Nodes as limits count them.", "health", control.census.counts())
         pending = nan if control.displaced is None else control.displaced
         yield _one("displaced_pods", "Pods that we displaced and that are pending.", pending)
         yield from self._budgets()
         yield from self._breakers()
         yield from self._queue()
+        yield self._fleet()
         yield from self._policies()
         yield self._open_jobs()
 
@@ -74,6 +78,14 @@ class Gauges(Collector):
         for held in self._control.ledger:
             permits[held.state] += 1
         return _by("permits", "Permits on record.", "state", permits)
+
+    def _unreadable(self) -> Metric:
+        permits = {"open": 0, "released": 0}
+        for held in self._control.ledger:
+            if held.unreadable:
+                permits["open" if held.open else "released"] += 1
+        text = "Permits that cannot be read: an open one refuses its node and counts everywhere."
+        return _by("unreadable_permits", text, "state", permits)
 
     # -- budgets ------------------------------------------------------------------------------
 
@@ -131,6 +143,19 @@ class Gauges(Collector):
         yield from (state, faults, nodes, causes)
         frozen = self._control.breakers.control_path.frozen is not None
         yield _one("frozen", "1 while the control path is down, so that nothing starts.", frozen)
+
+    def _fleet(self) -> Metric:
+        labels = ("group", "cluster")
+        silent = _family(
+            "fleet_silent", "1 for a cluster that shares limits and is silent.", labels
+        )
+        view = self._control.fleet
+        groups = sorted(view.groups.items()) if view is not None else []
+        for name, group in groups[:MOST_GROUPS]:
+            untold = group.silent | group.last_claims().keys() | {*group.missing()} - {group.me}
+            for cluster in sorted(untold)[:MOST_CLUSTERS]:
+                silent.add_metric([name, cluster], 1.0)
+        return silent
 
     # -- queue --------------------------------------------------------------------------------
 

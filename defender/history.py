@@ -18,6 +18,7 @@ from defender.requests import PastRequest, RequestsPage
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason
 from kubenode.api.v1alpha1.noderemedier import Severity
 from kubenode.api.v1alpha1.permit import Holder, Operation, PermitState
+from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
 
 USUAL = timedelta(minutes=15)
@@ -309,4 +310,6 @@ def _as_at(held: Held, start: datetime) -> Held:
 
 def not_ready_since(node: Node) -> datetime | None:
     ready = node.ready_condition
-    return None if ready is None or ready.status == "True" else ready.last_transition_time
+    if ready is None or ready.status == "True" or ready.last_transition_time is None:
+        return None
+    return as_written(ready.last_transition_time)

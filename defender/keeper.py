@@ -135,7 +135,7 @@ class Keeper:
             return False
         if held.expires_at <= now:
             return True
-        if self._nodes.fresh() and self._nodes.get(held.node) is None:
+        if held.node and self._nodes.fresh() and self._nodes.get(held.node) is None:
             return True
         if held.holder.kind != JOB:
             seen_at = held.looked_at or held.renewed_at or held.granted_at
@@ -177,15 +177,12 @@ class Keeper:
             log.warning("permit is overdue: its holder lives and does not renew it", extra=extra)
 
     def _overdue(self, held: Held) -> bool:
-        return held.state is PermitState.GRANTED and held.expires_at <= self._clock.now()
+        known = held.state is PermitState.GRANTED and not held.unreadable
+        return known and held.expires_at <= self._clock.now()
 
     async def _free(self, held: Held) -> str:
         """Why the slot may be freed, "" if it may not. Raises KubeError: then nobody knows."""
-        try:
-            seen = await self._kube.get(paths.node(held.node), _holder)
-        except NotFound:
-            return "node"
-        if await self._is_younger(seen, held):
+        if held.node and await self._node_is_gone(held):
             return "node"
         if held.holder.kind == USER:
             node, now = self._nodes.get(held.node), self._clock.now()
@@ -199,6 +196,14 @@ class Keeper:
         except NotFound:
             return "holder" if await self._is_gone(held.holder.kind, path) else ""
         return "holder" if _over(holder, held) else ""
+
+    async def _node_is_gone(self, held: Held) -> bool:
+        """Whether the node of the permit is there no more, or another one has its name."""
+        try:
+            seen = await self._kube.get(paths.node(held.node), _holder)
+        except NotFound:
+            return True
+        return await self._is_younger(seen, held)
 
     async def _is_gone(self, kind: str, path: str) -> bool:
         """Whether the object is gone, and not its definition: that no such path is served says

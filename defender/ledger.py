@@ -15,11 +15,12 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from defender.recorded import UnreadablePermit
 from kubenode.api.v1alpha1 import Disruption, Operation, Permit
 from kubenode.api.v1alpha1.permit import Grant, Holder, PermitState, PermitStatus
 
 JOB = "RemedyOperationJob"
-COUNTED = frozenset({"node", "operation", "grants", "state", "scopes", "also"})
+COUNTED = frozenset({"node", "operation", "grants", "state", "scopes", "also", "unreadable"})
 """What of a permit limits count."""
 LONGEST_NODE_PART = 52
 """Node names are cut so that the whole fits a label value of 63 characters."""
@@ -38,6 +39,8 @@ class Held:
                it was judged anew
     displaced  pods that were on the node, by the UID of their controller; None: not recorded
     take       number of the take in the log that replicas share, 0 without one
+    unreadable why the Permit does not fit this version, "" if it does: then it counts as every
+               operation and class, and nobody acts under it
     """
 
     name: str
@@ -61,6 +64,7 @@ class Held:
     late: bool = False
     displaced: dict[str, int] | None = None
     take: int = 0
+    unreadable: str = ""
 
     changed: Callable[[str], None] | None = field(
         default=None, init=False, repr=False, compare=False
@@ -86,7 +90,8 @@ class Held:
         return self.state is not PermitState.RELEASED
 
     def counts_as(self, classes: frozenset[Disruption]) -> bool:
-        return self.class_ in classes or not classes.isdisjoint(self.also)
+        known = self.class_ in classes or not classes.isdisjoint(self.also)
+        return known or bool(self.unreadable)
 
     def same_holder(self, holder: Holder) -> bool:
         return (self.holder.kind, self.holder.uid) == (holder.kind, holder.uid)
@@ -107,6 +112,8 @@ def held_from(permit: Permit, life_seconds: float) -> Held:
     """A Permit as it was written; one without status was granted, but not more than that yet."""
     spec, status, meta = permit.spec, permit.status, permit.metadata
     created = meta.creation_timestamp
+    unreadable = permit.why if isinstance(permit, UnreadablePermit) else ""
+    is_open = status.state is not PermitState.RELEASED
     grants = [(grant.class_, grant.at) for grant in spec.grants]
     if not grants:
         at = status.granted_at or created
@@ -121,7 +128,7 @@ def held_from(permit: Permit, life_seconds: float) -> Held:
         grants=grants,
         expires_at=status.expires_at or grants[-1][1] + timedelta(seconds=life_seconds),
         state=status.state or PermitState.GRANTED,
-        scopes=frozenset(status.scopes) if status.scopes else None,
+        scopes=frozenset(status.scopes) if status.scopes and not (unreadable and is_open) else None,
         policy_generation=spec.policy_generation,
         renewed_at=status.renewed_at,
         released_at=status.released_at,
@@ -129,6 +136,7 @@ def held_from(permit: Permit, life_seconds: float) -> Held:
         resource_version=meta.resource_version,
         displaced=displaced_in(status),
         status_written=status.state is not None,
+        unreadable=unreadable,
     )
 
 

@@ -17,6 +17,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.lists import decoded
 from kubenode.runtime.kube.objects import Lease, ObjectMeta, structs
 
 log = logging.getLogger(__name__)
@@ -27,10 +28,6 @@ NAMESPACE = "kubenode-agents"
 MACHINE = "kubenode.io/machine"
 """A node's annotation: the name of its host's agent, where that is not the node's own."""
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Leases(msgspec.Struct):
-    items: list[Lease] = []
 
 
 class ProbeSpec(msgspec.Struct, rename="camel"):
@@ -48,11 +45,7 @@ class Probe(msgspec.Struct):
     status: ProbeStatus = msgspec.field(default_factory=ProbeStatus)
 
 
-class Probes(msgspec.Struct):
-    items: list[Probe] = []
-
-
-_leases, _probes = structs(Leases), structs(Probes)
+_lease, _probe = structs(Lease), structs(Probe)
 
 
 class LifeSigns:
@@ -89,22 +82,25 @@ class LifeSigns:
             return
         names = set(silent)
         try:
-            leases = await self._kube.get(paths.leases(NAMESPACE), _leases)
+            renewed = {
+                lease.metadata.name: lease.spec.renew_time
+                async for lease in decoded(self._kube, paths.leases(NAMESPACE), _lease)
+                if lease.spec.renew_time is not None
+            }
             path = paths.custom(HostProbe.resource.plural)
-            probes = await self._kube.get(path, _probes)
+            answered = dict[str, datetime]()
+            async for probe in decoded(self._kube, path, _probe):
+                _note_answer(probe, names, answered)
         except KubeError as error:
             log.warning("hosts' signs of life cannot be read", extra={"why": str(error)})
             return
         now = self._clock.now()
-        breakers.heard(self._signs(leases, names, now) | _answered(probes, names), now)
+        breakers.heard(self._signs(renewed, names, now) | answered, now)
 
-    def _signs(self, leases: Leases, nodes: Collection[str], now: datetime) -> dict[str, datetime]:
+    def _signs(
+        self, renewed: dict[str, datetime], nodes: Collection[str], now: datetime
+    ) -> dict[str, datetime]:
         """Of each silent node with a Lease that was seen before, whether it moved since."""
-        renewed = {
-            lease.metadata.name: lease.spec.renew_time
-            for lease in leases.items
-            if lease.spec.renew_time is not None
-        }
         signs = dict[str, datetime]()
         for node in nodes:
             agent = self._agent_of(node)
@@ -118,11 +114,8 @@ class LifeSigns:
         return (node.metadata.annotations.get(MACHINE) if node is not None else None) or name
 
 
-def _answered(probes: Probes, nodes: Collection[str]) -> dict[str, datetime]:
-    """The latest answer about each of these nodes."""
-    found = dict[str, datetime]()
-    for probe in probes.items:
-        node, at = probe.spec.node_name, probe.status.answered_at
-        if node in nodes and at is not None and not probe.status.error:
-            found[node] = max(at, found.get(node, at))
-    return found
+def _note_answer(probe: Probe, nodes: Collection[str], answered: dict[str, datetime]) -> None:
+    """Keep the latest answer about each of these nodes."""
+    node, at = probe.spec.node_name, probe.status.answered_at
+    if node in nodes and at is not None and not probe.status.error:
+        answered[node] = max(at, answered.get(node, at))

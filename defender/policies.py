@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 from pydantic import ValidationError
 
+from kubenode.api.meta import NodeSelection
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import DefenderPolicy, Operation, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import (
@@ -25,21 +26,26 @@ from kubenode.runtime.kube.objects import ObjectMeta
 class Policy:
     """One policy. `spec` is None when the object could not be read; then `problem` says why.
 
-    `problem` "" means that every explicit limit of the policy is enforced.
+    `problem` "" means that every explicit limit of the policy is enforced. `nodes` is what can be
+    read of an unreadable one: which nodes it is about; None: every node.
     """
 
     metadata: ObjectMeta
     spec: DefenderPolicySpec | None
     status: DefenderPolicyStatus
     problem: str = ""
+    nodes: NodeSelection | None = None
 
     @property
     def name(self) -> str:
         return self.metadata.name
 
     def covers(self, labels: Mapping[str, str]) -> bool:
-        """Whether the node belongs to this policy; an unreadable one covers every node."""
-        return self.spec is None or self.spec.nodes.matches(labels)
+        """Whether the node belongs to this policy; one of which not even that can be read covers
+        every node.
+        """
+        nodes = self.spec.nodes if self.spec is not None else self.nodes
+        return nodes is None or nodes.matches(labels)
 
     def rules(self, operation: Operation) -> bool:
         return self.spec is None or operation in self.spec.operations
@@ -74,8 +80,19 @@ def read_policy(raw: bytes, *, fleet: bool = False) -> Policy:
         policy = DefenderPolicy.from_server(raw)
     except ValidationError as error:
         text = "; ".join(problems(error, DefenderPolicy))
-        return Policy(metadata, None, DefenderPolicyStatus(), text)
+        return Policy(metadata, None, DefenderPolicyStatus(), text, _nodes_in(raw))
     return Policy(metadata, policy.spec, policy.status, "" if fleet else _unsupported(policy.spec))
+
+
+def _nodes_in(raw: bytes) -> NodeSelection | None:
+    """Which nodes a policy is about, read by itself; None if it does not fit."""
+    spec = msgspec.json.decode(raw).get("spec")
+    if not isinstance(spec, dict):
+        return None
+    try:
+        return NodeSelection.model_validate(spec.get("nodes"))
+    except ValidationError:
+        return None
 
 
 def _unsupported(spec: DefenderPolicySpec) -> str:

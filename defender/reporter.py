@@ -6,8 +6,10 @@ the policy `default` where there is none, so that a pause and a breaker have a p
 """
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from defender.breaker.control_path import Thaw
 from defender.census import CLUSTER
 from defender.conditions import conditions
 from defender.control import RiskControl
@@ -44,6 +46,7 @@ class Reporter:
         policies: Informer[Policy],
         control: RiskControl,
         recorder: EventRecorder | None = None,
+        thawed: Callable[[Thaw, datetime], None] = lambda thaw, now: None,
     ) -> None:
         self.granted = self.refused = 0
         self._kube, self._clock, self._fence = kube, clock, fence
@@ -53,6 +56,9 @@ class Reporter:
         self._written_at: datetime | None = None
         self._version = 0
         self._told: dict[str, BreakerChange] = {}
+        self._unreadable: dict[str, str] = {}
+        self._thawed = thawed
+        self._lifted: Thaw | None = None
 
     async def ensure_policy(self) -> None:
         """Create `default` if the server has no policy at all. Raises KubeError."""
@@ -70,6 +76,8 @@ class Reporter:
         """Write each policy's status if it changed: of a breaker at once, else once in EVERY."""
         now, version = self._clock.now(), self._breakers.version
         moved = version != self._version
+        await self._tell_unreadable()
+        await self._tell_thaw(now)
         if not moved and self._written_at is not None and now < self._written_at + EVERY:
             return
         self._written_at = now
@@ -108,6 +116,36 @@ class Reporter:
                 kind = "Normal" if each.state is BreakerState.CLOSED else "Warning"
                 about = _regarding(policy)
                 await self._recorder.emit(about, kind, f"Breaker{each.state}", message)
+
+    async def _tell_thaw(self, now: datetime) -> None:
+        """An Event, a line in the log and one for the audit: who ended a freeze, and why."""
+        thaw = self._breakers.control_path.lifted
+        if thaw is None or thaw == self._lifted:
+            return
+        self._lifted = thaw
+        log.warning("the control path was thawed", extra={"by": thaw.by, "why": thaw.why})
+        self._thawed(thaw, now)
+        for policy in list(self._policies.cache.values()):
+            if self._recorder is not None:
+                message = f"{thaw.by} ended the freeze of the control path: {thaw.why}"
+                about = _regarding(policy)
+                await self._recorder.emit(about, "Warning", "ControlPathThawed", message)
+
+    async def _tell_unreadable(self) -> None:
+        """An Event and a line in the log for each permit that cannot be read, once."""
+        found = {held.name: held for held in self._control.ledger if held.unreadable}
+        for name, held in found.items():
+            if self._unreadable.get(name) == held.unreadable:
+                continue
+            effect = "its node is refused" if held.open else "it counts in rates"
+            extra = {"permit": name, "node": held.node, "why": held.unreadable}
+            log.error("permit cannot be read", extra=extra)
+            if self._recorder is not None:
+                about = {"kind": "Permit", "api_version": API_VERSION, "name": name}
+                about["uid"] = held.uid
+                message = f"cannot be read, so {effect}: {held.unreadable}"
+                await self._recorder.emit(about, "Warning", "PermitUnreadable", message)
+        self._unreadable = {name: held.unreadable for name, held in found.items()}
 
     def status(self, policy: Policy, now: datetime) -> DefenderPolicyStatus:
         group = (policy.name, CLUSTER)

@@ -107,7 +107,8 @@ class Revoking:
                     await self._take_back(held, stop)
 
     def _stop(self, held: Held) -> Stop | None:
-        plain = held.open and not (held.unsure or held.late or held.releasing)
+        doubtful = held.unsure or held.late or held.releasing or held.unreadable
+        plain = held.open and not doubtful
         if not plain or held.state is PermitState.REVOKED or held.name in self._past:
             return None
         if held.holder.kind != JOB:

@@ -6,6 +6,7 @@ the answer is given. Whatever it cannot see, read or write makes the answer no:
 
     its lease is not held, permits not loaded      StoreUnavailable
     nodes, permits or policies not current         StaleData
+    a permit on the node cannot be read            NodeBusy, and it counts in every limit
     the write of a permit failed or is unclear     StoreUnavailable, the slot stays taken meanwhile
     a policy that cannot be read or kept           PolicyInvalid
 
@@ -37,10 +38,12 @@ from defender.lifesigns import LifeSigns
 from defender.limits.case import LOOK_AGAIN
 from defender.metrics import Metrics
 from defender.policies import Policy, read_policy
+from defender.recorded import read_permit
 from defender.reporter import Reporter
 from defender.requests import Requests
 from defender.revoking import Revoking
 from defender.store import LIFE, PERMITS, PermitStore
+from defender.thaw import thaw_in
 from defender.ticking import Ticking
 from defender.turns import Turns
 from defender.waking import Waker
@@ -122,7 +125,7 @@ class Defender:
         self.nodes: Informer[Node] = informer(
             kube, paths.nodes(), structs(Node), clock=clock, name="nodes of defender"
         )
-        self.permits: Informer[Permit] = informer(kube, PERMITS, Permit.from_server, clock=clock)
+        self.permits: Informer[Permit] = informer(kube, PERMITS, read_permit, clock=clock)
         self.policies: Informer[Policy] = informer(
             kube,
             paths.custom(DefenderPolicy.resource.plural),
@@ -143,8 +146,9 @@ class Defender:
         self.fleet: Sharing = NoFleet()
         if fleet is not None:
             self.fleet = fleet(self.control, self.charge, fence)
+        self.fleet.on_departure = lambda each: self.auditing.departed(each, clock.now())
         needed = (self.nodes, self.permits, self.policies)
-        self.sight = Sight(self.charge, needed, self.permits)
+        self.sight = Sight(self.charge, needed)
         self.nodes.add_handler(self._node_changed)
         self.permits.add_handler(self.store.changed)
         self.policies.add_handler(self._policy_changed)
@@ -161,7 +165,9 @@ class Defender:
         self.auditing = Auditing(audit)
         self.control.breakers.loaded = False
         self.recorder = EventRecorder(kube, "kubenode-defender", clock)
-        self.reporter = Reporter(kube, clock, fence, self.policies, self.control, self.recorder)
+        self.reporter = Reporter(
+            kube, clock, fence, self.policies, self.control, self.recorder, self.auditing.thawed
+        )
         self.life_signs = LifeSigns(kube, clock, self.control, self.nodes.fresh)
         self.keeper = Keeper(
             kube,
@@ -287,11 +293,24 @@ class Defender:
         self.control.job_changed(old, new, self._clock.now())
 
     def _policy_changed(self, name: str, old: Policy | None, new: Policy | None) -> None:
+        if new is not None:
+            self._thaw(new)
         if old is None or new is None or old.spec != new.spec:
             self.control.govern(list(self.policies.cache.values()), self._clock.now())
             self.calendar.look()
         elif not leads(self._fence):
             self.control.breakers.adopt(new, self._clock.now())
+
+    def _thaw(self, policy: Policy) -> None:
+        """What a person wrote of the control path holds on every replica, also after a restart."""
+        try:
+            thaw = thaw_in(policy.metadata.annotations)
+        except ValueError as error:
+            extra = {"policy": policy.name, "why": str(error)}
+            log.error("a thaw of the control path cannot be read", extra=extra)
+            return
+        if thaw is not None:
+            self.control.breakers.lift(thaw)
 
     # -- the port -----------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from kubenode.api.v1alpha1.defenderpolicy import (
     BreakerStatus,
     DefenderPolicyStatus,
 )
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import Node, NodeCondition
 
 SOONEST = timedelta(seconds=1)
@@ -276,9 +277,8 @@ def silent_node(node: Node, now: datetime) -> Node:
 
 
 def _with(node: Node, ready: str, since: datetime) -> Node:
-    status = msgspec.structs.replace(
-        node.status, conditions=[NodeCondition("Ready", ready, last_transition_time=since)]
-    )
+    condition = NodeCondition("Ready", ready, last_transition_time=host_time(since))
+    status = msgspec.structs.replace(node.status, conditions=[condition])
     born = node.metadata.creation_timestamp
     old = since - LONG_AGO
     meta = msgspec.structs.replace(

@@ -18,6 +18,7 @@ from defender.verdict import judge
 from kubenode.api.generated import ROOT, run
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
 
 FILE = ROOT / "docs" / "reference" / "small-clusters.md"
@@ -164,7 +165,7 @@ def _held(ask: Ask, control: RiskControl) -> Held:
 
 def _node(name: str, labels: dict[str, str], *, ready: bool) -> Node:
     since = LONG_AGO if ready else NOW - timedelta(minutes=1)
-    condition = NodeCondition("Ready", str(ready), last_transition_time=since)
+    condition = NodeCondition("Ready", str(ready), last_transition_time=host_time(since))
     return Node(
         ObjectMeta(name=name, uid=name, labels=labels, creation_timestamp=LONG_AGO),
         status=NodeStatus(conditions=[condition]),

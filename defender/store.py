@@ -14,12 +14,14 @@ was judged anew.
 import contextlib
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from defender.ledger import Held, Ledger, grants_of, held_from
+from defender.recorded import UNREADABLE, read_permit
 from kubenode.api.meta import ObjectMeta, format_time
 from kubenode.api.v1alpha1 import Ask, Permit
 from kubenode.api.v1alpha1.permit import PermitSpec, PermitState
@@ -63,11 +65,13 @@ class PermitStore:
     # -- reading ------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Make the ledger what the server holds now. Raises KubeError, or ValueError for a Permit
-        that cannot be read: it may be open.
+        """Make the ledger what the server holds now. Raises KubeError.
+
+        A Permit that cannot be read is entered as everything it may be: it stops its node, and
+        nobody else.
         """
         listed = await self._kube.get(PERMITS)
-        permits = [Permit.from_server(msgspec.json.encode(each)) for each in listed["items"]]
+        permits = [read_permit(msgspec.json.encode(each)) for each in listed["items"]]
         there = {permit.metadata.name for permit in permits}
         for held in self.ledger:
             if held.name not in there and not held.unsure:
@@ -99,14 +103,20 @@ class PermitStore:
             return
         if held is None or held.uid not in ("", meta.uid) or (seen.open and not held.open):
             seen.late = watched and seen.open and not seen.status_written
-            self.ledger.forget(name)
-            self.ledger.enter(seen)
+            self._enter_instead(seen)
+            return
+        if seen.unreadable or held.unreadable:
+            self._enter_instead(_as_either(held, seen))
             return
         if held.late and seen.status_written and not held.status_written:
             held.late = False
         elif watched and not held.unsure and len(seen.grants) > len(held.grants):
             held.late = True  # somebody's upgrade that we did not judge
         self._take_over(held, seen)
+
+    def _enter_instead(self, seen: Held) -> None:
+        self.ledger.forget(seen.name)
+        self.ledger.enter(seen)
 
     def _take_over(self, held: Held, seen: Held) -> None:
         upgrade_under_way = held.unsure and held.uid and len(seen.grants) < len(held.grants)
@@ -172,7 +182,7 @@ class PermitStore:
         first = held.name not in self._sent
         self._sent[held.name] = self._clock.now()
         try:
-            made = await self._kube.create(PERMITS, _body(held), Permit.from_server)
+            made = await self._kube.create(PERMITS, _body(held), read_permit)
         except KubeError as error:
             if first and _certain(error) and not isinstance(error, AlreadyExists):
                 self._undo(held)
@@ -188,7 +198,7 @@ class PermitStore:
         spec = {"class": held.class_, "grants": [grant.to_dict() for grant in grants_of(held)]}
         change = {"metadata": {"resourceVersion": held.resource_version}, "spec": spec}
         try:
-            made = await self._kube.patch(_path(held), change, decode=Permit.from_server)
+            made = await self._kube.patch(_path(held), change, decode=read_permit)
         except KubeError as error:
             if first and _certain(error) and not isinstance(error, Conflict | NotFound):
                 self._undo(held)
@@ -201,7 +211,7 @@ class PermitStore:
     async def _read_back(self, held: Held, why: KubeError) -> None:
         """After a write of unclear outcome: did it happen? Raises NotWritten unless it did."""
         try:
-            permit = await self._kube.get(_path(held), Permit.from_server)
+            permit = await self._kube.get(_path(held), read_permit)
         except NotFound:
             if held.uid:  # it was there, and somebody deleted it
                 self.ledger.forget(held.name)
@@ -315,7 +325,7 @@ class PermitStore:
 
     async def _refresh(self, held: Held) -> None:
         try:
-            self.apply(await self._kube.get(_path(held), Permit.from_server))
+            self.apply(await self._kube.get(_path(held), read_permit))
         except NotFound:
             self.ledger.forget(held.name)
         except KubeError as error:
@@ -329,7 +339,7 @@ class PermitStore:
         if guarded:
             change["metadata"] = {"resourceVersion": held.resource_version}
         path = paths.custom(Permit.resource.plural, held.name, "status")
-        self.apply(await self._kube.patch(path, change, decode=Permit.from_server))
+        self.apply(await self._kube.patch(path, change, decode=read_permit))
 
     # -- forgetting ---------------------------------------------------------------------------
 
@@ -347,6 +357,26 @@ class PermitStore:
 def _certain(error: KubeError) -> bool:
     """Whether the server surely did nothing: it read the request and refused it."""
     return 400 <= error.status < 500 and error.status != 408
+
+
+def _as_either(held: Held, seen: Held) -> Held:
+    """What the server shows now, where one of the two cannot be read: what an unreadable one does
+    not say is as it was known before.
+    """
+    if not seen.unreadable:
+        return seen
+    known = not held.unreadable
+    return replace(
+        seen,
+        node=seen.node or held.node,
+        operation=held.operation if known else seen.operation,
+        grants=max(held.grants, seen.grants, key=len),
+        holder=held.holder if seen.holder.kind == UNREADABLE else seen.holder,
+        releasing=held.releasing and seen.open,
+        looked_at=held.looked_at,
+        displaced=seen.displaced if seen.displaced is not None else held.displaced,
+        take=held.take,
+    )
 
 
 def _version(text: str) -> int:

@@ -90,6 +90,7 @@ def stands_for(held: Held, ask: Ask) -> bool:
         and not held.unsure
         and not held.late
         and not held.releasing
+        and not held.unreadable
         and held.class_.weight >= ask.class_.weight
     )
 
@@ -111,6 +112,16 @@ def _predecessor(ask: Ask, control: RiskControl) -> Held | None:
 def _busy(ask: Ask, control: RiskControl, now: datetime) -> Refusal | None:
     """One permit per node: two holders on one node undo each other's work."""
     for held in control.ledger.open_on(ask.node):
+        if held.unreadable:
+            return Refusal(
+                Reason.NODE_BUSY,
+                f"node {ask.node}: permit {held.name} cannot be read ({held.unreadable}):"
+                " repair it, or delete it when nothing acts on the node",
+                look_again_at(now, control.look_again, ask.node),
+                f"node={ask.node}",
+                1,
+                1,
+            )
         if not held.same_holder(ask.holder) and held is not _predecessor(ask, control):
             who = f"{held.holder.kind} {held.holder.name}"
             return Refusal(

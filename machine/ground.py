@@ -3,6 +3,7 @@
 The caches follow the API server on each replica; what decides and acts does so under the lease.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,8 @@ from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
+from kubenode.runtime.disruption.permits import ApiPermits, PermitReader
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -87,6 +90,8 @@ class Ground:
     registry  where metrics are
     runtime   where informers and queues show themselves, if anywhere
     audit     where grants, refusals and acts are written down
+    restored  why destructive acts are frozen after a restore of etcd, "" if they are not
+    guard     through which machines are deleted and operated
     """
 
     def __init__(
@@ -98,7 +103,13 @@ class Ground:
         settings: MachineSettings | None = None,
         runtime: RuntimeMetrics | None = None,
         audit: Audit = SILENT,
+        restored: Callable[[], str] = never_frozen,
+        permit_reader: PermitReader | None = None,
     ) -> None:
+        self.restored = restored
+        self.guard = DisruptionGuard(
+            permit_reader or ApiPermits(kube), fence, clock, audit, restored
+        )
         self.kube, self.fence, self.clock, self.registry = kube, fence, clock, registry
         self.settings = settings or MachineSettings()
         self.audit, self._runtime = audit, runtime
@@ -137,6 +148,7 @@ class Ground:
             self.machines.cache,
             lambda machine: bool(self.held(machine.node_name)),
             self.settings.freeze,
+            restored,
         )
         self.leases.add_handler(self.meltdown.lease_changed)
         self._alive: list[Controller] = []

@@ -8,7 +8,8 @@ judges the same for every act on a node that it knows; this is for what machines
     Leases stop together       over 20 % and at least 3 agents, within 120 s
     a provider lists nothing   though Machines of that class are there
 
-It thaws by itself 300 s after the last of these, and then lets one replacement go first.
+It thaws by itself 300 s after the last of these, and then lets one replacement go first. A restore
+of etcd from a backup freezes too, until a person lifts that (kubenode.runtime.restore).
 """
 
 import logging
@@ -19,6 +20,7 @@ from typing import Any
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.kube.informer import Informer
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease
 
@@ -64,6 +66,7 @@ class Meltdown:
     caches    silent ones freeze
     machines  those whose agents count
     expected  whether the agent of this Machine is silent by our own doing
+    restored  why a restore of etcd freezes, "" if none does
     """
 
     name = "meltdown"
@@ -75,7 +78,9 @@ class Meltdown:
         machines: Mapping[str, Machine],
         expected: Callable[[Machine], bool] = lambda machine: False,
         pace: Pace | None = None,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
+        self._restored = restored
         self.pace = pace or Pace()
         self._clock, self._caches, self._machines = clock, caches, machines
         self._expected = expected
@@ -92,6 +97,8 @@ class Meltdown:
         if (unfilled := self._unfilled()) is not None:
             return f"the cache of {unfilled.name} is not filled yet"
         self.look()
+        if why := self._restored():
+            return why
         return self._why if self._clock.monotonic() < self._until else self._unproven
 
     def held_back(self, machine: str) -> str:

@@ -1,5 +1,6 @@
 """The Machine operator: its controllers, wired on their ground."""
 
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -9,6 +10,8 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import never_frozen
+from kubenode.runtime.disruption.permits import PermitReader
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
@@ -44,6 +47,8 @@ class MachineOperator:
 
     permits       Kube Defender, None where nobody said which
     provisioning  what machines are made with, None where none are
+    restored      why destructive acts are frozen after a restore of etcd, "" if they are not
+    permit_reader reads a Permit right before an act; default: from the API server
     """
 
     def __init__(
@@ -57,8 +62,12 @@ class MachineOperator:
         audit: Audit = SILENT,
         permits: Permits | None = None,
         provisioning: Provisioning | None = None,
+        restored: Callable[[], str] = never_frozen,
+        permit_reader: PermitReader | None = None,
     ) -> None:
-        self.grounds = Ground(kube, fence, clock, registry, settings, runtime, audit)
+        self.grounds = Ground(
+            kube, fence, clock, registry, settings, runtime, audit, restored, permit_reader
+        )
         ground = self.grounds
         self.machines, self.lifesigns = ground.machines, ground.lifesigns
         self.disruptions = NodeDisruptions(ground, permits)

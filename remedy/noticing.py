@@ -4,16 +4,25 @@ Changes go into the store of facts on the way, before anybody looks again.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from kubenode.api.v1alpha1 import HoldReason, HostEvent, HostProbe, RemedyOperationJob
+from kubenode.api.v1alpha1 import (
+    HoldReason,
+    HostEvent,
+    HostProbe,
+    JobPhase,
+    NodeRecord,
+    RemedyOperationJob,
+)
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node
-from remedy.job.model import CloseReason, Job
-from remedy.job.store import NODE_INDEX
+from remedy.job.model import FINALIZER, CloseReason, Job
+from remedy.job.store import NODE_INDEX, beyond
+from remedy.noderecord.store import OPEN_JOBS
 from remedy.planned.access import approves
 from remedy.remedier.facts import FactStore
-from rules.history import DAWN
+from rules.held import ConditionClock
+from rules.nodereports import node_reports
 
 JOBS_OF_NODE, JOBS_OF_RULE, JOBS_OF_AGENT = NODE_INDEX, "remedier", "agent"
 """Indexes of the jobs."""
@@ -23,18 +32,22 @@ def index(jobs: Informer[RemedyOperationJob]) -> None:
     jobs.add_index(JOBS_OF_NODE, lambda job: (job.spec.node_name,))
     jobs.add_index(JOBS_OF_RULE, _rule_of)
     jobs.add_index(JOBS_OF_AGENT, lambda job: (job.spec.agent,))
+    jobs.add_index(OPEN_JOBS, lambda job: () if job.status.phase.closed else (job.spec.node_name,))
 
 
-def latest_first(nodes: Iterable[Node]) -> list[str]:
+def latest_first(nodes: Iterable[Node], now: datetime) -> list[str]:
     """Names, those first of which a condition changed last: when all are looked at after a start,
     what failed meanwhile does not wait for what is well.
     """
-    return [n.metadata.name for n in sorted(nodes, key=_changed_at, reverse=True)]
+    return [n.metadata.name for n in sorted(nodes, key=lambda node: _unchanged_for(node, now))]
 
 
-def _changed_at(node: Node) -> datetime:
-    times = (c.last_transition_time for c in node.status.conditions)
-    return max((at for at in times if at is not None), default=DAWN)
+def _unchanged_for(node: Node, now: datetime) -> timedelta:
+    """For how long no condition changed, each by the clock of who reported it."""
+    clock = ConditionClock()
+    clock.take(node_reports(node), now)
+    facts = clock.facts().values()
+    return min((now - (fact.began or fact.since) for fact in facts), default=timedelta.max)
 
 
 class Nodes:
@@ -53,6 +66,10 @@ class Nodes:
     def probe(self, key: str, old: HostProbe | None, new: HostProbe | None) -> Iterable[str]:
         node = self._facts.probe_changed(old, new)
         return () if node is None else (node,)
+
+    def record(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> Iterable[str]:
+        """A node is decided on again when somebody takes its past away."""
+        return (key,) if new is None else ()
 
     def job(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
@@ -77,7 +94,14 @@ class Jobs:
         self._jobs = jobs
 
     def of(self, node: str) -> list[str]:
-        return [job.metadata.name for job in self._jobs.by(JOBS_OF_NODE, node)]
+        """Names of the open jobs of a node: what changes of it does not concern closed ones."""
+        return [job.metadata.name for job in self._jobs.by(OPEN_JOBS, node)]
+
+    def record(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> list[str]:
+        """Closed jobs of the node: they may go once the record holds what counts of them."""
+        on_node = self._jobs.by(JOBS_OF_NODE, key)
+        waiting = {job.metadata.name for job in on_node if job.status.phase.closed and _stays(job)}
+        return sorted(waiting | beyond(on_node))
 
     def of_agent(self, agent: str) -> list[str]:
         return [job.metadata.name for job in self._jobs.by(JOBS_OF_AGENT, agent)]
@@ -111,6 +135,10 @@ class Jobs:
     def probe(self, key: str, old: HostProbe | None, new: HostProbe | None) -> Iterable[str]:
         answered = new is not None and new.status.answered_at is not None
         return self.of(new.spec.node_name) if new is not None and answered else ()
+
+
+def _stays(job: RemedyOperationJob) -> bool:
+    return FINALIZER in job.metadata.finalizers or job.status.phase is JobPhase.SHADOWED
 
 
 def _ready(job: RemedyOperationJob | None) -> bool:

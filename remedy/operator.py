@@ -5,17 +5,20 @@ replica, so that a new leader starts with warm caches; the parts on it decide an
 once the lease is held.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from defender.client import Permits
-from kubenode.api.base import Resource
+from kubenode.api.base import API_VERSION, Resource
 from kubenode.api.v1alpha1 import (
+    AgentAssignment,
     HostEvent,
     HostProbe,
     KubeNodeRemediation,
+    NodeRecord,
     NodeRemedier,
     RemedyOperationJob,
 )
@@ -25,6 +28,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
@@ -35,6 +39,8 @@ from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from remedy import noticing
+from remedy.assignments.leases import AgentLeases
+from remedy.assignments.writer import NODES_OF_AGENT, AssignmentWriter
 from remedy.handover.access import Handovers
 from remedy.hostdoctor.desk import Desk as EventDesk
 from remedy.hostdoctor.metrics import Metrics as HostDoctorMetrics
@@ -45,9 +51,12 @@ from remedy.hostprobes.desk import WITNESS_INDEX, Desk
 from remedy.hostprobes.metrics import Metrics as ProbeMetrics
 from remedy.hostprobes.witnesses import part_of
 from remedy.job.audit import JobAudit
+from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
 from remedy.job.hearing import Hearing
+from remedy.job.leftmarks import LeftMarks
+from remedy.job.metrics import HeldJobsCollector
 from remedy.job.metrics import Metrics as JobMetrics
 from remedy.job.migration.access import PodAccess
 from remedy.job.migration.cordoning import CORDONING, cordoning
@@ -56,6 +65,7 @@ from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
 from remedy.job.wakes import Wakes
+from remedy.noderecord.store import NodeRecords
 from remedy.notify.teller import Teller
 from remedy.notify.telling import Telling
 from remedy.outside import Outside
@@ -69,8 +79,10 @@ from remedy.registry.registry import Registry
 from remedy.registry.reporter import Reporter
 from remedy.remediation.desk import Remediations
 from remedy.remedier.boots import Boots
+from remedy.remedier.build import agent_of
 from remedy.remedier.choice import shortest_max_age
-from remedy.remedier.controller import Remedier, past_of
+from remedy.remedier.clockoffsets import ClockOffsets
+from remedy.remedier.controller import Remedier
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
@@ -85,10 +97,19 @@ from remedy.remedier.leases import (
 )
 from remedy.remedier.metrics import FactCollector
 from remedy.remedier.metrics import Metrics as RemedierMetrics
+from remedy.remedier.unreadable import UnreadableReporter
 from remedy.rollback.access import Rollbacks
 from rules.diagnose import Diagnoser
 
-KEY_IS = {"remedier": "node", "job": "job", "rule-status": "rule", "notifications": "job"}
+KEY_IS = {
+    "agent-lease": "agent",
+    "agent-assignment": "agent",
+    "remedier": "node",
+    "job": "job",
+    "node-record": "node",
+    "rule-status": "rule",
+    "notifications": "job",
+}
 MANY = 16
 """Nodes that wait to be judged: more are a storm."""
 
@@ -115,6 +136,7 @@ class RemedyOperator:
     audit      where acts and refusals are written down
     providers  who runs the machines; without one only agents act on hosts. Not closed here.
     outside    whom jobs may tell, and what they may hand over to
+    frozen     why no machine may be stopped or replaced now, "" if it may
     """
 
     def __init__(
@@ -131,7 +153,9 @@ class RemedyOperator:
         audit: Audit = SILENT,
         providers: Providers | None = None,
         outside: Outside | None = None,
+        frozen: Callable[[], str] = never_frozen,
     ) -> None:
+        self._frozen = frozen
         self.settings = settings or RemedySettings()
         self._providers = providers or Providers()
         self.outside = outside or Outside()
@@ -153,36 +177,64 @@ class RemedyOperator:
 
         self.remediers: Informer[NodeRemedier] = of(NodeRemedier)
         self.jobs: Informer[RemedyOperationJob] = of(RemedyOperationJob)
+        self.node_records: Informer[NodeRecord] = of(NodeRecord)
         self.host_events: Informer[HostEvent] = of(HostEvent)
         self.probes: Informer[HostProbe] = of(HostProbe)
         self.requests: Informer[KubeNodeRemediation] = of(KubeNodeRemediation)
+        self.assignments: Informer[AgentAssignment] = of(AgentAssignment)
         self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
         self.probes.add_index(WITNESS_INDEX, part_of)
         self.node_leases = self._leases(informer, NODE_LEASES)
         self.agent_leases = self._leases(informer, AGENT_LEASES)
-        self.lease_ages = LeaseAges(self.node_leases, clock, self._look_again)
-        self.agent_ages = LeaseAges(self.agent_leases, clock)
+        self.lease_ages = LeaseAges(self.node_leases, clock, self._look_again, self._has_node)
+        self.agent_ages = LeaseAges(self.agent_leases, clock, expected=self._has_agent)
         self.boots = Boots(self.agent_leases, clock, self._booted)
         self.node_leases.add_handler(self.lease_ages.changed)
         self.agent_leases.add_handler(self.agent_ages.changed)
         self.agent_leases.add_handler(self.boots.changed)
+        self.clock_offsets = ClockOffsets(
+            self.agent_leases, self.agent_ages, agent_of, self._clock_is_off
+        )
+        self.agent_leases.add_handler(self.clock_offsets.changed)
         noticing.index(self.jobs)
         self.jobs.add_index(CORDONING, cordoning)
         self._concerns = noticing.Jobs(self.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
+        desk = Desk(
+            kube, self.nodes, self.probes, self.lease_ages, self.agent_ages, providers, clock, fence
+        )
         self.facts = FactStore(
             self.nodes,
-            lambda node: past_of(self.jobs, node),
+            lambda node: self.records.past(node),
             clock,
             (self.events, self.host_events),
             self.settings.one_engine_is_enough,
             unanswered(providers=providers is not None),
             self.lease_ages,
             self.boots,
+            self.clock_offsets.of,
+            lambda node: desk.agent_is_silent(agent_of(node)),
         )
+        self.records = NodeRecords(
+            kube,
+            self.node_records,
+            self.jobs,
+            self.nodes,
+            DefenderLeave(permits),
+            clock,
+            fence,
+            self.facts.events_until,
+            self.events,
+        )
+        self.left_marks = LeftMarks(kube, self.nodes, self.jobs, clock, fence)
+        self.jobs.add_handler(self.records.job_changed)
+        self.node_records.add_handler(self.records.record_changed)
         self.engine = Engine(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)
-        self.evaluator = Evaluator(self.engine, self.facts.facts, clock, remedier_metrics)
+        unreadable = self.facts.unreadable
+        self.evaluator = Evaluator(
+            self.engine, self.facts.facts, clock, remedier_metrics, unreadable
+        )
         self.rules = Registry(
             self.remediers,
             self.jobs,
@@ -192,14 +244,13 @@ class RemedyOperator:
             self.recorder,
             one_engine_is_enough=self.settings.one_engine_is_enough,
         )
-        desk = Desk(
-            kube, self.nodes, self.probes, self.lease_ages, self.agent_ages, providers, clock, fence
-        )
         self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
         self.decider.wake = self._look_again
         self.decider.wake_job = lambda name: self.job.queue.add(name)
+        self.assigning = self._assignments()
+        self.owning = self._lease_owners()
         self.questions = self._controller("host-probe", self.asker.reconcile, 8)
         self.questions.watch(self.probes, self.asker.noticed)
         self.host_doctor_metrics = HostDoctorMetrics(registry)
@@ -210,17 +261,26 @@ class RemedyOperator:
         self.host_events.add_handler(OpenEvents(self.host_doctor_metrics).changed)
         self.sweep = self._sweep()
         self.keeper = self._keeper()
+        self.recording = self._recording()
         self._woken: set[str] = set()
         self.job = self._jobs(permits, JobMetrics(registry))
         self.wakes = Wakes(permits, self._wake)
         self.reports = Reporter(kube, self.remediers, self.rules, clock, fence)
         self.reporter = self._reporter()
         self.teller = self._teller()
+        self.unreadable = self._unreadable()
         self.rules.on_load.append(self._rules_loaded)
         registry.register(EngineCollector(diagnoser))
         registry.register(FactCollector(self.facts))
+        registry.register(HeldJobsCollector(lambda: self.jobs.cache.values(), clock))
         if runtime is not None:
-            for each in (*self._informers, self.requests, self.node_leases, self.agent_leases):
+            for each in (
+                *self._informers,
+                self.requests,
+                self.assignments,
+                self.node_leases,
+                self.agent_leases,
+            ):
                 runtime.informer(each)
             runtime.recorder(self.recorder)
 
@@ -231,6 +291,7 @@ class RemedyOperator:
             self.events,
             self.remediers,
             self.jobs,
+            self.node_records,
             self.host_events,
             self.probes,
         )
@@ -245,7 +306,7 @@ class RemedyOperator:
     @property
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last: whoever decides still gets answers."""
-        informers = (*self._informers, self.requests)
+        informers = (*self._informers, self.requests, self.assignments)
         return [*informers, *self._witnesses, self.recorder, self.evaluator, self.telling]
 
     @property
@@ -257,9 +318,13 @@ class RemedyOperator:
             self.job,
             self.reporter,
             self.questions,
+            self.assigning,
+            self.owning,
             self.sweep,
             self.remediations,
             self.keeper,
+            self.unreadable,
+            self.recording,
             self.wakes,
             self.teller,
             *self.telling.notifier.parts,
@@ -274,7 +339,9 @@ class RemedyOperator:
         return self.ready() or (self._sees() and not leads(self._fence))
 
     def _sees(self) -> bool:
-        return all(informer.fresh() for informer in self._informers) and self.boots.known()
+        """Events are not needed: without them leaves on them alone are unknown."""
+        needed = (informer for informer in self._informers if informer is not self.events)
+        return all(informer.fresh() for informer in needed) and self.boots.known()
 
     def settled(self) -> bool:
         """Whether it is ready and has looked at every node."""
@@ -321,16 +388,18 @@ class RemedyOperator:
             self.recorder,
             metrics,
             self.asker,
+            self.records,
         )
 
     def _remedier(self) -> Controller:
         remedier, concerned = self.decider, noticing.Nodes(self.facts)
         controller = self._controller("remedier", self._decide, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
-        controller.watch(self.events, concerned.event)
+        controller.watch(self.events, concerned.event, awaited=False)
         controller.watch(self.host_events, concerned.host_event)
         controller.watch(self.probes, concerned.probe)
         controller.watch(self.jobs, concerned.job)
+        controller.watch(self.node_records, concerned.record)
         return controller
 
     async def _decide(self, node: str) -> Result:
@@ -348,9 +417,9 @@ class RemedyOperator:
             direct=self.telling.direct,
         )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
-        power = PowerAccess(self._providers, self._clock)
+        power = PowerAccess(self._providers, self._clock, self._frozen)
         events = EventAccess(self.host_events, self.jobs, power, self._clock)
-        replacing = Replacing(self._kube, self.nodes, self._providers, self.boots.of)
+        replacing = Replacing(self._kube, self.nodes, self._providers, self.boots.of, self._frozen)
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         backs = Rollbacks(self._kube)
@@ -373,6 +442,8 @@ class RemedyOperator:
                 events,
                 others,
                 backs,
+                ClockTerm(self._clock),
+                self.records,
             ),
             effects=ClusterEffects(
                 store, nodes, pods, notices, power, fencing, replacing, events, others, backs
@@ -390,10 +461,22 @@ class RemedyOperator:
         controller = self._controller("job", named, self.settings.actors)
         controller.watch(self.jobs, self._concerns.job)
         controller.watch(self.nodes, self._concerns.node)
-        controller.watch(self.events, self._concerns.event)
+        controller.watch(self.events, self._concerns.event, awaited=False)
         controller.watch(self.host_events, self._concerns.host_event)
         controller.watch(self.probes, self._concerns.probe)
+        controller.watch(self.node_records, self._concerns.record)
         return controller
+
+    def _recording(self) -> Controller:
+        controller = self._controller("node-record", self._record, 8)
+        self.records.changed = controller.queue.add
+        controller.watch(self.nodes, self.left_marks.noticed)
+        return controller
+
+    async def _record(self, node: str) -> Result:
+        """A node's memory, and what jobs have left on it that are gone."""
+        result = await self.records.reconcile(node)
+        return await self.left_marks.reconcile(node) if result is DONE else result
 
     def _reporter(self) -> Controller:
         controller = self._controller("rule-status", self.reports.reconcile, 2)
@@ -408,6 +491,26 @@ class RemedyOperator:
         self.telling.notifier.on_end.append(lambda notice, end: self._told(notice.job))
         return controller
 
+    def _unreadable(self) -> UnreadableReporter:
+        kinds: list[tuple[str, str, Informer[Any]]] = [("Node", "v1", self.nodes)]
+        kinds += [
+            (kind.resource.kind, API_VERSION, informer)
+            for kind, informer in (
+                (NodeRemedier, self.remediers),
+                (RemedyOperationJob, self.jobs),
+                (HostEvent, self.host_events),
+                (HostProbe, self.probes),
+                (KubeNodeRemediation, self.requests),
+            )
+        ]
+        return UnreadableReporter(
+            self.facts.unreadable, kinds, self._uid_of, self.recorder, self._clock
+        )
+
+    def _uid_of(self, node: str) -> str:
+        known = self.nodes.get(node)
+        return known.metadata.uid if known is not None else ""
+
     def _sweep(self) -> Controller:
         sweep = Sweep(self.desk, self._clock, self._fence)
         controller = self._controller("host-events", sweep.reconcile, 8)
@@ -419,6 +522,41 @@ class RemedyOperator:
         """A step may wait to hear that its receivers were told."""
         if job in self.jobs.cache:
             self.job.queue.add(job)
+
+    def _assignments(self) -> Controller:
+        writer = AssignmentWriter(
+            self._kube,
+            self.nodes,
+            self.jobs,
+            self.probes,
+            self.agent_leases,
+            self.assignments,
+            self._clock,
+            self._fence,
+        )
+        controller = self._controller("agent-assignment", writer.reconcile, 8)
+        writer.attach(controller)
+        return controller
+
+    def _lease_owners(self) -> Controller:
+        leases = AgentLeases(
+            self._kube,
+            self.nodes,
+            self.agent_leases,
+            self.agent_ages,
+            self._clock,
+            self._fence,
+            self._audit,
+        )
+        controller = self._controller("agent-lease", leases.reconcile, 2)
+        leases.attach(controller)
+        return controller
+
+    def _has_node(self, name: str) -> bool:
+        return name in self.nodes.cache or not self.nodes.synced.is_set()
+
+    def _has_agent(self, name: str) -> bool:
+        return bool(self.nodes.by(NODES_OF_AGENT, name)) or not self.nodes.synced.is_set()
 
     def _keeper(self) -> Controller:
         keeper = Keeper(self._kube, self.remediers, self.facts.wide, self._fence)
@@ -437,6 +575,13 @@ class RemedyOperator:
         for job in self._concerns.of_agent(agent):
             self.job.queue.add(job)
 
+    def _clock_is_off(self, agent: str) -> None:
+        """By more or less than some rule compares with. A Machine's agent has another name than its
+        node: such a node is looked at with its next change.
+        """
+        if self.nodes.get(agent) is not None:
+            self._look_again(agent)
+
     def _wake(self, job: str) -> None:
         """Kube Defender keeps a slot for it."""
         if job in self.jobs.cache:
@@ -445,8 +590,9 @@ class RemedyOperator:
 
     def _rules_loaded(self) -> None:
         self.facts.rules_loaded(self.rules.loaded_rules())
+        self.clock_offsets.rules_loaded(self.rules.loaded_rules().values())
         self.facts.shortest_max_age = shortest_max_age(self.rules.active().values())
-        for node in noticing.latest_first(self.nodes.cache.values()):
+        for node in noticing.latest_first(self.nodes.cache.values(), self._clock.now()):
             self.remedier.queue.add_idle(node)
         for name, job in self.jobs.cache.items():
             if not job.status.phase.closed:

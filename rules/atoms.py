@@ -36,6 +36,7 @@ from rules.leaves.hostevent import host_event
 from rules.leaves.keyed import annotation, label, taint
 from rules.leaves.pattern import found
 from rules.leaves.reading import Reading
+from rules.sources import stale_source
 from rules.truth import Truth
 
 __all__ = [
@@ -72,6 +73,11 @@ def read(leaf: Atom, facts: FactSet, now: datetime) -> Reading:
     if not facts.fresh:
         about = subject(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
         return Reading(Truth.UNKNOWN, about, "is not known: the cache is stale")
+    if facts.stale and not isinstance(leaf, CountedFact):
+        source = stale_source(leaf, facts)
+        if source:
+            says = f"is not known: the cache of {source} is stale"
+            return Reading(Truth.UNKNOWN, subject(leaf), says)
     return _READ[type(leaf)](leaf, facts, now)
 
 

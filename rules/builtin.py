@@ -39,6 +39,13 @@ _NODE = (
     Builtin(
         "node.leaseAge", "number", "seconds", "since we saw the kubelet renew its Lease", "passes"
     ),
+    Builtin(
+        "node.clockOffset",
+        "number",
+        "seconds",
+        "by which the host's clock is ahead of the API server's, by its agent; below 0: behind",
+        "passes",
+    ),
     Builtin("node.podCount", "number", "pods", "pods bound to the node"),
     Builtin("node.isControlPlane", "boolean", "", "carries the control plane role"),
     Builtin("node.cordonedBy", "text", "", "our job's name, `somebody`, or empty"),

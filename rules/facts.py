@@ -13,10 +13,12 @@ Gap = tuple[datetime, datetime]
 class ConditionFact:
     """A Node condition.
 
-    since    when it got its status, by our own clock (see ConditionClock)
-    heard    when its reporter was last heard from
+    since    when it got its status, by our own clock (see ConditionClock): not before that
+    heard    when its reporter was last heard from, by our own clock
     settles  the status is what its reporter sets when it starts, and no finding before this
              instant; None: it is a finding
+    began    when it may have got its status already; None: at `since`. What was decided after this
+             instant may have been decided on this status
     """
 
     type: str
@@ -26,6 +28,7 @@ class ConditionFact:
     since: datetime
     heard: datetime
     settles: datetime | None = None
+    began: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class FactSet:
     inferred      derived facts of a scope wider than the node; a missing one and None are unknown
     same_fault    rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
     fresh         False: the cache behind it is stale or unreadable, and all of it is unknown
+    stale         further caches that are stale (rules.sources): what reads them is unknown
     unheard       gaps in which no reporter could be heard, the present one until now
 
     What only absence reads; what is missing is unknown:
@@ -122,6 +126,7 @@ class FactSet:
     inferred: Mapping[str, Value | None] = field(default_factory=dict)
     same_fault: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     fresh: bool = True
+    stale: frozenset[str] = frozenset()
     unheard: Sequence[Gap] = ()
     watched: datetime | None = None
     changed: Mapping[str, datetime] = field(default_factory=dict)

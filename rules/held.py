@@ -3,8 +3,13 @@
 What makes a fault look younger or older than it is, and what is done about it:
 
     heartbeats, other reasons   move nothing: only a change of status counts
-    our own restart             at first sight the time counts from the reporter's
-                                lastTransitionTime, and never from earlier
+    our own restart             at first sight the age is what lies between the two stamps of the
+                                report, lastTransitionTime and lastHeartbeatTime: both are of one
+                                clock, so how wrong that clock is does not matter. It is too
+                                young by what has passed since the report, until the next one
+                                of that reporter tells how much that was; it is never too old
+    the reporter's clock        its stamps are compared with its own stamps alone. When it was
+                                heard from is when we saw its stamp change
     our clock is set            ages stay: the remembered instants move by the step (`stepped`)
     the detector restarts       see below
 
@@ -28,6 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from kubenode.runtime.hosttime import HostTime
 from rules.facts import ConditionFact
 from rules.text import clipped
 
@@ -36,6 +42,8 @@ SETTLE = timedelta(minutes=3)
 """For how long after its reporter's start a status is no finding; `verify.settle` is as long."""
 SILENT = timedelta(minutes=15)
 """A detector that was not heard from for so long before it started had stopped looking."""
+LONGEST_BETWEEN = timedelta(days=3650)
+"""No rule asks for more than ten years, and an age of millennia overflows `datetime`."""
 TOGETHER = timedelta(seconds=2)
 """Times of one report lie within this; they have whole seconds."""
 
@@ -49,14 +57,30 @@ FINDINGS = frozenset({"True", "False"})
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A condition as the Node has it. `heard` is the reporter's heartbeat, at most now."""
+    """A condition as the Node has it.
+
+    transition     since when it has its status, by the clock of its reporter
+    heartbeat      when its reporter wrote it, by the same clock; None: it does not say
+    since          when it got its status, by the control plane's clock, where the control plane
+                   wrote it since its reporter fell silent: `heartbeat` is the reporter's last then,
+                   and the control plane is heard from with each version of the Node
+    """
 
     type: str
     status: str
     reason: str
     message: str
-    transition: datetime | None
-    heard: datetime
+    transition: HostTime | None
+    heartbeat: HostTime | None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamps:
+    """Those of the report that was read last."""
+
+    transition: HostTime | None
+    heartbeat: HostTime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,43 +112,45 @@ class _Move:
 
 
 class ConditionClock:
-    """Of one node."""
+    """Of one node.
 
-    __slots__ = ("_facts", "_lately", "_transitions", "_unseen", "_wiped")
+    ended_silence  for how long the reporter was silent that the last `take` heard from again; the
+                   longest one
+    """
+
+    __slots__ = ("_facts", "_first", "_lately", "_stamps", "_unseen", "_wiped", "ended_silence")
 
     def __init__(self) -> None:
         self._lately: tuple[_Move, ...] = ()
         self._facts: dict[str, ConditionFact] = {}
-        self._transitions: dict[str, datetime | None] = {}
+        self._stamps: dict[str, _Stamps] = {}
+        self._first: dict[str, datetime] = {}
+        """When we first saw what its reporter has not repeated since."""
         self._wiped: dict[str, _Wiped] = {}
         self._unseen: dict[str, timedelta] = {}
+        self.ended_silence = timedelta(0)
 
-    def take(self, reports: Sequence[Report], now: datetime) -> None:
-        """Take in all conditions of one version of the Node; others are gone."""
+    def take(
+        self, reports: Sequence[Report], now: datetime, deaf_until: datetime | None = None
+    ) -> None:
+        """Take in all conditions of one version of the Node; others are gone.
+
+        deaf_until  when the last gap ended in which we could hear nobody: what came out in it was
+                    reported at some time in it, not now
+        """
+        self.ended_silence = timedelta(0)
         moves = [self._move(report, now) for report in reports if self._moved(report)]
+        latest = None if self._facts else _latest(reports, now)
         for report in reports:
-            self._hear(report, now)
+            self._hear(report, now, deaf_until, latest)
         if moves:
             self._look_for_start(moves, reports, now)
         if len(self._facts) > len(reports):
             for type_ in self._facts.keys() - {report.type for report in reports}:
-                del self._facts[type_], self._transitions[type_]
+                del self._facts[type_], self._stamps[type_]
+                self._first.pop(type_, None)
                 self._wiped.pop(type_, None)
                 self._unseen.pop(type_, None)
-
-    def hear(
-        self,
-        type_: str,
-        *,
-        status: str,
-        reason: str,
-        message: str,
-        transition: datetime | None,
-        heard: datetime,
-        now: datetime,
-    ) -> None:
-        """Take in one condition by itself: a restart of its reporter does not show."""
-        self._hear(Report(type_, status, reason, message, transition, heard), now)
 
     def booted(self) -> None:
         """The host has booted: a fault that comes now is a new one."""
@@ -134,14 +160,17 @@ class ConditionClock:
     def stepped(self, step: timedelta, now: datetime) -> None:
         """Our wall clock was set by `step` and is `now`: what is remembered keeps its age.
 
-        When somebody was heard from is told by others' clocks and stays, but for what would lie in
-        the future.
+        All of it is by our clock: reporters' stamps are only compared with one another.
         """
         for type_, fact in self._facts.items():
             settles = fact.settles + step if fact.settles is not None else None
-            heard = min(fact.heard, now)
+            heard = min(fact.heard + step, now)
             since = fact.since + step
-            self._facts[type_] = replace(fact, since=since, heard=heard, settles=settles)
+            began = fact.began + step if fact.began is not None else None
+            fact = replace(fact, since=since, heard=heard, settles=settles, began=began)
+            self._facts[type_] = fact
+        for type_ in self._first:
+            self._first[type_] += step
         for type_, wiped in self._wiped.items():
             moved = replace(wiped, since=wiped.since + step, until=wiped.until + step)
             self._wiped[type_] = moved
@@ -153,10 +182,12 @@ class ConditionClock:
 
     def _moved(self, report: Report) -> bool:
         """Whether its lastTransitionTime is later than it was, between findings."""
-        known, before = self._facts.get(report.type), self._transitions.get(report.type)
-        if known is None or before is None or report.transition is None:
+        known, before = self._facts.get(report.type), self._stamps.get(report.type)
+        if known is None or before is None:
             return False
-        return report.transition > before and {known.status, report.status} <= FINDINGS
+        if before.transition is None or report.transition is None:
+            return False
+        return report.transition > before.transition and {known.status, report.status} <= FINDINGS
 
     def _move(self, report: Report, now: datetime) -> _Move:
         unseen = self._unseen.get(report.type, timedelta(0))
@@ -184,20 +215,28 @@ class ConditionClock:
             return
         self._facts[fact.type] = replace(fact, settles=move.at + SETTLE)
         self._wiped.pop(fact.type, None)
-        if report.heard - before.heard < SILENT:
+        if move.at - before.heard < SILENT:
             wiped = _Wiped(before.status, before.since, move.at, move.unseen)
             self._wiped[fact.type] = wiped
 
-    def _hear(self, report: Report, now: datetime) -> None:
+    def _hear(
+        self, report: Report, now: datetime, deaf_until: datetime | None, latest: HostTime | None
+    ) -> None:
+        """latest  the latest stamp of the host, at the first sight of it; None: it is not that"""
         type_, known = report.type, self._facts.get(report.type)
-        if known is None and len(self._facts) >= MOST_CONDITIONS:
-            return
-        self._transitions[type_] = report.transition
         if known is None:
-            since = min(report.transition or now, now)
-            self._facts[type_] = _fact(report, since, report.heard)
+            if len(self._facts) < MOST_CONDITIONS:
+                self._stamps[type_] = _Stamps(report.transition, report.heartbeat)
+                self._facts[type_] = _first_fact(report, now, latest)
+                self._first[type_] = now
             return
-        heard = max(known.heard, report.heard)
+        if (first := self._first.get(type_)) is not None:
+            known = self._repeated(known, report, now - first)
+        before = self._stamps[type_]
+        heard = _heard_at(report, known, before, now, deaf_until)
+        if (before.transition, before.heartbeat) != (report.transition, report.heartbeat):
+            self._stamps[type_] = _Stamps(report.transition, report.heartbeat)
+        self.ended_silence = max(self.ended_silence, heard - known.heard)
         if known.status != report.status:
             self._facts[type_] = self._changed(_fact(report, now, heard))
         elif _same_words(report, known):
@@ -205,7 +244,24 @@ class ConditionClock:
                 self._facts[type_] = _heard(known, heard)
         else:  # more than what a reporter says when it starts: this is a finding
             self._wiped.pop(type_, None)
-            self._facts[type_] = _fact(report, known.since, heard)
+            self._facts[type_] = replace(_fact(report, known.since, heard), began=known.began)
+
+    def _repeated(self, known: ConditionFact, report: Report, passed: timedelta) -> ConditionFact:
+        """Learn from the first report after the first sight how old the one before it was then: by
+        so much more than `passed` they lie apart. More than SILENT is a clock that was set.
+        """
+        before = self._stamps[known.type]
+        if (before.transition, before.heartbeat) == (report.transition, report.heartbeat):
+            return known
+        del self._first[known.type]
+        if known.status != report.status or before.transition != report.transition:
+            return known
+        older = _between(before.heartbeat, report.heartbeat) - passed
+        if not timedelta(0) < older <= SILENT:
+            older = timedelta(0)
+        known = replace(known, since=known.since - older, began=None)
+        self._facts[known.type] = known
+        return known
 
     def _changed(self, fact: ConditionFact) -> ConditionFact:
         """Another status, since now; or since before a restart that wiped it out."""
@@ -228,8 +284,60 @@ def _whole(report: Report, moves: Sequence[_Move], reports: Sequence[Report]) ->
     if len(moves) < WHOLE or report.status != STARTS_AS:
         return False
     with_it = sum(_together(report, move.report) for move in moves)
-    beside = sum(abs(other.heard - report.heard) <= TOGETHER for other in reports)
+    beside = sum(_at_once(other.heartbeat, report.heartbeat) for other in reports)
     return WHOLE <= with_it == beside
+
+
+def _latest(reports: Sequence[Report], now: datetime) -> HostTime | None:
+    """About now, by the host's own clock, as far as the Node tells: its latest stamp. The control
+    plane tells since when a kubelet is silent, whose last stamp it leaves: so much later it is.
+    """
+    stamps = [
+        report.heartbeat + (now - min(report.since or now, now))
+        for report in reports
+        if report.heartbeat is not None
+    ]
+    return max(stamps, default=None)
+
+
+def _between(earlier: HostTime | None, later: HostTime | None) -> timedelta:
+    """Zero where one of them is unknown; bounded, as odd stamps may lie millennia apart."""
+    if earlier is None or later is None:
+        return timedelta(0)
+    return min(max(later - earlier, timedelta(0)), LONGEST_BETWEEN)
+
+
+def _first_fact(report: Report, now: datetime, latest: HostTime | None) -> ConditionFact:
+    """Of a condition that we see for the first time. It has its status for as long as its report
+    says, by the clock that wrote the report, and perhaps since the report too.
+    """
+    if report.since is not None:
+        return _fact(report, min(report.since, now), now)
+    unheard = _between(report.heartbeat, latest)
+    since = now - _between(report.transition, report.heartbeat)
+    fact = _fact(report, since, now - unheard)
+    return replace(fact, began=since - unheard) if unheard else fact
+
+
+def _heard_at(
+    report: Report,
+    known: ConditionFact,
+    before: _Stamps,
+    now: datetime,
+    deaf_until: datetime | None,
+) -> datetime:
+    """When its reporter was last heard from, by our clock: now, if it has written anew.
+
+    What was written while we were deaf is as much later than what was written before as the
+    reporter's clock says, and perhaps as old as that if that clock was set.
+    """
+    same = before.heartbeat == report.heartbeat and before.transition == report.transition
+    controlled = report.since is not None
+    if report.heartbeat is not None and same and known.status == report.status and not controlled:
+        return known.heard
+    if deaf_until is None or deaf_until <= known.heard:
+        return now
+    return min(known.heard + _between(before.heartbeat, report.heartbeat), now)
 
 
 def _fact(report: Report, since: datetime, heard: datetime) -> ConditionFact:
@@ -240,7 +348,7 @@ def _fact(report: Report, since: datetime, heard: datetime) -> ConditionFact:
 def _heard(fact: ConditionFact, heard: datetime) -> ConditionFact:
     """Of every heartbeat: `replace` would take three times as long."""
     said = fact.type, fact.status, fact.reason, fact.message
-    return ConditionFact(*said, fact.since, heard, fact.settles)
+    return ConditionFact(*said, fact.since, heard, fact.settles, fact.began)
 
 
 def _same_words(report: Report, known: ConditionFact) -> bool:
@@ -253,5 +361,11 @@ def _together(report: Report, other: Report) -> bool:
     """Whether one start of a reporter made both what they are."""
     if report.transition is None or other.transition is None or report.status != other.status:
         return False
-    apart = abs(report.transition - other.transition), abs(report.heard - other.heard)
-    return max(apart) <= TOGETHER
+    apart = max(report.transition, other.transition) - min(report.transition, other.transition)
+    return apart <= TOGETHER and _at_once(report.heartbeat, other.heartbeat)
+
+
+def _at_once(one: HostTime | None, other: HostTime | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return max(one, other) - min(one, other) <= TOGETHER

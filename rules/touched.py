@@ -75,7 +75,7 @@ class Touched:
 
     def between(self, old: FactSet, new: FactSet, vector: Vector) -> set[int]:
         """Atoms to read again; `vector` has what they said of `old`."""
-        if old.fresh != new.fresh or old.unheard != new.unheard:
+        if (old.fresh, old.stale) != (new.fresh, new.stale) or old.unheard != new.unheard:
             return set(self.all)
         found: set[int] = set()
         for part, members in self._mappings:

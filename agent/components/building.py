@@ -8,9 +8,11 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 
+from agent.assignment import RELIST_SPREAD
 from agent.components.checking import Reach
 from agent.components.engine import Engine
 from agent.components.keeping import Records
+from agent.components.permits import LivePermits, MachineReader
 from agent.components.ports import ComponentPorts
 from agent.components.reading import Library
 from agent.components.telling import PLURAL, Teller, decode_machine
@@ -26,7 +28,10 @@ from kubenode.runtime.rate import Spread
 
 
 class Components:
-    """about  the host, as `status.host` has it; others as for Engine"""
+    """about     the host, as `status.host` has it
+    conflict  why the node is held under another permit than the named one, "" if it is not
+    others as for Engine
+    """
 
     def __init__(
         self,
@@ -40,6 +45,7 @@ class Components:
         clock: Clock,
         hands: asyncio.Lock,
         busy: Callable[[], str],
+        conflict: Callable[[str], str],
         *,
         patience: Waits = AT_ONCE,
         spread: Spread = random.random,
@@ -57,6 +63,7 @@ class Components:
             clock,
             hands,
             busy,
+            LivePermits(MachineReader(kube, agent), conflict, clock),
             self.teller.tell,
             patience=patience,
             spread=spread,
@@ -79,6 +86,7 @@ class Components:
             clock=self._clock,
             name="own machine",
             watch_seconds=watch_seconds,
+            relist_spread=RELIST_SPREAD,
         )
         informer.add_handler(lambda key, old, new: self.seen(new))
         return informer

@@ -100,11 +100,23 @@ def on_the_wire(
     ]
 
 
-def permitted(name: str, how: ChangeClass, permit: MachinePermit | None, now: datetime) -> bool:
-    """Whether a change of class `how` may begin now. A word that is not known permits nothing."""
+def permitted(
+    name: str,
+    how: ChangeClass,
+    permit: MachinePermit | None,
+    now: datetime,
+    *,
+    begun: bool = False,
+) -> bool:
+    """Whether a change of class `how` may begin now, or, once it has begun, go on.
+
+    A class that is not known permits nothing.
+    """
     if how in AT_ONCE:
         return True
-    if permit is None or name not in permit.components or now >= permit.start_before:
+    if permit is None or name not in permit.components:
+        return False
+    if now >= (permit.last_start if begun else permit.start_before):
         return False
     weights = {class_.value: class_.weight for class_ in ChangeClass}
     return weights.get(permit.max_disruption, 0) >= how.weight

@@ -16,13 +16,14 @@ from agent.components.checking import Reach
 from agent.components.drift.watcher import DriftWatcher
 from agent.components.keeping import Records
 from agent.components.looking import Looks
-from agent.components.model import Done, Kept, Move, Record, State
+from agent.components.model import MOVING, Done, Kept, Move, Record, State
 from agent.components.moves import Moves
+from agent.components.permits import LivePermits, PermitState
 from agent.components.ports import ComponentPorts
 from agent.components.reading import Library, Problem
 from agent.components.seeing import NOTHING_YET, Eyes, Wanted
 from agent.components.status import discreet, status_of
-from agent.components.step import MOVING, Act, repairing, step, taken_up
+from agent.components.step import Act, disturbs, interrupted, repairing, step, taken_up
 from agent.host import Host, HostError, HostUnreachable
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer
@@ -53,6 +54,7 @@ class Engine:
     machine  the newest state of the own Machine, and whether it was read at all
     hands    held by whoever acts on the host
     busy     why the agent must not act by itself now, "" if it may
+    permits  whether an act that disturbs the host may begin now
     tell     the statuses of all components
     patience  with the disk of `records`
     """
@@ -69,6 +71,7 @@ class Engine:
         clock: Clock,
         hands: asyncio.Lock,
         busy: Callable[[], str],
+        permits: LivePermits,
         tell: Callable[[list[ComponentStatus]], None],
         *,
         patience: Waits = AT_ONCE,
@@ -76,7 +79,8 @@ class Engine:
     ) -> None:
         self._records_on_disk, self._library, self._host = records, library, host
         self._clock, self._hands, self._busy, self._tell = clock, hands, busy, tell
-        self._patience, self._spread = patience, spread
+        self._patience, self._spread, self._permits = patience, spread, permits
+        self._repaired: set[str] = set()
         self._moves, self._looks = Moves(ports), Looks(ports, reach, clock)
         self._eyes = Eyes(self._looks)
         self._watcher = DriftWatcher(ports.watch, self._news, clock, spread=spread)
@@ -116,6 +120,13 @@ class Engine:
         begun = repairing(record) if record is not None else None
         if record is None or begun is None:
             return f"component {name} is {record.state if record else 'not known'} on this host"
+        self._repaired.add(name)
+        try:
+            return await self._repair(name, begun, limit)
+        finally:
+            self._repaired.discard(name)
+
+    async def _repair(self, name: str, begun: Record, limit: float) -> str:
         end = self._clock.monotonic() + limit
         await self._save(begun)
         while True:
@@ -271,6 +282,8 @@ class Engine:
 
     async def _touch(self, record: Record, act: Act) -> bool:
         name = record.name
+        if act is Act.MOVE and disturbs(record) and not await self._may_disturb(record):
+            return False
         try:
             if act is Act.MOVE:
                 self._done[name] = await self._moves.do(record)
@@ -285,6 +298,26 @@ class Engine:
             self._done[name] = Done(str(error))
         self._looks.stale(name)
         return act is Act.MOVE
+
+    async def _may_disturb(self, record: Record) -> bool:
+        """Whether the record's next act may begin now; one without a permit asks for it anew.
+
+        A repair has the permit of its job, whose request was read live.
+        """
+        if record.name in self._repaired:
+            return True
+        found = await self._permits.check(record.name, record.how)
+        if found.state is PermitState.LIVE:
+            return True
+        extra = {"component": record.name, "at": str(record.at), "why": found.why}
+        if found.state is PermitState.MISSING:
+            log.warning("a change is interrupted", extra=extra)
+            await self._save(interrupted(record))
+            self.seen(found.machine)
+        else:
+            log.warning("a change waits in its middle", extra=extra)
+            self._delay(record.name, Act.MOVE, RETRY_SECONDS)
+        return False
 
     async def _put_right(self, record: Record) -> None:
         """It counts before it is tried: what is never right is not tried for ever."""
@@ -304,16 +337,24 @@ class Engine:
 
     async def _reboot(self) -> None:
         """Once no other change can share the reboot: all that wait for it have come so far."""
-        waiting = [r.name for r in self._records.values() if r.at is Move.REBOOT and r.boot_id]
+        waiting = [
+            r.name
+            for r in self._records.values()
+            if r.at is Move.REBOOT and r.boot_id and not r.interrupted
+        ]
         moving = [name for name in self._records if self._moving(name)]
         if not waiting or moving or self._hands.locked() or self._early("", Act.REBOOT):
             return
         if self._host.boot_id() != self._records[waiting[0]].boot_id:
             return
-        self._delay("", Act.REBOOT, REBOOT_SECONDS)
-        log.warning("rebooting for components", extra={"components": ", ".join(waiting)})
-        self._tell_all()
         async with self._hands:
+            allowed = [await self._may_disturb(self._records[name]) for name in waiting]
+            if not all(allowed):
+                self._delay("", Act.REBOOT, RETRY_SECONDS)
+                return
+            self._delay("", Act.REBOOT, REBOOT_SECONDS)
+            log.warning("rebooting for components", extra={"components": ", ".join(waiting)})
+            self._tell_all()
             try:
                 await self._host.reboot()
             except HostError as error:

@@ -40,6 +40,10 @@ class State(StrEnum):
     ABSENT = "Absent"
 
 
+MOVING = frozenset({State.APPLYING, State.UNDOING, State.REMOVING})
+"""In the middle: the host is neither wholly old nor wholly new. They end before anything else."""
+
+
 class Move(StrEnum):
     """One journaled part of applying, undoing or removing. Each may be repeated."""
 
@@ -107,7 +111,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     fresh     nothing of it was on the host before
     before    what was there before anything of ours; None: nobody looked
     leaving   it is removed because the host is let go, which is to be as it was before
-    needs     class of the change that waits for a permit
+    needs     class of the change that waits for a permit; in the middle of a change: it was
+              interrupted, and does not go on before there is one
     """
 
     name: str
@@ -131,6 +136,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     needs: ChangeClass | None = None
     reason: str = ""
     message: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a change stands still in its middle until there is a permit for the rest."""
+        return self.needs is not None and self.state in MOVING
 
 
 class Health(StrEnum):
@@ -187,7 +197,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     there     whether anything of it is on the host
     same      whether the host is as `target` says
     how       class of the change: to the target, or, at rest, of putting right what differs
-    permitted whether that class may be done now
+    permitted whether that class may be done now; in the middle of a change: whether the rest may
     waits     why it is not its turn, "" when it is
     done      of the act that was asked for last
     overdue   not healthy within its deadline

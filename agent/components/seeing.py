@@ -10,8 +10,8 @@ from agent.components.claims import conflicts
 from agent.components.differing import Difference, Lapse, lapse, permitted, to_target
 from agent.components.drift.compare import Drifted
 from agent.components.looking import Looks
-from agent.components.model import Done, Kept, Record, Seen, State
-from agent.components.step import LIVE, MOVING
+from agent.components.model import MOVING, Done, Kept, Record, Seen, State
+from agent.components.step import LIVE
 from kubenode.runtime.components.wire import Assigned, ChangeClass, MachinePermit
 
 UNCHECKED = MOVING | {State.FAILED, State.ABSENT}
@@ -85,7 +85,8 @@ class Eyes:
         if record.state in UNCHECKED:
             self._looks.unchecked(name)
         if record.state in MOVING:
-            return seen
+            go_on = permitted(name, record.how, wanted.permit, now, begun=True)
+            return replace(seen, permitted=go_on)
         if record.state is State.VERIFYING:
             return await self._verified(record, seen)
         if record.applied is not None and record.state not in UNCHECKED:

@@ -5,8 +5,7 @@ from datetime import datetime
 
 from agent.components.differing import on_the_wire, run_state
 from agent.components.drift.compare import Drifted, Found
-from agent.components.model import Kept, Record, State
-from agent.components.step import MOVING
+from agent.components.model import MOVING, Kept, Record, State
 from kubenode.runtime.components.wire import ComponentStatus, Previous
 
 LONGEST = 1024
@@ -37,9 +36,16 @@ def status_of(
         staged_at=record.staged_at.replace(microsecond=0) if record.staged_at else None,
         needs=record.needs.value if record.needs is not None else None,
         drift=on_the_wire(drift, record.fights, since, now),
-        reason=record.reason,
-        message=discreet(record.message, record)[:LONGEST],
+        reason="Interrupted" if record.interrupted else record.reason,
+        message=discreet(_message(record), record)[:LONGEST],
     )
+
+
+def _message(record: Record) -> str:
+    if not record.interrupted:
+        return record.message
+    told = f"interrupted at {record.at}: a change of class {record.how} waits for a permit"
+    return f"{told}; {record.message}" if record.message else told
 
 
 def _version(record: Record, found: Found | None) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from agent.components.before import Before, as_is
 from agent.components.drift.fight import FRESH
 from agent.components.model import (
+    MOVING,
     PUT,
     PUT_BACK,
     TAKE,
@@ -44,10 +45,10 @@ EDGES: dict[State, frozenset[State]] = {
     _S.BLOCKED: frozenset({_S.STAGING, _S.VERIFYING, _S.REMOVING, _S.ABSENT}) | _ANEW,
     _S.STAGING: frozenset({_S.STAGED, _S.BLOCKED, _S.FAILED}) | _ANEW,
     _S.STAGED: frozenset({_S.APPLYING, _S.VERIFYING, _S.BLOCKED}) | _ANEW,
-    _S.APPLYING: frozenset({_S.VERIFYING, _S.UNDOING, _S.FAILED}),
+    _S.APPLYING: frozenset({_S.VERIFYING, _S.UNDOING, _S.FAILED}) | _ANEW,
     _S.VERIFYING: frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.UNDOING, _S.FAILED}) | _ANEW,
-    _S.UNDOING: frozenset({_S.ROLLED_BACK, _S.FAILED}),
-    _S.REMOVING: frozenset({_S.ABSENT, _S.FAILED}),
+    _S.UNDOING: frozenset({_S.ROLLED_BACK, _S.FAILED}) | _ANEW,
+    _S.REMOVING: frozenset({_S.ABSENT, _S.FAILED}) | _ANEW,
     _S.HEALTHY: frozenset({_S.UNHEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
     _S.UNHEALTHY: frozenset({_S.HEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
     _S.DRIFTED: frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFT_FIGHT, _S.APPLYING}) | _ANEW,
@@ -56,8 +57,6 @@ EDGES: dict[State, frozenset[State]] = {
     _S.FAILED: _ANEW,
     _S.ABSENT: _ANEW,
 }
-MOVING = frozenset({_S.APPLYING, _S.UNDOING, _S.REMOVING})
-"""In the middle: the host is neither wholly old nor wholly new. They end before anything else."""
 LIVE = frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT})
 WAITING = frozenset({_S.PENDING, _S.BLOCKED, _S.STAGING, _S.STAGED, _S.ROLLED_BACK})
 """What is applied is kept as it is while a change waits, or after one was taken back."""
@@ -111,12 +110,29 @@ def step(record: Record, seen: Seen) -> Next:
 
 def taken_up(record: Record) -> Record:
     """The record as a new process, or a new boot, finds it."""
-    return replace(record, tries=record.tries + 1) if record.state in MOVING else record
+    if record.state not in MOVING or record.interrupted:
+        return record
+    return replace(record, tries=record.tries + 1)
+
+
+def interrupted(record: Record) -> Record:
+    """The record of a change whose next act has no valid permit: it asks for one again."""
+    return replace(record, needs=record.how)
+
+
+def disturbs(record: Record) -> bool:
+    """Whether the record's move needs a permit that is valid when it begins."""
+    return record.how.weight >= ChangeClass.RESTART.weight and record.at is not Move.NOTE
 
 
 def repairing(record: Record) -> Record | None:
-    """On its way to what is applied once more, under the permit of who asks; None: nothing is."""
-    if record.applied is None or record.state not in LIVE | {State.ROLLED_BACK}:
+    """On its way to what is applied once more, under the permit of who asks; None: nothing is.
+
+    A repair that was interrupted may be asked for again.
+    """
+    again = record.interrupted and record.state is State.APPLYING and record.target is not None
+    mine = again and record.applied == record.target
+    if record.applied is None or not (mine or record.state in LIVE | {State.ROLLED_BACK}):
         return None
     return _applying(record, record.applied, ChangeClass.RESTART, there=True)
 
@@ -286,6 +302,8 @@ def _applying(record: Record, target: Kept, how: ChangeClass, *, there: bool) ->
 
 
 def _moving(record: Record, seen: Seen) -> Next:
+    if record.interrupted and not _rebooted(record, seen):
+        return _standing(record, seen)
     if record.at is Move.REBOOT:
         return _rebooting(record, seen)
     if record.tries > MOST_TRIES:
@@ -324,8 +342,24 @@ def _next_move(record: Record, done: Done, boot_id: str) -> Record:
     return _arrived(record)
 
 
+def _standing(record: Record, seen: Seen) -> Next:
+    """An interrupted change goes on under a new permit, or gives way to what is assigned now."""
+    if seen.known and seen.assigned is None:
+        return _failed(record, "Interrupted", f"interrupted at {record.at}, assigned no more")
+    if seen.known and seen.assigned is not None:
+        asked = (seen.assigned.revision, seen.assigned.attempt)
+        if (record.revision, record.attempt) != asked:
+            return _anew(_stray(record), *asked), Act.NONE
+    return (replace(record, needs=None) if seen.permitted else record), Act.NONE
+
+
+def _rebooted(record: Record, seen: Seen) -> bool:
+    known = record.at is Move.REBOOT and seen.boot_id and record.boot_id
+    return bool(known and seen.boot_id != record.boot_id)
+
+
 def _rebooting(record: Record, seen: Seen) -> Next:
-    if seen.boot_id and record.boot_id and seen.boot_id != record.boot_id:
+    if _rebooted(record, seen):
         return _arrived(record), Act.NONE
     if not record.boot_id:  # it was not to be read then: what proves nothing costs one more reboot
         return (replace(record, boot_id=seen.boot_id) if seen.boot_id else record), Act.NONE
@@ -358,9 +392,17 @@ def _gives_up(record: Record, why: str) -> Next:
     )
     if record.state is State.UNDOING:
         why = f"{why}; it was undone because: {record.message}"
+    return _failed(record, reason, why)
+
+
+def _stray(record: Record) -> Record:
+    """What of its target is on the host is not known any more."""
     stray = record.target or record.stray
-    lost = replace(record, at=None, target=None, stray=stray, started={}, boot_id="", tries=0)
-    return _to(lost, State.FAILED, reason, why), Act.NONE
+    return replace(record, at=None, target=None, stray=stray, started={}, boot_id="", tries=0)
+
+
+def _failed(record: Record, reason: str, why: str) -> Next:
+    return _to(_stray(record), State.FAILED, reason, why), Act.NONE
 
 
 def can_undo(record: Record) -> bool:

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from agent.components.claims import still_had
-from agent.components.model import Kept, Move, Record, State
-from agent.components.step import MOVING
+from agent.components.model import MOVING, Kept, Move, Record, State
 from kubenode.runtime.components.order import DependencyCycle, depends_on, ordered
 from kubenode.runtime.components.versions import satisfies
 from kubenode.runtime.components.wire import Assigned, ChangeClass, DesiredState

@@ -24,7 +24,13 @@ from agent.deb.pins import install, pins
 CHECKOUT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 VERSIONS = "opt/kubenode-agent"
-SOURCES = ("agent", "kubenode/__init__.py", "kubenode/py.typed", "kubenode/runtime")
+SOURCES = (
+    "agent",
+    "kubenode/__init__.py",
+    "kubenode/instants.py",
+    "kubenode/py.typed",
+    "kubenode/runtime",
+)
 """What of this checkout the agent imports; tests start it from the package alone."""
 SCRIPTS = ("postinst", "prerm", "postrm")
 

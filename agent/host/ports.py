@@ -45,6 +45,10 @@ class Processes(Protocol):
         ...
 
 
+CHRONY = ("chrony.service", "chronyd.service")
+"""Units of chrony, which slews the clock by itself; all others let the kernel do it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimeState:
     """offset        seconds that the clock is off, None while nobody knows

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from defender.breaker.cause import causes_of
-from defender.breaker.control_path import SCOPE, ControlPath
+from defender.breaker.control_path import SCOPE, SHUT_DOWN, ControlPath, Thaw
 from defender.breaker.faults import Told, excused, fault_of, not_ready_since, told_by
 from defender.breaker.group import View
 from defender.breaker.step import PACE, Pace
@@ -180,6 +180,13 @@ class Breakers:
         if self.control_path.heard(signs, self._members, now):
             self.version += 1
 
+    def lift(self, thaw: Thaw) -> bool:
+        """A person thaws the control path. Whether that is news."""
+        if not self.control_path.lift(thaw):
+            return False
+        self.version += 1
+        return True
+
     def suspicious(self) -> Collection[str]:
         """Nodes whose hosts should be looked at by another way: see `heard`."""
         return self.control_path.suspicious(self._members)
@@ -204,12 +211,24 @@ class Breakers:
         if not (self._touched or in_time):
             return
         self._touched, self._looked = False, now if in_time else self._looked
-        if self.control_path.thaws(self._members):
+        if self.control_path.thaws(self._members, self._accounted):
             self.version += 1
         for watch in self._watches.values():
             if watch.advance(now, all_=in_time):
                 self.version += 1
                 self._census.darken(watch.policy.name, watch.dark)
+
+    def _accounted(self, name: str) -> bool:
+        """Whether a node's silence has a reason of its own: its machine is off, or the breaker of
+        its zone or rack is open, and holds what would be done to it.
+        """
+        node, view = self._census.node(name), self._views.get(name)
+        if node is None or view is None:
+            return True
+        if any(taint.key in SHUT_DOWN for taint in node.spec.taints):
+            return True
+        watches = self._watches.values()
+        return any(s in watch.dark for watch in watches for s in watch.scopes(view.labels))
 
     # -- reading ------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from defender.jobs import Job, JobStatus
 from defender.ledger import Held
+from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
 
 SLACK = timedelta(seconds=2)
@@ -83,7 +84,8 @@ def not_ready_since(
     if node.is_ready:
         return None
     ready = node.ready_condition
-    said = ready.last_transition_time if ready is not None else None
+    turned = ready.last_transition_time if ready is not None else None
+    said = as_written(turned) if turned is not None else None
     since = min(max(said or now, last_ready or said or now), now)
     return since if before is None else min(before, since)
 

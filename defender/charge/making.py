@@ -1,6 +1,7 @@
 """What shares a Redis, from its parts."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from defender.charge.charge import Charge, MakeCharge
@@ -9,6 +10,7 @@ from defender.charge.record import Recorder
 from defender.charge.shared import Shared
 from defender.charge.step import Times
 from defender.control import RiskControl
+from defender.fleet.departure import ANNOTATION as DEPARTURE
 from defender.fleet.sharing import ANNOTATION, NAME, FleetSharing, MakeFleet
 from defender.redis.log import SharedLog
 from defender.store import PermitStore
@@ -51,8 +53,8 @@ def shared_by(
 
     def fleet(control: RiskControl, charge: Charge, fence: Fence) -> FleetSharing:
         note = Note(kube, namespace, NAME, ANNOTATION)
-        return FleetSharing(
-            control, charge, fence, clock, note, lambda group: log_of("fleet", group), cluster
-        )
+        departures = Note(kube, namespace, NAME, DEPARTURE)
+        make = partial(log_of, "fleet")
+        return FleetSharing(control, charge, fence, clock, note, make, cluster, departures)
 
     return Shares(charge, fleet)

@@ -10,6 +10,7 @@ from defender.fleet.view import Group, Known, Row, Share, key_of
 from defender.ledger import Held
 from defender.limits.bucket import horizon
 from defender.limits.fleet import LOCAL_SHARE, at_most
+from kubenode.api.v1alpha1 import Disruption
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
 
 
@@ -49,9 +50,10 @@ def in_group(control: RiskControl, held: Held, group: str) -> bool:
 def share_of_permit(control: RiskControl, held: Held) -> Share:
     """A held permit takes a node away that was healthy; one that is gone takes none."""
     member = control.census.member(held.node)
-    classes = frozenset({held.class_}) | held.also
+    every = bool(held.unreadable)
+    classes = frozenset(Disruption) if every else frozenset({held.class_}) | held.also
     healthy = held.open and member is not None and member.health is Health.HEALTHY
-    return Share(classes, held.operation, tuple(held.grants), held.open, healthy)
+    return Share(classes, held.operation, tuple(held.grants), held.open, healthy, every)
 
 
 def shares(control: RiskControl, group: str, now: datetime) -> dict[str, Share]:
@@ -88,6 +90,7 @@ def row(control: RiskControl, group: str, known: Known, mine: dict[str, Share]) 
         dict(known.reserves),
         known.roster,
         frozenset(name for name, share in mine.items() if share.open),
+        silent=frozenset(known.silent),
     )
 
 
@@ -96,6 +99,7 @@ def wanted_reserves(control: RiskControl, group: Group, name: str, members: int)
     if group.missing() or group.strangers():
         return dict(group.known.reserves)
     others = sum(each.members for of, each in group.rows.items() if of != group.me)
+    others += sum(last.row.members for last in group.last_claims().values())
     total, wanted = members + others, dict[str, int]()
     for _, spec, limit in fleet_limits(control):
         most = at_most(limit, total)

@@ -17,7 +17,17 @@ from defender.charge.charge import Charge, NotInCharge
 from defender.charge.note import Note
 from defender.control import RiskControl
 from defender.fleet import beat, wire
-from defender.fleet.view import Fleet, Group, Known, Row, Share
+from defender.fleet.departure import (
+    Answered,
+    Departure,
+    Tell,
+    erasure,
+    is_remembered,
+    objection,
+    read_departure,
+)
+from defender.fleet.silence import BEAT, Beats
+from defender.fleet.view import Fleet, Group, Known, LastClaims, Row, Share
 from defender.ledger import Held
 from defender.redis.log import Away, Changes, Entry, Reign, SharedLog, Strange, Unfit
 from defender.store import UNCLEAR
@@ -30,6 +40,8 @@ log = logging.getLogger(__name__)
 
 NAME, ANNOTATION = "kubenode-defender-fleet", "kubenode.io/fleet"
 EVERY_SECONDS = 1.0
+DEPARTURES_SECONDS = 10.0
+"""Between two looks for a cluster that a person wants forgotten."""
 EVERYTHING = -1
 TRIES = 5
 MOST_VOID = 200
@@ -52,6 +64,9 @@ class Sharing(Protocol):
         """What was taken is not granted after all."""
         ...
 
+    on_departure: Tell
+    """Told what became of a person's word that a cluster has left."""
+
 
 MakeFleet = Callable[[RiskControl, Charge, Fence], Sharing]
 
@@ -60,6 +75,9 @@ class NoFleet:
     """Where no Redis is: no policy with a Fleet limit is ruled by."""
 
     parts: Sequence[Part] = ()
+
+    def __init__(self) -> None:
+        self.on_departure: Tell = lambda answered: None
 
     async def take(self, held: Held) -> bool:
         return True
@@ -81,6 +99,9 @@ class _Log:
     """Shares of ours that no ledger has, and since when."""
     void: dict[str, int] = field(default_factory=dict)
     """Entries of ours that came to nothing, by a version that they have not changed since."""
+    beats: Beats = field(default_factory=Beats)
+    beat_at: float = float("-inf")
+    """When we told our last beat, monotonic."""
 
 
 class FleetSharing:
@@ -101,6 +122,7 @@ class FleetSharing:
         note: Note,
         make: Callable[[str], SharedLog],
         me: str,
+        departures: Note | None = None,
     ) -> None:
         self._control, self._charge, self._fence, self._clock = control, charge, fence, clock
         self._note, self._make, self._me = note, make, me
@@ -108,6 +130,8 @@ class FleetSharing:
         self._known: dict[str, Known] | None = None
         self._known_for: int | None = None
         self._kept = ""
+        self._departures, self._departures_read = departures, float("-inf")
+        self.on_departure: Tell = lambda answered: None
         self.view = control.fleet = Fleet(charge.alone)
 
     @property
@@ -136,6 +160,50 @@ class FleetSharing:
                     await self._tell(name, group, followed)
             except (Away, Strange, Unfit, ValueError) as error:
                 self._lost(group, followed, error)
+        if keeps:
+            await self._forget()
+
+    # -- clusters that left -------------------------------------------------------------------
+
+    async def _forget(self) -> None:
+        """Do what a person asked, once; tried again while a group cannot be seen."""
+        now = self._clock.monotonic()
+        if self._departures is None or now < self._departures_read + DEPARTURES_SECONDS:
+            return
+        self._departures_read = now
+        try:
+            departure = read_departure(await self._departures.read())
+            if departure is None:
+                return
+            refused = await self._forget_in_all(departure)
+            self._fence.check()
+            await self._departures.write("")
+        except (KubeError, LeaseLost, Away, Strange, ValueError) as error:
+            log.warning("a cluster could not be forgotten yet", extra={"why": str(error)})
+            return
+        extra = {"cluster": departure.cluster, "by": departure.by, "why": departure.why}
+        log.warning("a cluster was asked to be forgotten", extra=extra | {"refused": refused})
+        self.on_departure(Answered(departure, refused))
+
+    async def _forget_in_all(self, departure: Departure) -> str:
+        """Why not, "" if done. Raises Away while a group cannot be seen, Strange, ValueError."""
+        groups = {n: g for n, g in self.view.groups.items() if is_remembered(departure.cluster, g)}
+        if not groups:
+            return f"no group remembers cluster {departure.cluster}"
+        for group in groups.values():
+            if not group.online:
+                raise Away(group.why)
+            if why := objection(departure, group):
+                return why
+        for name, group in groups.items():
+            followed = self._logs[name]
+            assert followed.reign is not None
+            entries = erasure(departure, group)
+            number, changes = await followed.log.take(followed.reign, followed.since, entries)
+            self._apply(group, followed, changes)
+            if not number:
+                raise Away("others took something meanwhile")
+        return ""
 
     async def _keeps_the_record(self) -> bool:
         """Whether we are in charge and hold the lease, and know what was kept under it."""
@@ -169,6 +237,10 @@ class FleetSharing:
             return
         self._apply(group, followed, await followed.log.sync(followed.reign, followed.since))
         group.online = True
+        before = group.silent
+        group.silent = followed.beats.look(group.rows, self._me, self._clock.monotonic())
+        for name in sorted(group.silent - before):
+            log.warning("a cluster of the fleet is silent", extra={"cluster": name})
 
     async def _reign(self, shared: SharedLog, *, begin: bool) -> Reign | None:
         """The reign of the log; one that may have forgotten something is begun anew, by one."""
@@ -182,7 +254,7 @@ class FleetSharing:
 
     def _apply(self, group: Group, followed: _Log, changes: Changes) -> None:
         if changes.full:
-            group.rows, group.shares = {}, {}
+            group.rows, group.shares, group.forgotten = {}, {}, frozenset()
             followed.takes.clear()
             followed.void.clear()
         for entry in changes.entries:
@@ -198,6 +270,7 @@ class FleetSharing:
             log.warning("the fleet cannot be seen", extra={"why": str(error)})
         group.online, group.why = False, str(error)
         followed.reign = None
+        followed.beats = Beats()
 
     # -- a grant ------------------------------------------------------------------------------
 
@@ -252,7 +325,9 @@ class FleetSharing:
                 return
             row = beat.row(self._control, name, group.known, mine)
             more = beat.wanted_reserves(self._control, group, name, row.members)
-            row = replace(row, reserves=_greater(group.known.reserves, more))
+            told = group.rows.get(self._me)
+            beat_told = told.beat if told is not None else None
+            row = replace(row, reserves=_greater(group.known.reserves, more), beat=beat_told or 0)
             entries = self._differing(group, followed, row, mine)
             if entries:
                 assert followed.reign is not None
@@ -262,8 +337,19 @@ class FleetSharing:
                     continue
             group.known.reserves = more
             await self._keep()
+            await self._beat(group, followed)
             await self._trim(followed)
             return
+
+    async def _beat(self, group: Group, followed: _Log) -> None:
+        """Show that we are heard: no take, so that nobody who judges has to judge anew."""
+        now, row = self._clock.monotonic(), group.rows.get(self._me)
+        name = wire.row_name(self._me)
+        if row is None or followed.reign is None or now < followed.beat_at + BEAT:
+            return
+        text = wire.row_text(replace(row, beat=(row.beat or 0) + 1))
+        await followed.log.put(followed.reign, [Entry(name, followed.takes[name], text)])
+        followed.beat_at = now
 
     async def _trim(self, followed: _Log) -> None:
         if len(followed.void) > MOST_VOID and followed.reign is not None:
@@ -274,19 +360,28 @@ class FleetSharing:
 
     async def _remember(self, name: str, group: Group) -> bool:
         """Before it is relied on: smaller reserves, and clusters that are new."""
-        roster = group.known.roster | group.rows.keys() | {self._me}
-        for each in group.rows.values():
-            roster |= each.roster
+        roster = group.roster()
         members = beat.row(self._control, name, group.known, {}).members
         wanted = beat.wanted_reserves(self._control, group, name, members)
         less = {k: min(n, wanted.get(k, 0)) for k, n in group.known.reserves.items()}
         total = group.known.total if group.missing() else group.total
-        now = Known({k: n for k, n in less.items() if n}, frozenset(roster), total)
+        silent, forgotten = self._last_claims(group), group.gone
+        reserves = {k: n for k, n in less.items() if n}
+        now = Known(reserves, roster, total, silent, forgotten)
         if now == group.known:
             return True
         group.known.reserves, group.known.roster = now.reserves, now.roster
-        group.known.total = now.total
+        group.known.total, group.known.silent = now.total, now.silent
+        group.known.forgotten = now.forgotten
         return await self._keep()
+
+    def _last_claims(self, group: Group) -> dict[str, LastClaims]:
+        """Of silent clusters, and of those that Redis has forgotten since they fell silent."""
+        kept = group.last_claims()
+        for name in group.silent & group.rows.keys():
+            shares = {permit: s for (of, permit), s in group.shares.items() if of == name}
+            kept[name] = LastClaims(group.rows[name], shares)
+        return kept
 
     async def _keep(self) -> bool:
         """Whether what is known is on the API server."""
@@ -309,6 +404,11 @@ class FleetSharing:
     ) -> dict[str, str]:
         """What the log must be told to be right about us."""
         entries: dict[str, str] = {}
+        for name in (group.forgotten & group.rows.keys()) | (group.forgotten & {self._me}):
+            entries[wire.forgotten_name(name)] = ""  # it came back
+        remembered = {name for each in group.rows.values() for name in each.roster}
+        for name in (group.known.forgotten & remembered) - group.forgotten - group.rows.keys():
+            entries[wire.forgotten_name(name)] = "{}"
         if group.rows.get(self._me) != row:
             entries[wire.row_name(self._me)] = wire.row_text(row)
         told = {permit: s for (of, permit), s in group.shares.items() if of == self._me}
@@ -335,6 +435,10 @@ def _put(group: Group, entry: Entry) -> None:
     kind, cluster, *permit = entry.name.split("/", 2)
     if kind == "c" and entry.text:
         group.rows[cluster] = wire.read_row(entry.text)
+    elif kind == "c":
+        group.rows.pop(cluster, None)
+    elif kind == "f":
+        group.forgotten = group.forgotten - {cluster} | ({cluster} if entry.text else set())
     elif kind == "p" and entry.text:
         group.shares[cluster, permit[0]] = wire.read_share(entry.text)
     elif kind == "p":

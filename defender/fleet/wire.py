@@ -2,13 +2,14 @@
 
 c/CLUSTER          a Row
 p/CLUSTER/PERMIT   a Share
+f/CLUSTER          who says that the cluster is gone, and why
 """
 
 from datetime import datetime
 
 import msgspec
 
-from defender.fleet.view import Known, Row, Share
+from defender.fleet.view import Known, LastClaims, Row, Share
 from kubenode.api.v1alpha1 import Disruption, Operation
 
 
@@ -18,6 +19,8 @@ class _Row(msgspec.Struct, omit_defaults=True):
     reserves: dict[str, int] = {}
     roster: list[str] = []
     counted: list[str] = []
+    beat: int | None = None
+    silent: list[str] = []
 
 
 class _Share(msgspec.Struct, omit_defaults=True):
@@ -26,12 +29,20 @@ class _Share(msgspec.Struct, omit_defaults=True):
     grants: list[tuple[str, datetime]] = []
     open: bool = True
     healthy: bool = False
+    every: bool = False
+
+
+class _LastClaims(msgspec.Struct, omit_defaults=True):
+    row: _Row
+    shares: dict[str, _Share] = {}
 
 
 class _Known(msgspec.Struct, omit_defaults=True):
     reserves: dict[str, int] = {}
     roster: list[str] = []
     total: int = 0
+    silent: dict[str, _LastClaims] = {}
+    forgotten: list[str] = []
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -48,47 +59,94 @@ def share_name(cluster: str, permit: str) -> str:
     return f"p/{cluster}/{permit}"
 
 
+def forgotten_name(cluster: str) -> str:
+    return f"f/{cluster}"
+
+
 def row_text(row: Row) -> str:
+    return _encode(_row(row)).decode()
+
+
+def _row(row: Row) -> _Row:
     reserves, roster, counted = dict(row.reserves), sorted(row.roster), sorted(row.counted)
-    return _encode(_Row(row.members, row.healthy, reserves, roster, counted)).decode()
+    silent = sorted(row.silent)
+    return _Row(row.members, row.healthy, reserves, roster, counted, row.beat, silent)
 
 
 def share_text(share: Share) -> str:
-    return _encode(
-        _Share(
-            sorted(each.value for each in share.classes),
-            share.operation.value,
-            [(class_.value, at) for class_, at in share.grants],
-            share.open,
-            share.healthy,
-        )
-    ).decode()
+    return _encode(_share(share)).decode()
+
+
+def _share(share: Share) -> _Share:
+    return _Share(
+        sorted(each.value for each in share.classes),
+        share.operation.value,
+        [(class_.value, at) for class_, at in share.grants],
+        share.open,
+        share.healthy,
+        share.every,
+    )
 
 
 def read_row(text: str) -> Row:
     """Raises ValueError."""
-    row = _read_row(text)
+    return _row_of(_read_row(text))
+
+
+def _row_of(row: _Row) -> Row:
     return Row(
-        row.members, row.healthy, row.reserves, frozenset(row.roster), frozenset(row.counted)
+        row.members,
+        row.healthy,
+        row.reserves,
+        frozenset(row.roster),
+        frozenset(row.counted),
+        row.beat,
+        frozenset(row.silent),
     )
 
 
 def read_share(text: str) -> Share:
-    """Raises ValueError."""
-    share = _read_share(text)
+    """Raises ValueError for what is no share. One with values of a later version counts as every
+    operation and class.
+    """
+    return _share_of(_read_share(text))
+
+
+def _share_of(share: _Share) -> Share:
+    known = {each.value for each in Disruption}
+    grants = tuple(
+        (Disruption(class_) if class_ in known else Disruption.NODE, at)
+        for class_, at in share.grants
+    )
+    of_later = share.operation not in {each.value for each in Operation} or not known.issuperset(
+        (*share.classes, *(class_ for class_, _ in share.grants))
+    )
     return Share(
-        frozenset(Disruption(each) for each in share.classes),
-        Operation(share.operation),
-        tuple((Disruption(class_), at) for class_, at in share.grants),
+        frozenset(Disruption(each) for each in share.classes if each in known),
+        Operation.REPAIR if of_later else Operation(share.operation),
+        grants,
         share.open,
         share.healthy,
+        share.every or of_later,
     )
 
 
 def known_text(groups: dict[str, Known]) -> str:
     return _encode(
         {
-            name: _Known(dict(known.reserves), sorted(known.roster), known.total)
+            name: _Known(
+                dict(known.reserves),
+                sorted(known.roster),
+                known.total,
+                {
+                    cluster: _LastClaims(
+                        _row(last.row),
+                        {permit: _share(share) for permit, share in last.shares.items()},
+                    )
+                    for cluster, last in known.silent.items()
+                },
+                sorted(known.forgotten),
+            )
             for name, known in groups.items()
         }
     ).decode()
@@ -98,6 +156,18 @@ def read_known(text: str) -> dict[str, Known]:
     """Raises ValueError."""
     found = _read_known(text or "{}")
     return {
-        name: Known(dict(known.reserves), frozenset(known.roster), known.total)
+        name: Known(
+            dict(known.reserves),
+            frozenset(known.roster),
+            known.total,
+            {
+                cluster: LastClaims(
+                    _row_of(last.row),
+                    {permit: _share_of(share) for permit, share in last.shares.items()},
+                )
+                for cluster, last in known.silent.items()
+            },
+            frozenset(known.forgotten),
+        )
         for name, known in found.items()
     }

@@ -84,7 +84,7 @@ def _healthy(case: Case, bound: Bound, group: Group) -> Refusal | None:
         return None
     if waits := group.missing():
         return _no(case, bound, f"not all clusters have told of their nodes: {', '.join(waits)}")
-    need, stay = share_of(share, group.total), group.healthy() - case.costs
+    need, stay = share_of(share, group.total_heard), group.healthy() - case.costs
     return None if stay >= need else _too_few(case, bound, need, stay)
 
 
@@ -92,7 +92,7 @@ def _rate(case: Case, bound: Bound, group: Group) -> Refusal | None:
     rule = bound.limit.rate
     if rule is None or case.inevitable:
         return None
-    if waits := group.missing():
+    if waits := group.missing() or group.doubters():
         return _no(case, bound, f"not all clusters have told their grants: {', '.join(waits)}")
     granted = list(group.granted(bound.classes, frozenset(case.spec.operations)))
     tokens = tokens_at(case.now, granted, rule)

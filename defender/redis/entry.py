@@ -1,12 +1,16 @@
 """A permit of the ledger as an entry of the log, JSON. Another version's fields are left alone."""
 
 from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
 from defender.ledger import Held
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder, PermitState
+
+E = TypeVar("E", bound=StrEnum)
 
 
 class _Holder(msgspec.Struct):
@@ -33,6 +37,7 @@ class _Permit(msgspec.Struct, omit_defaults=True):
     releasing: bool = False
     status_written: bool = False
     late: bool = False
+    unreadable: str = ""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -59,21 +64,33 @@ def written(held: Held) -> str:
             releasing=held.releasing,
             status_written=held.status_written,
             late=held.late,
+            unreadable=held.unreadable,
         )
     ).decode()
 
 
 def read(name: str, take: int, text: str) -> Held:
-    """Raises ValueError for what does not fit."""
+    """Raises ValueError for what is no entry. One with values of a later version is unreadable, so
+    that it counts as everything it may be.
+    """
     permit = _decode(text)
+    operation = _one_of(Operation, permit.operation)
+    state = _one_of(PermitState, permit.state)
+    classes = [_one_of(Disruption, class_) for class_, _ in permit.grants]
+    also = [_one_of(Disruption, each) for each in permit.also]
+    unreadable = permit.unreadable
+    if None in (operation, state, *classes, *also):
+        unreadable = unreadable or "an entry of the log has values of a later version"
     return Held(
         name=name,
         node=permit.node,
-        operation=Operation(permit.operation),
+        operation=operation or Operation.REPAIR,
         holder=Holder(kind=permit.holder.kind, name=permit.holder.name, uid=permit.holder.uid),
-        grants=[(Disruption(class_), at) for class_, at in permit.grants],
+        grants=[
+            (c or Disruption.NODE, at) for c, (_, at) in zip(classes, permit.grants, strict=True)
+        ],
         expires_at=permit.expires_at,
-        state=PermitState(permit.state),
+        state=state or PermitState.GRANTED,
         scopes=None if permit.scopes is None else frozenset(permit.scopes),
         policy_generation=permit.policy_generation,
         renewed_at=permit.renewed_at,
@@ -81,9 +98,14 @@ def read(name: str, take: int, text: str) -> Held:
         uid=permit.uid,
         resource_version=permit.resource_version,
         unsure=permit.unsure,
-        also=frozenset(Disruption(each) for each in permit.also),
+        also=frozenset(each for each in also if each is not None),
         releasing=permit.releasing,
         status_written=permit.status_written,
         late=permit.late,
         take=take,
+        unreadable=unreadable,
     )
+
+
+def _one_of(kind: type[E], text: str) -> E | None:
+    return next((each for each in kind if each.value == text), None)

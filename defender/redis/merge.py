@@ -77,6 +77,7 @@ def _as_told(ledger: Ledger, held: Held, told: Held) -> None:
     held.expires_at, held.renewed_at = told.expires_at, told.renewed_at
     held.status_written |= told.status_written
     held.scopes = told.scopes or held.scopes
+    held.unreadable = told.unreadable
     _pending(ledger, held, told)
     if told.open:
         held.state = told.state

@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
+import msgspec
+
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
+from defender.recorded import UnreadablePermit, read_permit
 from defender.store import LIFE, PERMITS
 from defender.webhook.acts import OVERRIDE, USER, Act, Kind, of_eviction, of_node
 from defender.webhook.callers import Callers
 from defender.webhook.decision import Course, Decision, anywhere, decide
 from defender.webhook.metrics import Metrics, Outcome
 from kubenode.api.meta import format_time
-from kubenode.api.v1alpha1 import Ask, Permit, Reason
+from kubenode.api.v1alpha1 import Ask, Reason
 from kubenode.api.v1alpha1 import Verdict as Judgement
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.runtime.admission.app import CannotJudge
@@ -199,7 +202,9 @@ class Guard:
         query = {"fieldSelector": f"spec.nodeName={act.name}"}
         listed = await self._world.kube.get(PERMITS, query=query)
         for each in listed["items"]:
-            permit = Permit.model_validate(each, extra="ignore")
+            permit = read_permit(msgspec.json.encode(each))
+            if isinstance(permit, UnreadablePermit):
+                continue
             open_ = permit.status.state in (None, PermitState.GRANTED, PermitState.OVERDUE)
             strong = permit.spec.class_.weight >= act.kind.class_.weight
             if open_ and strong and permit.spec.holder.kind != USER:

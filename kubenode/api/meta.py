@@ -16,19 +16,27 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StringConstraints,
+    ValidationInfo,
     WithJsonSchema,
     model_serializer,
     model_validator,
 )
 
 from kubenode.api.base import CelRule, Model
+from kubenode.instants import FIRST, FIRST_YEAR, LAST, LAST_YEAR
 
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})")
 
 
-def _read_time(value: Any) -> Any:
-    if isinstance(value, datetime) or (isinstance(value, str) and _RFC3339.fullmatch(value)):
+def _read_time(value: Any, info: ValidationInfo) -> Any:
+    """What the server has is read, what a person writes is refused before the first instant."""
+    if isinstance(value, datetime):
         return value
+    if isinstance(value, str) and _RFC3339.fullmatch(value):
+        year = int(value[:4])
+        if year < FIRST_YEAR and info.mode != "json":
+            raise ValueError(f"{value!r} {TOO_EARLY}")
+        return value if FIRST_YEAR <= year <= LAST_YEAR else FIRST if year < FIRST_YEAR else LAST
     raise ValueError(f"{value!r} is no instant: write it like 2026-11-21T01:59:09Z")
 
 
@@ -43,6 +51,7 @@ def format_time(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+TOO_EARLY = f"is before {FIRST_YEAR}: write an instant like 2026-11-21T01:59:09Z"
 Time = Annotated[
     datetime,
     BeforeValidator(_read_time),
@@ -50,7 +59,8 @@ Time = Annotated[
     PlainSerializer(format_time, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""An instant; RFC 3339 on the wire."""
+"""An instant; RFC 3339 on the wire. Of stored objects also one that is out of bounds is read, see
+kubenode.instants."""
 
 LabelValue = Annotated[str, StringConstraints(max_length=63)]
 

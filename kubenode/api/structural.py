@@ -27,7 +27,9 @@ from pydantic import BaseModel
 from kubenode.api.base import Model, Resource
 from kubenode.api.duration import PATTERN as DURATION
 from kubenode.api.duration import format_duration
+from kubenode.api.meta import TOO_EARLY
 from kubenode.api.v1alpha1.leaves import COMBINATORS, DEPTH, Expression, FactLeaf
+from kubenode.instants import FIRST_YEAR
 
 Schema = dict[str, Any]
 
@@ -255,7 +257,12 @@ def _less(given: Schema, key: str) -> Schema:
 
 
 def _in_words(made: Schema) -> Schema:
-    """`made` with a rule that answers in words in place of a pattern that people meet often."""
+    """`made` with a rule that answers in words in place of a pattern that people meet often, and
+    for what no pattern says of an instant.
+    """
+    if made.get("format") == "date-time":
+        rule = {"rule": f"self.getFullYear() >= {FIRST_YEAR}", "message": TOO_EARLY}
+        return made | {"x-kubernetes-validations": [rule]}
     words = IN_WORDS.get(made.get("pattern", ""))
     if words is None:
         return made

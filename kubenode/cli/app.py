@@ -11,6 +11,7 @@ import typer
 
 from kubenode.cli.component_app import component_app
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
+from kubenode.cli.freeze_app import freeze_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
 from kubenode.cli.options import Context, Kubeconfig, Listing, duration
@@ -38,6 +39,7 @@ app.command("deny")(deny)
 app.add_typer(explain_app, name="explain")
 app.add_typer(providers_app, name="providers")
 app.add_typer(machine_app, name="machine")
+app.add_typer(freeze_app, name="freeze")
 app.add_typer(component_app, name="component")
 
 

@@ -56,6 +56,44 @@ def status(
     raise typer.Exit(run(status_command(kubeconfig, context, address, output)))
 
 
+@defender_app.command("thaw")
+def thaw(
+    why: Annotated[
+        str, typer.Option("--why", help="Why it is safe: kept with your name.", show_default=False)
+    ],
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """End a freeze of the control path by a person's word; breakers go on holding their scopes."""
+    from kubenode.cli.defender_thaw import thaw_command
+    from kubenode.cli.exits import run
+
+    raise typer.Exit(run(thaw_command(kubeconfig, context, why)))
+
+
+fleet_app = typer.Typer(no_args_is_help=True, help="Clusters that share one budget over Redis.")
+defender_app.add_typer(fleet_app, name="fleet")
+
+
+@fleet_app.command("forget")
+def forget(
+    cluster: str,
+    why: Annotated[
+        str, typer.Option("--why", help="Why it is gone: kept with your name.", show_default=False)
+    ],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Where Kube Defender keeps its Leases.")
+    ] = "kubenode-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Free what a cluster that has left the fleet for good still holds of the budget of all."""
+    from kubenode.cli.defender_fleet import forget_command
+    from kubenode.cli.exits import run
+
+    raise typer.Exit(run(forget_command(kubeconfig, context, namespace, cluster, why)))
+
+
 class Acts(StrEnum):
     """Operation of kubenode.api.v1alpha1, whose import takes too long for --help."""
 

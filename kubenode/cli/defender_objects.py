@@ -1,11 +1,12 @@
 """What Kube Defender decides by, read from a cluster once: nodes, policies, permits, jobs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from defender.jobs import Job
 from defender.policies import Policy, read_policy
+from defender.recorded import UnreadablePermit, read_permit
 from kubenode.api.v1alpha1 import DefenderPolicy, Permit, RemedyOperationJob
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.live import once
@@ -21,13 +22,13 @@ JOBS = paths.custom(RemedyOperationJob.resource.plural)
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """`unreadable` are names of permits that cannot be read: then Kube Defender grants nothing."""
+    """`unreadable` are permits that cannot be read, by name with why."""
 
     nodes: Mapping[str, Node]
     policies: Sequence[Policy]
     permits: Sequence[Permit]
     jobs: Sequence[Job]
-    unreadable: Sequence[str] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 async def read_objects(kube: Kube) -> Objects:
@@ -35,16 +36,21 @@ async def read_objects(kube: Kube) -> Objects:
     await require_crds(kube)
     nodes = Informer(kube, paths.nodes(), structs(Node))
     policies = Informer(kube, POLICIES, read_policy)
-    permits = Informer(kube, PERMITS, Permit.from_server)
+    permits = Informer(kube, PERMITS, read_permit)
     jobs = Informer(kube, JOBS, structs(Job))
     informers: Sequence[Informer[Any]] = (nodes, policies, permits, jobs)
     for informer in informers:  # an Informer would try again for ever
         await kube.get(informer.path, query={"limit": 1})
     await once(*informers)
+    unreadable = {
+        name: permit.why
+        for name, permit in sorted(permits.cache.items())
+        if isinstance(permit, UnreadablePermit)
+    }
     return Objects(
         dict(nodes.cache),
         sorted(policies.cache.values(), key=lambda policy: policy.name),
         list(permits.cache.values()),
         list(jobs.cache.values()),
-        sorted(permits.broken),
+        unreadable,
     )

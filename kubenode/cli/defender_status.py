@@ -86,7 +86,7 @@ def reported(seen: Objects, control: RiskControl, now: datetime) -> Report:
         "ready": "not asked",
         "from": {"queue": "jobs", "breakers": "policies", "budgets": "objects"},
         "nodes": {health.value: count for health, count in control.census.counts().items()},
-        "unreadable": list(seen.unreadable),
+        "unreadable": unreadable_permits(control, seen.unreadable),
         "problems": {p.name: p.problems for p in policies if p.problems},
         "breakers": [_breaker(p.name, b) for p in policies for b in p.status.breaker],
         "pauses": [row for policy in policies for row in _pauses(policy, now)],
@@ -182,6 +182,15 @@ def _permits(control: RiskControl) -> list[Row]:
     ]
 
 
+def unreadable_permits(control: RiskControl, why: Mapping[str, str]) -> list[Row]:
+    """Permits that do not fit this version, as they are counted: open ones first."""
+    found = (control.ledger.get(name) for name in why)
+    return [
+        {"name": h.name, "node": h.node, "state": h.state.value, "why": why[h.name]}
+        for h in sorted((h for h in found if h is not None), key=lambda h: (not h.open, h.name))
+    ]
+
+
 def _held_jobs(seen: Objects) -> list[Row]:
     """Who waits by their own word; in which order only Kube Defender knows."""
     return [
@@ -226,9 +235,10 @@ def lines(report: Report, *, wide: bool) -> list[str]:
     ]
     for policy, problems in report["problems"].items():
         told += [f"policy {policy} refuses what it covers: {problem}" for problem in problems]
-    if report["unreadable"]:
-        names = ", ".join(report["unreadable"])
-        told.append(f"permits that cannot be read, so that nothing is granted: {names}")
+    for row in report["unreadable"]:
+        state = "counts in rates" if row["state"] == "Released" else "open: its node is refused"
+        where = row["node"] or "an unknown node"
+        told.append(f"permit {row['name']} on {where} cannot be read ({row['why']}); {state}")
     shown = ["breakers", "pauses", "windows", "budgets", *(["permits"] if wide else []), "queue"]
     for part in shown:
         rows: Sequence[Row] = report[part]

@@ -8,11 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import typer
 
 from defender.answers import Waiting
+from defender.recorded import read_permit
+from kubenode.api.cordon import KEEP_CORDONED, keeps_cordon
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Mode, Permit, RemedyOperationJob
+from kubenode.api.v1alpha1.noderecord import DryRunResults, NodeRecordSpec
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.defender_source import NOBODY, Address, asking
 from kubenode.cli.exits import Exit, Refusal
@@ -57,6 +61,7 @@ async def lines(kube: Kube, name: str, clock: Clock, waiting: Sequence[Waiting] 
         *_of_node(node),
         "",
         *_of_jobs(live.jobs),
+        *_of_dry_runs(live.record),
         *(_in_line(each) for each in waiting),
         *(f"permit {p.metadata.name}: class {p.spec.class_}, {_state(p)}" for p in permits),
         "",
@@ -69,7 +74,7 @@ async def _permits(kube: Kube, node: str) -> list[Permit]:
     answer: Mapping[str, Any] = await kube.get(
         path, query={"fieldSelector": f"spec.nodeName={node}"}
     )
-    return [Permit.model_validate(item, extra="ignore") for item in answer["items"]]
+    return [read_permit(msgspec.json.encode(item)) for item in answer["items"]]
 
 
 def _in_line(each: Waiting) -> str:
@@ -92,6 +97,8 @@ def _of_node(node: Node) -> list[str]:
     cordon = "schedulable"
     if node.spec.unschedulable:
         cordon = f"cordoned by our job {by}" if by else "cordoned, not by us"
+        if by and keeps_cordon(node.metadata.annotations):
+            cordon += f"; the cordon stays after it ({KEEP_CORDONED})"
     return [f"node {node.metadata.name}: Ready {ready}, {cordon}"]
 
 
@@ -102,6 +109,22 @@ def _of_jobs(jobs: Sequence[RemedyOperationJob]) -> list[str]:
     closed = [job for job in jobs if job.status.phase.closed][:CLOSED_SHOWN]
     told += [f"closed job {j.metadata.name}: {j.status.phase}: {j.status.message}" for j in closed]
     return told or ["no job"]
+
+
+def _of_dry_runs(record: NodeRecordSpec) -> list[str]:
+    """Each rule in DryRun that would have begun a repair, the latest first: no job was made."""
+    runs = sorted((r for r in record.dry_runs if r.recent), key=lambda r: r.recent[-1].at)
+    return [_dry_run(run) for run in reversed(runs)]
+
+
+def _dry_run(run: DryRunResults) -> str:
+    last = run.recent[-1]
+    times = "once" if run.count == 1 else f"{run.count} times"
+    said = f": {last.said}" if last.said else ""
+    return (
+        f"dry run of {run.remedier}: would have begun {times}, the last time at"
+        f" {format_time(last.at)} with rung {last.rung}{said}"
+    )
 
 
 def _open(job: RemedyOperationJob) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from defender.ledger import JOB
+from defender.recorded import UnreadablePermit, read_permit
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Permit, RemedyOperationJob
 from kubenode.api.v1alpha1.permit import PermitState
@@ -35,11 +36,18 @@ async def explain_permit(name: str, kubeconfig: str | None, context: str | None)
 async def lines(kube: Kube, name: str) -> list[str]:
     """Raises Refusal for a permit that is not there."""
     try:
-        permit = await kube.get(paths.custom(Permit.resource.plural, name), Permit.from_server)
+        permit = await kube.get(paths.custom(Permit.resource.plural, name), read_permit)
     except NotFound as error:
         text = f"there is no permit {name}; `kubectl get permits` lists those that are"
         raise Refusal(text) from error
     return [*_of_permit(permit), *await _of_holder(kube, permit)]
+
+
+def _unread(permit: Permit) -> list[str]:
+    if not isinstance(permit, UnreadablePermit):
+        return []
+    effect = "its node is refused, and it counts in every limit, while it is open"
+    return [f"  cannot be read: {permit.why}; {effect}"]
 
 
 def _of_permit(permit: Permit) -> list[str]:
@@ -48,6 +56,7 @@ def _of_permit(permit: Permit) -> list[str]:
         f"permit {permit.metadata.name}: {spec.operation} of class {spec.class_} on node"
         f" {spec.node_name}",
         f"  {MEANS[status.state]}",
+        *_unread(permit),
         *(f"  granted {grant.class_} at {format_time(grant.at)}" for grant in spec.grants),
     ]
     for what, at in (

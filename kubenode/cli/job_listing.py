@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.api.v1alpha1 import NodeRecord, RemedyOperationJob
+from kubenode.api.v1alpha1.noderecord import DryRunResults
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
@@ -16,7 +17,10 @@ from kubenode.cli.lengths import length
 from kubenode.cli.options import Listing
 from kubenode.cli.tables import as_yaml, show
 from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
 
+RECORDS = NodeRecord.resource.plural
 COLUMNS = {
     "NAME": "name",
     "NODE": "node",
@@ -45,16 +49,54 @@ async def list_jobs(
         with refusals("list", ""):
             query = {"fieldSelector": f"spec.nodeName={node}"} if node else None
             answer: Mapping[str, Any] = await kube.get(paths.custom(PLURAL), query=query)
+            records = await _records(kube, node)
         now = kube.clock.now()
     jobs = [RemedyOperationJob.model_validate(item, extra="ignore") for item in answer["items"]]
     jobs = [job for job in jobs if not wanted or job.status.phase in wanted]
     jobs = [job for job in jobs if not only_open or not job.status.phase.closed]
     rows = [_row(job, now) for job in sorted(jobs, key=_order)]
+    if not only_open and (not wanted or JobPhase.SHADOWED in wanted):
+        rows += dry_runs(records, now)
     if not rows and output in (Listing.TABLE, Listing.WIDE):
         typer.echo("no jobs")
         return Exit.FINE
     show(rows, COLUMNS, WIDE, output)
     return Exit.FINE
+
+
+async def _records(kube: Kube, node: str) -> list[NodeRecord]:
+    """Of one node, or of all for ""; none where an earlier version has made no such kind."""
+    try:
+        if node:
+            found = [await kube.get(paths.custom(RECORDS, node))]
+        else:
+            found = (await kube.get(paths.custom(RECORDS)))["items"]
+    except NotFound:
+        return []
+    return [NodeRecord.model_validate(item, extra="ignore") for item in found]
+
+
+def dry_runs(records: Sequence[NodeRecord], now: datetime) -> list[dict[str, Any]]:
+    """A row for each rule in DryRun and node, the newest first: no job was made. Pure."""
+    found = [(record, run) for record in records for run in record.spec.dry_runs if run.recent]
+    found.sort(key=lambda pair: pair[1].recent[-1].at, reverse=True)
+    return [_dry_run(record.metadata.name, run, now) for record, run in found]
+
+
+def _dry_run(node: str, run: DryRunResults, now: datetime) -> dict[str, Any]:
+    last = run.recent[-1]
+    times = "once" if run.count == 1 else f"{run.count} times"
+    return {
+        "name": "",
+        "node": node,
+        "rule": run.remedier,
+        "phase": str(JobPhase.SHADOWED),
+        "rung": last.rung,
+        "hold": "",
+        "age": length(now - last.at),
+        "message": f"would have begun {times}; the last time: {last.said}",
+        "why": "",
+    }
 
 
 def _phase(text: str) -> JobPhase:

@@ -24,11 +24,11 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.model import unsupported
+from remedy.noderecord.memory import past_of
 from remedy.remedier.build import build
 from remedy.remedier.choice import trigger
 from remedy.remedier.decide import Candidate, Order, job_name, latest_closed
 from remedy.remedier.judge import rule_id
-from remedy.remedier.past import Past
 from rules.diagnose import Diagnoser, Match
 from rules.explain import Explanation, explained
 from rules.program import Rule
@@ -167,7 +167,7 @@ def made(
     now: datetime,
 ) -> dict[str, Any]:
     """The body of the create request: as the remedier's, but that no rule is named."""
-    past = [Past.of(job) for job in live.jobs]
+    past = past_of(live.record, live.jobs)
     uid, name = node.metadata.uid, rule.metadata.name
     if mode is Mode.DRY_RUN:
         shadows = [p for p in past if p.shadow and p.remedier in (name, "")]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from kubenode.api.cordon import KEEP_CORDONED, keeps_cordon
 from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, hears
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import RemedyOperationJob, Rung, Step
@@ -180,6 +181,8 @@ def _node(job: RemedyOperationJob, node: Node | None) -> str:
     if node.spec.unschedulable:
         ours = "cordoned by this job" if by == job.metadata.name else f"cordoned by our job {by}"
         cordon = ours if by else "cordoned, not by us"
+        if by and keeps_cordon(node.metadata.annotations):
+            cordon += f"; the cordon stays after it ({KEEP_CORDONED})"
     boot = node.status.node_info.boot_id
     ready = said.status if said is not None else "not reported"
     return f"{job.spec.node_name}: Ready {ready}, {cordon}" + (f", boot ID {boot}" if boot else "")

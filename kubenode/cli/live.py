@@ -7,7 +7,7 @@ before now) is read from what the cluster says of itself.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,10 +15,12 @@ from kubenode.api.v1alpha1 import (
     HostEvent,
     HostProbe,
     Mode,
+    NodeRecord,
     NodeRemedier,
     RemedyOperationJob,
     Resource,
 )
+from kubenode.api.v1alpha1.noderecord import NodeRecordSpec
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -26,7 +28,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Lease, Node, structs
-from remedy.remedier.controller import past_of
+from remedy.noderecord.memory import past_of
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import rule_id
 from remedy.remedier.leases import NODE_LEASES
@@ -43,12 +45,15 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """`program` has the rules that are not Off and compile, `rules` all, by priority and name."""
+    """`program` has the rules that are not Off and compile, `rules` all, by priority and name;
+    `record` is what is remembered of the node.
+    """
 
     facts: FactSet
     jobs: Sequence[RemedyOperationJob]
     rules: Sequence[NodeRemedier]
     program: Program
+    record: NodeRecordSpec = field(default_factory=NodeRecordSpec)
 
     def rule(self, name: str) -> NodeRemedier | None:
         return next((rule for rule in self.rules if rule.metadata.name == name), None)
@@ -75,7 +80,8 @@ async def read_node(
         text = f"node {name} is not in the cluster; `kubectl get nodes` lists those that are"
         raise Refusal(text)
     everything = sorted(reader.all_rules, key=lambda r: (-r.spec.priority, r.metadata.name))
-    return Live(facts, list(reader.jobs.by(NODES_OF, name)), everything, program)
+    jobs = list(reader.jobs.by(NODES_OF, name))
+    return Live(facts, jobs, everything, program, reader.record(name))
 
 
 class _Reader:
@@ -88,6 +94,7 @@ class _Reader:
         self.jobs = Informer(
             kube, _path(RemedyOperationJob), RemedyOperationJob.from_server, clock=clock
         )
+        self._records: dict[str, NodeRecordSpec] = {}
         self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
         self._host_events = Informer(kube, _path(HostEvent), HostEvent.from_server, clock=clock)
         self._probes = Informer(kube, _path(HostProbe), HostProbe.from_server, clock=clock)
@@ -95,11 +102,15 @@ class _Reader:
         self.all_rules: list[NodeRemedier] = []
         self.store = FactStore(
             self._nodes,
-            lambda node: past_of(self.jobs, node),
+            lambda node: past_of(self.record(node), self.jobs.by(NODES_OF, node)),
             clock,
             one_engine_is_enough=True,
             leases=self._lease,
         )
+
+    def record(self, node: str) -> NodeRecordSpec:
+        """What is remembered of the node that was asked for; nothing of others."""
+        return self._records.get(node, NodeRecordSpec())
 
     async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, Rule]:
         """By id those that are not Off."""
@@ -115,6 +126,10 @@ class _Reader:
         """`everywhere` lists the Events of all nodes: others are counted."""
         store = self.store
         self._nodes.add_handler(lambda key, old, new: _done(store.node_changed(key, old, new)))
+        with suppress(NotFound, Forbidden):  # of an earlier version, or of nothing done yet
+            path = f"{_path(NodeRecord)}/{self._name}"
+            stored = await self._kube.get(path, decode=NodeRecord.from_server)
+            self._records[self._name] = stored.spec
         await once(self._nodes, self.jobs)
         about = "involvedObject.kind=Node"
         about += "" if everywhere else f",involvedObject.name={self._name}"

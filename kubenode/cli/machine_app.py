@@ -84,6 +84,24 @@ def list_(
     run(shown("", output, kubeconfig, context))
 
 
+@machine_app.command("orphans")
+def orphans(
+    output: Annotated[
+        Listing, typer.Option("-o", "--output", help="How it is printed.")
+    ] = Listing.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Instances at a provider that carry this cluster's tag and belong to no Machine.
+
+    Ends with 1 while there are any.
+    """
+    from kubenode.cli.exits import run
+    from kubenode.cli.machine_orphans import orphans_command
+
+    raise typer.Exit(run(orphans_command(output, kubeconfig, context)))
+
+
 @machine_app.command("token")
 def token(
     name: Name,

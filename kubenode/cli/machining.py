@@ -87,6 +87,7 @@ def operator_on(
         audit=ground.audit,
         permits=permits,
         provisioning=provisioning,
+        restored=ground.frozen,
     )
     ground.health.add_check("machine", lambda: _ready(operator))
     return operator

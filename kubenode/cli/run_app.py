@@ -36,6 +36,11 @@ AuditFile = Annotated[
     typer.Option("--audit-file", metavar="FILE",
                  help="Acts and refusals as JSON lines; default -, standard output; '' for none."),
 ]  # fmt: skip
+LineageFile = Annotated[
+    str | None,
+    typer.Option("--lineage-file", metavar="FILE",
+                 help="By it a restarted process notices a restore of etcd; default: none."),
+]  # fmt: skip
 TracesUrl = Annotated[
     str | None,
     typer.Option("--traces-url", metavar="URL",
@@ -291,6 +296,7 @@ def run_all(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
@@ -367,6 +373,7 @@ def run_remedy(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
@@ -436,6 +443,7 @@ def run_defender(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
 ) -> None:
     """Kube Defender: says yes or no to every disruptive act."""
@@ -461,6 +469,7 @@ def run_machine(
     health_port: HealthPort = None,
     no_lease: NoLease = None,
     audit_file: AuditFile = None,
+    lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
     prometheus_url: PrometheusUrl = None,
     providers_file: ProvidersFile = None,

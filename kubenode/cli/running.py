@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
@@ -46,6 +47,7 @@ from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.outage import Outage
 from kubenode.runtime.lease import LeaderElection, new_identity
 from kubenode.runtime.process import Part, run_until_signal, serve
+from kubenode.runtime.restore import KnownFile, RestoreWatch
 from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
@@ -78,11 +80,18 @@ class Ground:
     health: HealthServer
     lease_kube: Kube
     audit: Audit
+    restore: RestoreWatch | None = None
+    """None with --no-lease: there may be no namespace to write the record into."""
+
+    def frozen(self) -> str:
+        """Why nothing may be deleted, stopped or replaced now, "" if it may."""
+        return self.restore.frozen() if self.restore is not None else ""
 
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
         """`parts` under the lease, `ground` always, until a signal."""
         led = parts if self.election is None else [Led(self.election, parts)]
-        await run_until_signal(led, ground=[*ground, self.health])
+        watch = [] if self.restore is None else [self.restore]
+        await run_until_signal(led, ground=[self.kube.delay, *ground, *watch, self.health])
 
 
 class Led:
@@ -149,7 +158,18 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
             metrics.lease(program, election)
         health = HealthServer(settings.health_address, settings.health_port, registry)
         fence: Fence = AlwaysLeader() if election is None else election
-        yield Ground(settings, kube, fence, election, clock, metrics, health, lease_kube, audit)
+        yield Ground(
+            settings,
+            kube,
+            fence,
+            election,
+            clock,
+            metrics,
+            health,
+            lease_kube,
+            audit,
+            None if election is None else _restore(kube, clock, registry, settings, program, audit),
+        )
     finally:
         if isinstance(audit, AuditLog):
             audit.close()
@@ -180,6 +200,18 @@ def clients(settings: Central, metrics: Metrics, clock: Clock) -> tuple[Kube, Ku
         meter=metrics.client("lease"),
     )
     return main, lease
+
+
+def _restore(
+    kube: Kube,
+    clock: Clock,
+    registry: CollectorRegistry,
+    settings: Central,
+    program: str,
+    audit: Audit,
+) -> RestoreWatch:
+    file = KnownFile(Path(settings.lineage_file) if settings.lineage_file else None)
+    return RestoreWatch(kube, clock, registry, program, file, audit, settings.namespace)
 
 
 def _audit(settings: Central, registry: CollectorRegistry, clock: SystemClock) -> Audit:
@@ -300,6 +332,7 @@ async def _operate(
                 audit=ground.audit,
                 providers=providers,
                 outside=outside,
+                frozen=ground.frozen,
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
             pollers = event_pollers(sources, operator.desk, ground.clock, registry)

@@ -30,6 +30,10 @@ class Central(Settings):
         "-",
         description="where acts and refusals are written as JSON lines; -: stdout; empty: nowhere",
     )
+    lineage_file: str = Field(
+        "",
+        description="a file outside etcd by which a restarted process notices a restore of etcd",
+    )
     traces_url: str = Field(
         "",
         pattern=f"^$|{URL}",

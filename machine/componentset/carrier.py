@@ -20,7 +20,7 @@ from kubenode.runtime.kube.informer import Informer
 from machine.componentset.access import SetAccess
 from machine.componentset.board import Board, Wish
 from machine.componentset.facts import START_WITHIN
-from machine.componentset.leave import Act, Leave, leave_for
+from machine.componentset.leave import Act, Leave, leave_for, renewed_permit
 from machine.disruption.port import Disruptions, State
 from machine.disruption.port import Wish as Disruption
 
@@ -121,6 +121,8 @@ class Carrier:
             self.board.waits.pop(name, None)
             if leave.act is Act.PREPARE:
                 await self._permit(machine, leave, prepared.permit)
+            else:
+                await self._renew(machine)
             return Result(_after(prepared.look_again))
         self.board.waits[name] = (leave.lead, f"{prepared.reason}: {prepared.message}")
         if prepared.state is State.FAILED and machine.spec.permit is None:
@@ -145,6 +147,8 @@ class Carrier:
         self.board.waits.pop(name, None)
         if leave.act is Act.PREPARE:
             await self._permit(machine, leave, asked.permit)
+        else:
+            await self._renew(machine)
         return Result(AGAIN)
 
     async def _permit(self, machine: Machine, leave: Leave, permit: str) -> None:
@@ -156,6 +160,14 @@ class Carrier:
             start_before=self.clock.now() + START_WITHIN,
         )
         await self._shown(await self.access.permit(machine, given))
+
+    async def _renew(self, machine: Machine) -> None:
+        """Let the agent go on with what it has begun, as long as its node is held for that."""
+        if machine.spec.permit is None:
+            return
+        renewed = renewed_permit(machine.spec.permit, self.clock.now(), self.patience(machine))
+        if renewed is not None:
+            await self._shown(await self.access.permit(machine, renewed))
 
     async def _shown(self, written: Machine) -> None:
         meta = written.metadata

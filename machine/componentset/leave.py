@@ -12,8 +12,8 @@ from enum import StrEnum
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.api.v1alpha1.machinestatus import ComponentStatus
-from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass
-from machine.componentset.facts import AT_WORK, REBOOT, needs_permit
+from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, MachinePermit
+from machine.componentset.facts import AT_WORK, REBOOT, START_WITHIN, needs_permit
 from machine.machine.success import BAD, UNDONE, applied, reported, status_of
 
 _OVER = BAD | UNDONE
@@ -75,6 +75,21 @@ def leave_for(
     others, wider = _asked(more)
     together = tuple(dict.fromkeys([*names, *others]))
     return Leave(Act.PREPARE, lead, together, max(class_, wider, key=lambda c: c.weight))
+
+
+def renewed_permit(
+    permit: MachinePermit, now: datetime, patience: timedelta
+) -> MachinePermit | None:
+    """The permit with a later end for what has begun; None: it is not to be renewed now.
+
+    An agent that cannot reach the API server acts on until the end that it read last, so the end is
+    never later than the moment at which the permit is taken back: the node is somebody else's then.
+    """
+    ends = max(permit.start_before, permit.renewed_until or permit.start_before)
+    later = min(now + START_WITHIN, permit.start_before + patience)
+    if ends - now > START_WITHIN / 2 or later <= ends:
+        return None
+    return permit.model_copy(update={"renewed_until": later})
 
 
 def patience_of(

@@ -8,6 +8,7 @@ cordon without the annotation. What was cordoned when we came gets no mark, and 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kubenode.api.cordon import keeps_cordon
 from kubenode.api.v1alpha1.permit import Holder
 
 CORDONED_BY = "kubenode.io/cordoned-by"
@@ -65,13 +66,16 @@ def joined(seen: Cordoned, holder: Holder) -> Change | None:
 
 
 def left(seen: Cordoned, holder: Holder) -> Change | None:
-    """What takes this holder off, with the last one the cordon; None: nothing is ours."""
+    """What takes this holder off, with the last one the cordon; None: nothing is ours.
+
+    The cordon stays where a person annotated the node with `kubenode.io/keep-cordoned`.
+    """
     if not seen.has(holder):
         return None
     rest = [mark for mark in seen.marks if mark != mark_of(holder)]
     if rest:
         return Change(",".join(rest), seen.unschedulable)
-    return Change(None, False)
+    return Change(None, seen.unschedulable and keeps_cordon(seen.annotations))
 
 
 def uncordoned(seen: Cordoned, holder: Holder) -> bool:

@@ -13,9 +13,8 @@ from typing import Protocol
 from kubenode.api.v1alpha1 import Disruption, Severity
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
+from kubenode.runtime.disruption.request import UNNEEDED as UNNEEDED
 
-UNNEEDED = "unneeded"
-"""In place of a permit's name, where there is no Node that Kube Defender could count."""
 DRAIN_TIMEOUT = timedelta(minutes=30)
 
 DISRUPTION: dict[ChangeClass, Disruption] = {

@@ -4,6 +4,7 @@ Whatever is written to an object carries the version that it was decided on, and
 who wrote in between is seen by the next run, not overwritten (F29).
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,6 +15,8 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import DisruptionGuard, stored
+from kubenode.runtime.disruption.request import ActRefused
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Decode, Kube
 from kubenode.runtime.kube.errors import NotFound
@@ -23,9 +26,12 @@ from machine.disruption.port import UNNEEDED, Disruptions, Wish
 from machine.machine import nodesync
 from machine.machine.deletion import keeps_permit, stage_of
 from machine.machine.instances import InstanceAccess
-from machine.machine.model import FINALIZER, Act, Heard, Seen
+from machine.machine.leave import live_target, replacement_request
+from machine.machine.model import FINALIZER, SOON, Act, Heard, Seen
 from machine.machine.step import plan_of
 from machine.names import LEASES, LEAVING
+
+log = logging.getLogger(__name__)
 
 UNINSTALL_WITHIN = timedelta(hours=1)
 """From the permit on the agent may begin; it is written again while components are left."""
@@ -39,6 +45,7 @@ class Acts:
     disruptions: Disruptions
     instances: InstanceAccess
     clock: Clock
+    guard: DisruptionGuard
     decode: Decode[Machine] = Machine.from_server
 
     async def do(self, act: Act, seen: Seen) -> tuple[Machine | None, Heard]:
@@ -69,8 +76,7 @@ class Acts:
                 assert seen.node is not None
                 await self._delete(paths.node(seen.node.metadata.name), seen.node.metadata.uid)
             case Act.REPLACE:
-                path = paths.custom(PLURAL, machine.metadata.name)
-                await self._delete(path, machine.metadata.uid)
+                return machine, await self._replace(seen)
             case Act.PREPARE:
                 prepared = await self.disruptions.prepare(wish_of(seen))
                 return machine, Heard(act, prepared=prepared)
@@ -81,11 +87,11 @@ class Acts:
             case Act.CREATE:
                 return machine, await self.instances.create(machine)
             case Act.TERMINATE:
-                gone = await self.instances.terminate(machine)
+                gone = await self.instances.terminate(seen)
                 return machine, replace(gone, prepared=heard.prepared)
             case Act.OPERATE:
                 assert machine.spec.operation is not None
-                return machine, await self.instances.operate(machine, machine.spec.operation)
+                return machine, await self.instances.operate(seen, machine.spec.operation)
             case Act.NONE:
                 pass
         return machine, heard
@@ -129,6 +135,21 @@ class Acts:
             await self.kube.delete(path, uid=uid)
         except NotFound:
             return
+
+    async def _replace(self, seen: Seen) -> Heard:
+        """Give the Machine up for the job that wants another in its place."""
+        meta, request = seen.machine.metadata, replacement_request(seen)
+        try:
+            await self.guard.perform(
+                request,
+                intent=stored,  # `lastOperation` says Running
+                target=lambda: live_target(self.kube, seen, request),
+                act=lambda: self._delete(paths.custom(PLURAL, meta.name), meta.uid),
+            )
+        except ActRefused as refused:
+            log.warning("replacement is refused", extra={"machine": meta.name, "why": str(refused)})
+            return Heard(again=SOON)
+        return Heard(Act.REPLACE)
 
     async def _uninstall(self, seen: Seen) -> Machine:
         """Every component Absent, with leave to do it; nothing where that is so already."""

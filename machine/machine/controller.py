@@ -25,6 +25,7 @@ from machine.certificates.controller import OF_NODE
 from machine.disruption.port import Disruptions
 from machine.ground import Ground
 from machine.machine.act import Acts
+from machine.machine.attachments import Attachments
 from machine.machine.fights import Fights
 from machine.machine.instances import InstanceAccess
 from machine.machine.model import Act, Heard, Seen, Step
@@ -94,10 +95,12 @@ class MachineController:
             self.ground.fence.check()
             left, heard = await self.acts.do(after.act, seen)
             self._audit(after.act, seen, heard)
-            if left is None or after.act in SHOWN_BY_A_WATCH:
-                return DONE if left is None else _later(after)
+            if left is None:
+                return DONE
             if heard.again is not None and heard.act is not Act.OPERATE:
                 return Result(max(heard.again, SHORTEST))
+            if after.act in SHOWN_BY_A_WATCH:
+                return _later(after)
             machine = left
         return AGAIN
 
@@ -198,14 +201,32 @@ def wired(
     later: Callable[[str, float], None],
 ) -> MachineController:
     instances = InstanceAccess(
-        provisioning, ground.kube, ground.classes.get, ground.meltdown.frozen, ground.clock
+        provisioning,
+        ground.kube,
+        ground.classes.get,
+        ground.meltdown.frozen,
+        ground.clock,
+        ground.guard,
     )
     fights = Fights(ground.clock.monotonic)
     return MachineController(
         ground,
         MachineAccess(ground.kube, ground.machines.read),
-        Observer(ground, instances, fights, ground.meltdown.frozen),
-        Acts(ground.kube, disruptions, instances, ground.clock, ground.machines.read),
+        Observer(
+            ground,
+            instances,
+            fights,
+            ground.meltdown.frozen,
+            Attachments(ground.kube),
+        ),
+        Acts(
+            ground.kube,
+            disruptions,
+            instances,
+            ground.clock,
+            ground.guard,
+            ground.machines.read,
+        ),
         instances,
         fights,
         later,

@@ -169,6 +169,9 @@ def _terminate(seen: Seen, stage: Stage) -> Held:
     prepared = seen.heard.prepared
     if prepared is not None and prepared.state is State.WAITING:
         return Held(stage, f"{prepared.reason}: {prepared.message}", again=SOON)
+    if prepared is not None and prepared.state is State.FAILED and not prepared.permit:
+        act = Act.NONE if seen.heard.act is Act.END else Act.END
+        return Held(stage, f"{prepared.reason}: {prepared.message}", act, AFTER_A_PERSON)
     match asked.asked:
         case Asked.FOUND if not named:
             return Held(stage, "an instance was made for it", Act.ADOPT)

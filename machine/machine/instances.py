@@ -4,6 +4,7 @@ What is remembered here is when to ask again and how often it went wrong in a ro
 at once, which does no harm. What must not be lost is in the Machine: token and provider's ID.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -24,6 +25,8 @@ from kubenode.providers.instances import (
     next_try,
 )
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import DisruptionGuard, stored
+from kubenode.runtime.disruption.request import ActRefused
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import structs
@@ -32,8 +35,11 @@ from kubenode.runtime.rate import TokenBucket
 from machine.bootstrap.tokens import Tokens
 from machine.importing.cloudinit import user_data
 from machine.importing.joining import Joining
-from machine.machine.model import RESYNC, SOON, Act, Asked, Heard, InstanceSeen
+from machine.machine.leave import deletion_request, live_target, operation_request
+from machine.machine.model import RESYNC, SOON, Act, Asked, Heard, InstanceSeen, Seen
 from machine.provisioning import Provisioning
+
+log = logging.getLogger(__name__)
 
 OWN_NAMESPACE = "kubenode-system"
 USER_DATA = "userData"
@@ -75,6 +81,7 @@ class _Tried:
 class InstanceAccess:
     """frozen   whether our own sight is in doubt: nothing is deleted then
     classes  MachineClass by name
+    guard    through which an instance is deleted or operated
     """
 
     def __init__(
@@ -84,7 +91,9 @@ class InstanceAccess:
         classes: Callable[[str], MachineClass | None],
         frozen: Callable[[], str],
         clock: Clock,
+        guard: DisruptionGuard,
     ) -> None:
+        self._guard = guard
         self._provisioning, self._kube, self._clock = provisioning, kube, clock
         self._classes, self._frozen, self._tokens = classes, frozen, Tokens(kube)
         self._kept: dict[str, _Kept] = {}
@@ -145,21 +154,32 @@ class InstanceAccess:
         self._keep(machine, _seen(made), SOON)
         return Heard(Act.CREATE)
 
-    async def terminate(self, machine: Machine) -> Heard:
+    async def terminate(self, seen: Seen) -> Heard:
         """Ask for its end; whether it is gone the next look says."""
+        machine = seen.machine
         if self._frozen():
             return Heard(again=ENDING)
+        request = deletion_request(seen)
         try:
             provider = self._provider(machine)
-            await provider.delete(machine.spec.provider_id, self._provisioning.cluster)
+            await self._guard.perform(
+                request,
+                intent=stored,  # the deletion itself, and the stage in its status
+                target=lambda: live_target(self._kube, seen, request),
+                act=lambda: provider.delete(machine.spec.provider_id, self._provisioning.cluster),
+            )
+        except ActRefused as refused:
+            why = InstanceSeen(Asked.ERROR, code=Code.FAILED_PRECONDITION, told=str(refused)[:800])
+            self._keep(machine, why, 2 * ENDING)  # so that the next look tells of it
+            return Heard(again=ENDING)
         except InstanceError as error:
-            seen = self._failed(machine, error, mine=False)
-            return Heard(Act.TERMINATE, code=error.code, told=error.told, again=seen.again)
+            again = self._failed(machine, error, mine=False).again
+            return Heard(Act.TERMINATE, code=error.code, told=error.told, again=again)
         self._keep(machine, InstanceSeen(), ENDING)
         return Heard(Act.TERMINATE, again=ENDING)
 
-    async def operate(self, machine: Machine, wanted: MachineOperation) -> Heard:
-        name = machine.metadata.name
+    async def operate(self, seen: Seen, wanted: MachineOperation) -> Heard:
+        machine, name = seen.machine, seen.machine.metadata.name
         tried = self._tried.get(name)
         if tried is None or tried.id != wanted.id:
             tried = self._tried[name] = _Tried(wanted.id)
@@ -170,8 +190,18 @@ class InstanceAccess:
             if wanted.type not in provider.operations:
                 told = f"it has no {wanted.type}"
                 raise InstanceError(provider.name, Code.UNIMPLEMENTED, told)
-            cluster = self._provisioning.cluster
-            await provider.operate(machine.spec.provider_id, cluster, wanted.type, wanted.id)
+            cluster, request = self._provisioning.cluster, operation_request(seen)
+            await self._guard.perform(
+                request,
+                intent=stored,  # `lastOperation` says Running
+                target=lambda: live_target(self._kube, seen, request),
+                act=lambda: provider.operate(
+                    machine.spec.provider_id, cluster, wanted.type, wanted.id
+                ),
+            )
+        except ActRefused as refused:
+            log.warning("operation is refused", extra={"machine": name, "why": str(refused)})
+            return Heard(again=ENDING)
         except InstanceError as error:
             tried.failures += 1
             following = next_try(error.code, tried.failures, error.after)

@@ -3,16 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node
-from kubenode.runtime.kube.paths import resource
 from machine.bootstrap.agentready import Lifesign
 from machine.ground import Ground
+from machine.machine.attachments import Attachments
 from machine.machine.deletion import Stage
 from machine.machine.fights import Fights
 from machine.machine.instances import InstanceAccess
@@ -21,29 +17,6 @@ from machine.machine.nodeready import gave_up
 from machine.machine.step import plan_of
 from machine.names import MACHINE
 
-ATTACHMENTS = resource("/apis/storage.k8s.io/v1", "volumeattachments")
-PAGE = 500
-
-
-class _AttachmentSpec(msgspec.Struct, rename="camel", gc=False):
-    node_name: str = ""
-
-
-class _Attachment(msgspec.Struct, gc=False):
-    spec: _AttachmentSpec = msgspec.field(default_factory=_AttachmentSpec)
-
-
-class _ListMeta(msgspec.Struct, gc=False):
-    more: str = msgspec.field(default="", name="continue")
-
-
-class _Attachments(msgspec.Struct, gc=False):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[_Attachment] | None = None
-
-
-_decode = msgspec.json.Decoder(_Attachments).decode
-
 
 @dataclass(frozen=True, slots=True)
 class Observer:
@@ -51,6 +24,7 @@ class Observer:
     instances: InstanceAccess
     fights: Fights
     frozen: Callable[[], str]
+    attachments: Attachments
 
     async def observe(self, machine: Machine, heard: Heard) -> Seen:
         ground, name = self.ground, machine.metadata.name
@@ -137,19 +111,4 @@ class Observer:
             return None
         if known.reason != Stage.DETACHING:
             return None
-        return await attached(self.ground.kube, machine.node_name)
-
-
-async def attached(kube: Kube, node: str) -> int:
-    """How many volumes are attached to the node. The API server cannot select them by it; one that
-    knows no attachments has none."""
-    count, more = 0, None
-    while True:
-        try:
-            page = await kube.get(ATTACHMENTS, _decode, {"limit": PAGE, "continue": more})
-        except NotFound:
-            return 0
-        count += sum(one.spec.node_name == node for one in page.items or ())
-        more = page.metadata.more
-        if not more:
-            return count
+        return await self.attachments.count(machine.node_name)

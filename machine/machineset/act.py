@@ -9,11 +9,15 @@ from kubenode.api.machinenames import name_of
 from kubenode.api.meta import OwnerReference
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.machine import MachineOrigin
+from kubenode.runtime.disruption.guard import DisruptionGuard, stored
+from kubenode.runtime.disruption.request import ActRequest, LiveTarget
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
+from machine.access import MachineAccess
+from machine.names import LEAVING
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +33,7 @@ class Acts:
     kube: Kube
     fence: Fence
     machines: Informer[Machine]
+    guard: DisruptionGuard
 
     async def create(self, machine_set: MachineSet, zone: str, first: int, count: int) -> list[str]:
         """Names of the machines that are there now, `count` from number `first` on.
@@ -64,10 +69,29 @@ class Acts:
         owners = others if machine_set is None else [*others, owner(machine_set)]
         await self._patch(machine, {"ownerReferences": [o.to_dict() for o in owners]})
 
-    async def delete(self, machine: Machine) -> None:
-        """Only as it was decided on: whatever changed since is looked at first."""
+    async def delete(self, machine: Machine, request: ActRequest) -> None:
+        """Only as it was decided on: whatever changed since is looked at first. Raises ActRefused,
+        and Conflict.
+        """
+        await self.guard.perform(
+            request,
+            intent=stored,  # the annotation `kubenode.io/leaving`
+            target=lambda: self._same(machine),
+            act=lambda: self._give_up(machine),
+        )
+
+    async def _same(self, machine: Machine) -> LiveTarget:
+        name = machine.metadata.name
+        live = await MachineAccess(self.kube).read(name)
+        if live is None or live.metadata.uid != machine.metadata.uid:
+            return LiveTarget(f"Machine {name} is gone, or another one by now")
+        before, now = machine.metadata.annotations, live.metadata.annotations
+        if before.get(LEAVING) != now.get(LEAVING):
+            return LiveTarget(f"Machine {name} is not chosen to leave any more")
+        return LiveTarget()
+
+    async def _give_up(self, machine: Machine) -> None:
         meta = machine.metadata
-        self.fence.check()
         try:
             await self.kube.delete(
                 custom(PLURAL, meta.name), uid=meta.uid, resource_version=meta.resource_version

@@ -15,9 +15,10 @@ from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.audit import Line
 from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.disruption.request import ActRefused, ActRequest, DisruptiveAct
 from kubenode.runtime.kube.objects import Node
 from machine.certificates.controller import OF_NODE
-from machine.disruption.port import Disruptions, State, Wish
+from machine.disruption.port import DISRUPTION, UNNEEDED, Disruptions, State, Wish
 from machine.ground import Ground, Job
 from machine.machineset import said
 from machine.machineset.act import Acts
@@ -25,6 +26,7 @@ from machine.machineset.belonging import OF_CLASS, OF_OWNER, Belonging, index
 from machine.machineset.known import KnownMembers
 from machine.machineset.members import Crew, Leaving, Member, Seen
 from machine.machineset.metrics import Metrics
+from machine.machineset.nodeclocks import NodeClocks
 from machine.machineset.observe import Around, Room, room, wanted
 from machine.machineset.step import Plan, step
 from machine.names import LEAVING, PRESERVED
@@ -66,10 +68,11 @@ class MachineSets:
         self._ground, self._disruptions = ground, disruptions
         self._clock, self._sets, self._machines = ground.clock, ground.machine_sets, ground.machines
         index(ground.machines)
-        self._acts = Acts(ground.kube, ground.fence, ground.machines)
+        self._acts = Acts(ground.kube, ground.fence, ground.machines, ground.guard)
         self._belonging = Belonging(ground.machines, ground.machine_sets, self._acts)
         self._metrics = Metrics(ground.registry)
         self._known = KnownMembers()
+        self._clocks = NodeClocks(lambda: ground.nodes.cache.values(), ground.clock)
         self._health: dict[str, MachineSetHealth] = {}
         self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.controller = ground.controller("machinesets", self.reconcile)
@@ -107,6 +110,7 @@ class MachineSets:
             health = self._health[name] = machine_set.spec.health
         ref = machine_set.spec.template.spec.class_ref
         class_ = self._ground.classes.get(ref)
+        self._clocks.follow([condition.type for condition in health.unhealthy_conditions])
         class_hash = class_.status.class_hash if class_ is not None else ""
         machines = self._machines.by(OF_OWNER, machine_set.metadata.uid)
         members: list[Member] = []
@@ -129,12 +133,18 @@ class MachineSets:
             return Around()
         node = machine.node_name
         held, repaired = self._ground.held(node), self._ground.repaired(node)
-        return Around(self._ground.nodes.get(node), held, repaired)
+        found = self._ground.nodes.get(node)
+        return Around(found, held, repaired, self._clocks.conditions(node))
 
     # -- acting -------------------------------------------------------------------------------
 
     async def _create(self, machine_set: MachineSet, most: int) -> None:
-        """Sets of one class make their machines one after another: its limits are theirs all."""
+        """Sets of one class make their machines one after another: its limits are theirs all.
+
+        None after a restore of etcd: a machine made since the backup may have the next name.
+        """
+        if self._ground.restored():
+            return
         ref = machine_set.spec.template.spec.class_ref
         async with self._making[ref]:
             class_ = self._ground.classes.get(ref)
@@ -172,17 +182,39 @@ class MachineSets:
         if leaving is Leaving.REPLACE and (why := self._held_back(machine)):
             look.refused[name] = why
             return
-        if not await self._permitted(look, machine, leaving):
+        if not (permit := await self._permitted(look, machine, leaving)):
             return
-        await self._acts.delete(machine)
+        why = _why(look, name) or str(leaving)
+        try:
+            await self._acts.delete(machine, self._request(machine, permit, why))
+        except ActRefused as refused:
+            look.refused[name] = refused.message
+            look.soonest = min(SOON.total_seconds(), look.soonest or SOON.total_seconds())
+            return
         self._metrics.removed.labels(leaving).inc()
-        what = f"Machine {name} is given up: {_why(look, name) or leaving}"
+        what = f"Machine {name} is given up: {why}"
         await self._tell(machine_set, name, "MachineRemoved", leaving.value, what)
 
     def _held_back(self, machine: Machine) -> str:
         return self._ground.meltdown.held_back(machine.metadata.uid)
 
-    async def _permitted(self, look: Look, machine: Machine, leaving: Leaving) -> bool:
+    def _request(self, machine: Machine, permit: str, why: str) -> ActRequest:
+        node = "" if permit == UNNEEDED else machine.node_name
+        meta = machine.metadata
+        return ActRequest(
+            DisruptiveAct.DELETE,
+            target=meta.name,
+            node=node,
+            who=f"Machine {meta.name}",
+            request=meta.uid,
+            permit=permit,
+            holder_uid=meta.uid,
+            class_=str(DISRUPTION[ChangeClass.REBOOT]),
+            evidence=why,
+        )
+
+    async def _permitted(self, look: Look, machine: Machine, leaving: Leaving) -> str:
+        """Name of the permit, UNNEEDED without a Node; "": not now."""
         node, holder = self._node_of(machine), holder_of(machine)
         wish = Wish(
             node,
@@ -193,13 +225,13 @@ class MachineSets:
         )
         prepared = await self._disruptions.prepare(wish)
         if prepared.permit and prepared.state in (State.DRAINING, State.READY):
-            return True
+            return prepared.permit
         if prepared.state is State.FAILED:
             await self._disruptions.end(node, holder)
         look.refused[machine.metadata.name] = prepared.message or prepared.reason
         if prepared.look_again is not None:
             look.soonest = min(prepared.look_again, look.soonest or prepared.look_again)
-        return False
+        return ""
 
     def _node_of(self, machine: Machine) -> str | None:
         return None if machine.spec.node == "None" else machine.node_name
@@ -263,7 +295,8 @@ class MachineSets:
 
     def _node_changed(self, key: str, old: Node | None, new: Node | None) -> None:
         """Their heartbeats, images and volumes say nothing here."""
-        if old is None or new is None or _conditions(old) != _conditions(new):
+        turned = self._clocks.changed(key, new)
+        if turned or old is None or new is None or _conditions(old) != _conditions(new):
             self._wake(*self._machines.by(OF_NODE, key))
 
     def _job_changed(self, key: str, old: Job | None, new: Job | None) -> None:
@@ -285,5 +318,5 @@ def _why(look: Look, name: str) -> str:
     return next((m.unhealthy for m in look.seen.members if m.name == name), "")
 
 
-def _conditions(node: Node) -> list[tuple[str, str, datetime | None]]:
-    return [(c.type, c.status, c.last_transition_time) for c in node.status.conditions]
+def _conditions(node: Node) -> list[tuple[str, str]]:
+    return [(c.type, c.status) for c in node.status.conditions]

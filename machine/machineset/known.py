@@ -44,6 +44,7 @@ class KnownMembers:
             known is not None
             and known.machine is machine
             and known.around.node is around.node
+            and known.around.conditions is around.conditions
             and (known.around.repair, known.around.repaired) == (around.repair, around.repaired)
             and known.class_hash == class_hash
             and known.health is health

@@ -1,7 +1,7 @@
 """From Machines, Nodes and jobs to what a set decides on. Pure: objects in, facts out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.api.meta import Condition
@@ -15,6 +15,7 @@ from kubenode.api.v1alpha1.machinestatus import (
 )
 from kubenode.runtime.kube.objects import Node
 from machine.machineset.members import Leaving, Member, Wanted
+from machine.machineset.nodeclocks import NONE, Conditions
 from machine.names import DELETE_FIRST, HANDS_OFF, LEAVING, PRESERVED
 
 MINUTE = timedelta(seconds=60)
@@ -29,11 +30,13 @@ class Around:
     node      its Node, None where there is none
     repair    the open job that holds the node, "" for none
     repaired  when the last one was closed
+    conditions  those of the Node that a set asks about, with when they began by our own clock
     """
 
     node: Node | None = None
     repair: str = ""
     repaired: datetime | None = None
+    conditions: Conditions = field(default_factory=lambda: NONE)
 
 
 def wanted(machine_set: MachineSet) -> Wanted:
@@ -55,7 +58,7 @@ def member(
 ) -> tuple[Member, datetime | None]:
     """The second is when it becomes another one though nothing changes, None for not."""
     status, annotations = machine.status, machine.metadata.annotations
-    why, at = unhealthy(machine, around.node, health.unhealthy_conditions, now)
+    why, at = unhealthy(machine, around, health.unhealthy_conditions, now)
     burnt_in = None if around.repaired is None else around.repaired + machine.spec.min_ready
     provisioned = status.provisioning.class_hash if status.provisioning is not None else ""
     repair = around.repair or _operation(machine)
@@ -87,7 +90,7 @@ def member(
 
 
 def unhealthy(
-    machine: Machine, node: Node | None, wanted: Sequence[UnhealthyCondition], now: datetime
+    machine: Machine, around: Around, wanted: Sequence[UnhealthyCondition], now: datetime
 ) -> tuple[str, datetime | None]:
     """Why the machine is to be replaced, "" for not; and when it will be if nothing changes.
 
@@ -99,7 +102,7 @@ def unhealthy(
         return "", None
     soonest: datetime | None = None
     for each in wanted:
-        since = _since(machine, node, each)
+        since = _since(machine, around, each)
         if since is None:
             continue
         due = since + each.for_
@@ -110,14 +113,12 @@ def unhealthy(
     return "", soonest
 
 
-def _since(machine: Machine, node: Node | None, wanted: UnhealthyCondition) -> datetime | None:
-    """Since when the condition is as `wanted`; None: it is not, or nobody says since when."""
-    if node is None:
+def _since(machine: Machine, around: Around, wanted: UnhealthyCondition) -> datetime | None:
+    """Since when the condition is as `wanted`, by our own clock; None: it is not."""
+    if around.node is None:
         return _node_gone(machine, wanted)
-    for condition in node.status.conditions:
-        if condition.type == wanted.type and condition.status == wanted.status:
-            return condition.last_transition_time
-    return None
+    condition = around.conditions.get(wanted.type)
+    return condition.since if condition is not None and condition.status == wanted.status else None
 
 
 def _node_gone(machine: Machine, wanted: UnhealthyCondition) -> datetime | None:

@@ -1,1 +1,1 @@
-"""Instances that carry this cluster's tag and belong to no Machine: found, and ended with care."""
+"""Instances that carry this cluster's tag and belong to no Machine: a finding for people."""

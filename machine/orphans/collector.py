@@ -1,6 +1,10 @@
-"""Looks at each provider's instances every quarter of an hour: glue, and the one act."""
+"""Looks at each provider's instances every quarter of an hour and records the orphans: glue.
+
+It deletes nothing. What it finds is shown by `kubenode machine orphans`, an Event and an alert.
+"""
 
 import logging
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -13,15 +17,22 @@ from kubenode.providers.instances import (
     Instances,
     machine_uid,
 )
-from kubenode.runtime.audit import Line
+from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.errors import KubeError
 from machine.access import MachineAccess
+from machine.bootstrap.agentready import Lifesign
 from machine.ground import Ground
+from machine.orphans.model import OrphanRecord
+from machine.orphans.presence import Presence, live_nodes
+from machine.orphans.records import MOST, OrphanStore
 from machine.orphans.sightings import Sightings
-from machine.orphans.step import Claims, Found, step
+from machine.orphans.step import Claims, candidates, step
 from machine.provisioning import Provisioning
 
 log = logging.getLogger(__name__)
+
+LONGEST_LOOKS = 1.5
+"""Times `every` between two looks that count: of a longer gap nobody knows what was in it."""
 
 
 class OrphanMetrics:
@@ -33,7 +44,7 @@ class OrphanMetrics:
         )
         self.ended = Counter(
             "kubenode_machine_orphans_ended",
-            "Orphans that were ended.",
+            "Orphans that were ended: none, since an orphan is a finding for people.",
             registry=registry,
         )
 
@@ -41,7 +52,7 @@ class OrphanMetrics:
 class Orphans:
     """A Part, under the lease.
 
-    every  seconds between two scans; an orphan is one in two of them
+    every  seconds between two scans
     """
 
     name = "orphans"
@@ -51,9 +62,9 @@ class Orphans:
     ) -> None:
         self._ground, self._sightings, self._every = ground, sightings, every
         self._cluster, self._instances = provisioning.cluster, provisioning.instances
-        self._access = MachineAccess(ground.kube)
+        self._access, self._store = MachineAccess(ground.kube), OrphanStore(ground.kube)
         self._metrics = OrphanMetrics(ground.registry)
-        self._before: dict[str, frozenset[str]] = {}
+        self._looked_at: dict[str, float] = {}
 
     async def run(self) -> None:
         await self._ground.machines.synced.wait()
@@ -65,15 +76,34 @@ class Orphans:
         """Once over all providers. What fails is tried again in the next scan."""
         if not self._cluster:
             return
-        for provider in self._instances.all:
-            try:
-                await self._scan(provider)
-            except (InstanceError, KubeError) as error:
-                extra = {"provider": provider.name, "why": str(error)}
-                log.warning("instances could not be looked at", extra=extra)
-        self._metrics.orphans.set(sum(map(len, self._before.values())))
+        try:
+            stored, before = await self._store.read()
+            records: list[OrphanRecord] = []
+            for provider in self._instances.all:
+                mine = [one for one in before if one.provider == provider.name]
+                records += await self._looked(provider, mine)
+            await self._recorded(before, records)
+            self._ground.fence.check()
+            await self._store.write(stored, records[:MOST])
+        except KubeError as error:
+            self._looked_at.clear()
+            log.warning("orphans could not be recorded", extra={"why": str(error)})
 
-    async def _scan(self, provider: Instances) -> None:
+    async def _looked(
+        self, provider: Instances, before: Sequence[OrphanRecord]
+    ) -> Sequence[OrphanRecord]:
+        """The provider's records after a look; as before where that fails."""
+        try:
+            return await self._look(provider, before)
+        except (InstanceError, KubeError) as error:
+            extra = {"provider": provider.name, "why": str(error)}
+            log.warning("instances could not be looked at", extra=extra)
+            self._looked_at.pop(provider.name, None)
+            return before
+
+    async def _look(
+        self, provider: Instances, before: Sequence[OrphanRecord]
+    ) -> Sequence[OrphanRecord]:
         try:
             listed = await provider.list(self._cluster)
         except InstanceError as error:
@@ -82,36 +112,59 @@ class Orphans:
         self._sightings.heard(provider.name, None)
         machines = self._ground.machines
         if not machines.fresh():
-            return
+            return before
         all_ = machines.cache.values()
-        known = sum(provider.owns(m.spec.provider_id) for m in all_ if _runs(m))
-        self._ground.meltdown.listed(f"provider {provider.name}", len(listed), known)
+        running = sum(provider.owns(m.spec.provider_id) for m in all_ if _runs(m))
+        self._ground.meltdown.listed(f"provider {provider.name}", len(listed), running)
         claims = Claims(
             {m.metadata.uid for m in all_},
             {m.spec.provider_id for m in all_ if m.spec.provider_id},
         )
-        before = self._before.get(provider.name, frozenset())
-        frozen = self._ground.meltdown.frozen()
-        found = step(listed, claims, before, self._ground.clock.now(), frozen)
-        self._before[provider.name] = found.orphans
-        await self._end(provider, found)
+        now = self._ground.clock.now()
+        found = candidates(listed, claims, now)[:MOST]
+        orphans = [one for one in found if not await self._claimed(one)]
+        presence = Presence(await live_nodes(self._ground.kube) if orphans else ())
+        known = {one.provider_id: one for one in before}
+        waited = self._waited(provider.name)
+        return step(provider.name, orphans, known, self._sighting(presence), waited, now)
 
-    async def _end(self, provider: Instances, found: Found) -> None:
-        if found.spared:
-            extra = {"provider": provider.name, "orphans": len(found.orphans), "why": found.spared}
-            log.warning("orphans are spared", extra=extra)
-        for instance in found.ended:
-            if await self._claimed(instance):
+    def _waited(self, provider: str) -> float:
+        """Seconds since the last look at this provider that went well, by our own clock."""
+        now = self._ground.clock.monotonic()
+        since = now - self._looked_at.get(provider, now)
+        self._looked_at[provider] = now
+        return since if since <= LONGEST_LOOKS * self._every else 0.0
+
+    def _sighting(self, presence: Presence) -> Callable[[Instance], str]:
+        """What of an instance is in the cluster: its agent, or a Node."""
+
+        def of(instance: Instance) -> str:
+            sign = self._ground.lifesigns.of(instance.tags.get(MACHINE_TAG, ""))
+            if sign in (Lifesign.FRESH, Lifesign.UNKNOWN):
+                return "an agent may renew the Lease of its Machine"
+            return presence.of(instance)
+
+        return of
+
+    async def _recorded(
+        self, before: Sequence[OrphanRecord], records: Sequence[OrphanRecord]
+    ) -> None:
+        """Show the findings; of a new one tell."""
+        self._metrics.orphans.set(len(records))
+        known = {one.provider_id for one in before}
+        for one in records:
+            if one.provider_id in known:
                 continue
-            self._ground.fence.check()
-            await provider.delete(instance.provider_id, self._cluster)
-            self._metrics.ended.inc()
-            why = f"{instance.provider_id} belongs to no Machine in two scans"
-            log.warning("orphan is ended", extra={"provider": provider.name, "why": why})
-            now, node = self._ground.clock.now(), instance.tags.get(MACHINE_TAG, "")
-            self._ground.audit.write(
-                Line(now, "machine", "orphans", "EndInstance", "Done", why=why, node=node)
-            )
+            extra = {"provider": one.provider, "why": f"{one.provider_id} belongs to no Machine"}
+            log.warning("orphan is found", extra=extra)
+            regarding = {
+                "kind": Machine.resource.kind,
+                "api_version": f"{paths.GROUP}/{paths.VERSION}",
+                "name": one.machine,
+                "uid": one.machine_uid,
+            }
+            told = f"instance {one.provider_id} runs and has no Machine; nothing is deleted"
+            await self._ground.recorder.emit(regarding, "Warning", "OrphanFound", told)
 
     async def _claimed(self, instance: Instance) -> bool:
         """By the API server itself: the cache may lag."""

@@ -63,7 +63,7 @@ def step(
     wanted = phase_of(told, now)
     have = event.status.phase
     alone = set(note_of(event).scopes) <= {scope}
-    if have is not None and not _moves(event, told, have, wanted, now, listed=complete and alone):
+    if have is not None and not _moves(event, told, have, wanted, scope, listed=complete and alone):
         return _heard(event, told, wanted, now, scope)
     fresh = have is None or (not have.open and wanted.open)
     return written(event, told, node, wanted, now, scope, again=fresh)
@@ -147,7 +147,7 @@ def _moves(
     told: Reported,
     have: HostEventPhase,
     wanted: HostEventPhase,
-    now: datetime,
+    scope: str,
     *,
     listed: bool,
 ) -> bool:
@@ -156,10 +156,14 @@ def _moves(
         if not wanted.open:
             return False
         if have is HostEventPhase.EXPIRED:
-            return not told.advisory  # `wanted` is open: its end has moved
+            # `wanted` is open: its end has moved. One that is said no more proves nothing.
+            said = told.not_after is not None or (listed and told.phase is not None)
+            return said and not told.advisory
         return listed
     if not wanted.open or listed or _RANK[wanted] >= _RANK[have]:
         return True
+    if told.class_ is not event.spec.class_ and scope in (note_of(event).scope, ""):
+        return True  # its source plans something else under the same ID
     before = event.spec.not_before
     return told.not_before is not None and before is not None and told.not_before > before
 

@@ -90,6 +90,7 @@ def written(
     """
     before, have, noted = event.spec, event.status, note_of(event)
     changes: dict[str, Any] = {
+        "class_": told.class_,
         "severity": told.severity,
         "not_before": start or told.not_before or (now if is_alert(told) else None),
         "not_after": _end(told, phase, now),

@@ -62,11 +62,13 @@ def facts_of(probes: Iterable[HostProbe], now: datetime) -> dict[str, ProbeFact]
 def settled_at(probe: HostProbe, now: datetime) -> datetime | None:
     """When it was answered, or expired without an answer; None while it is open.
 
-    No answer is younger than the end of its question: the clock of a host may be wrong.
+    No answer is younger than the end of its question nor older than the question: the clock of a
+    host may be wrong.
     """
     answered, expires = probe.status.answered_at, probe.spec.expires_at
     if answered is not None:
-        return min(answered, expires, now)
+        asked = probe.metadata.creation_timestamp or answered
+        return min(max(answered, asked), expires, now)
     return expires if expires <= now else None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import API_VERSION
 from kubenode.api.v1alpha1.hostprobe import HostProbe
+from remedy.hostprobes.shares import MOST_IN_ALL
 from rules.probes import NOT_ANSWERED, PROBES
 
 UNANSWERED = timedelta(seconds=30)
@@ -23,8 +24,9 @@ KEPT = timedelta(minutes=10)
 MINUTE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(minutes=4)
 MOST_OF_NODE = 4
-MOST_IN_ALL = 256
-"""Open questions: each is an object at the API server and work on a host that may be ill."""
+OF_THE_OPERATOR = frozenset({"host", "peers", "power", "ready"})
+"""Kinds that are answered without the host's agent."""
+OF_AGENTS = frozenset(name for name in PROBES if name.partition(".")[0] not in OF_THE_OPERATOR)
 POWER = frozenset(name for name in PROBES if name.startswith("power."))
 NAME_LENGTH, DIGEST_LENGTH = 253, 10
 
@@ -36,6 +38,8 @@ class Wait(StrEnum):
     LATELY = "AskedLately"
     NODE_LIMIT = "NodeLimit"
     LIMIT = "Limit"
+    SHARE = "Share"
+    SILENT = "Silent"
 
 
 SENTENCES = {
@@ -43,6 +47,8 @@ SENTENCES = {
     Wait.LATELY: "it was asked lately and is not due again",
     Wait.NODE_LIMIT: f"{MOST_OF_NODE} questions about this node are open",
     Wait.LIMIT: f"{MOST_IN_ALL} questions are open in all",
+    Wait.SHARE: "its zone, its rule or its mode has as many open as its share is",
+    Wait.SILENT: "the host's agent is silent: nobody would answer",
 }
 
 
@@ -71,10 +77,20 @@ def kinds(names: Iterable[str]) -> list[str]:
     return sorted({name.partition(".")[0] for name in names})
 
 
-def plan(names: Iterable[str], asked: Collection[HostProbe], in_all: int, now: datetime) -> Plan:
+def plan(
+    names: Iterable[str],
+    asked: Collection[HostProbe],
+    in_all: int,
+    now: datetime,
+    *,
+    silent: bool = False,
+    room: int = MOST_IN_ALL,
+) -> Plan:
     """names  `probe.field` of what the rules need
     asked  the questions about the node that still exist
     in_all  open questions about all nodes
+    silent  the host's agent is known to be: only what others answer is asked
+    room   how many more questions the node's shares allow
     """
     open_here = sum(is_open(probe, now) for probe in asked)
     ask: list[str] = []
@@ -88,11 +104,17 @@ def plan(names: Iterable[str], asked: Collection[HostProbe], in_all: int, now: d
         elif (due := due_at(mine)) is not None and now < due:
             waits.append((kind, Wait.LATELY))
             times.append(due)
+        elif silent and kind not in OF_THE_OPERATOR:
+            waits.append((kind, Wait.SILENT))
+            times.append(now + UNANSWERED)
         elif open_here + len(ask) >= MOST_OF_NODE:
             waits.append((kind, Wait.NODE_LIMIT))
             times.append(now + UNANSWERED)
         elif in_all + len(ask) >= MOST_IN_ALL:
             waits.append((kind, Wait.LIMIT))
+            times.append(now + UNANSWERED)
+        elif len(ask) >= room:
+            waits.append((kind, Wait.SHARE))
             times.append(now + UNANSWERED)
         else:
             ask.append(kind)

@@ -5,7 +5,7 @@ follows each question until it is removed.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,15 +19,29 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
 from remedy.hostprobes.answering import write
-from remedy.hostprobes.asking import KEPT, SENTENCES, UNANSWERED, Wait, body, is_open, plan
+from remedy.hostprobes.asking import (
+    KEPT,
+    SENTENCES,
+    UNANSWERED,
+    Plan,
+    Wait,
+    body,
+    is_open,
+    plan,
+)
 from remedy.hostprobes.desk import Desk, Found
 from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, Metrics
+from remedy.hostprobes.shares import OpenQuestions, Shares, shares_of
 from remedy.hostprobes.witnesses import part_of
+from remedy.remedier.fleet import GROUP_LABELS
 
 log = logging.getLogger(__name__)
 
 PLURAL = HostProbe.resource.plural
 NODE_INDEX = "node"
+RulesByName = Mapping[str, Collection[str]]
+"""A `probe.field` to the names of the rules that need it."""
+NO_RULES: RulesByName = {}
 
 
 @dataclass(slots=True)
@@ -43,7 +57,7 @@ class Asker:
     fence: Fence
     metrics: Metrics
     desk: Desk
-    _open_until: dict[str, datetime] = field(default_factory=dict)
+    _open: OpenQuestions = field(default_factory=OpenQuestions)
     _kept_back: dict[str, frozenset[tuple[str, Wait]]] = field(default_factory=dict)
     _settled: set[str] = field(default_factory=set)
 
@@ -53,25 +67,54 @@ class Asker:
         The word of a witness concerns the question that it was asked for too.
         """
         if new is None or new.status.answered_at is not None:
-            self._open_until.pop(name, None)
+            self._open.remove(name)
         else:
-            self._open_until[name] = new.spec.expires_at
+            self._open.add(name, new.spec.expires_at)
         return (name, *(part_of(new) if new is not None else ()))
 
     def forget(self, node: str) -> None:
         self._kept_back.pop(node, None)
 
-    async def ask(self, node: str, agent: str, names: Collection[str]) -> datetime | None:
-        """Ask what is due of `names`, each a `probe.field`; when to come again, None for never."""
-        if not names:
+    async def ask(
+        self, node: str, agent: str, enforced: RulesByName, dry: RulesByName = NO_RULES
+    ) -> datetime | None:
+        """Ask what is due of the names, each a `probe.field`; when to come again, None for never.
+
+        enforced, dry  the rules that need each: those that act, and those that only would
+        """
+        if not enforced and not dry:
             self.forget(node)
             return None
         now = self.clock.now()
-        found = plan(names, self.probes.by(NODE_INDEX, node), self._open(now), now)
-        self._tell(node, frozenset(found.waits))
+        self._open.expire(now)
+        first = await self._ask(node, agent, enforced, now, acts=True)
+        left = {name: rules for name, rules in dry.items() if name not in enforced}
+        second = await self._ask(node, agent, left, now, acts=False)
+        self._tell(node, frozenset((*first.waits, *second.waits)))
+        return min((at for at in (first.at, second.at) if at is not None), default=None)
+
+    async def _ask(
+        self, node: str, agent: str, names: RulesByName, now: datetime, *, acts: bool
+    ) -> Plan:
+        if not names:
+            return Plan()
+        rules = {rule for needing in names.values() for rule in needing}
+        shares = shares_of(self._zone(node), rules, enforced=acts)
+        found = plan(
+            names,
+            self.probes.by(NODE_INDEX, node),
+            len(self._open),
+            now,
+            silent=self.desk.agent_is_silent(agent),
+            room=self._open.room(shares),
+        )
         for kind in found.ask:
-            await self._create(node, agent, kind, now)
-        return found.at
+            await self._create(node, agent, kind, now, shares)
+        return found
+
+    def _zone(self, node: str) -> str:
+        known = self.desk.nodes.get(node)
+        return known.metadata.labels.get(GROUP_LABELS["zone"], "") if known is not None else ""
 
     async def reconcile(self, name: str) -> Result:
         """A question is removed ten minutes after it was asked."""
@@ -98,16 +141,13 @@ class Asker:
         wait = left if found is None else min(found, left)
         return Result(max(wait, timedelta(milliseconds=1)))
 
-    def _open(self, now: datetime) -> int:
-        for name in [n for n, at in self._open_until.items() if at <= now]:
-            del self._open_until[name]
-        return len(self._open_until)
-
-    async def _create(self, node: str, agent: str, kind: str, now: datetime) -> None:
+    async def _create(
+        self, node: str, agent: str, kind: str, now: datetime, shares: Shares
+    ) -> None:
         made = body(node, agent, kind, now)
         name = made["metadata"]["name"]
         self.fence.check()
-        self._open_until[name] = now + UNANSWERED
+        self._open.add(name, now + UNANSWERED, shares)
         try:
             probe = await self.kube.create(paths.custom(PLURAL), made, decode=HostProbe.from_server)
             self.metrics.probes.labels(ASKED).inc()
@@ -119,7 +159,7 @@ class Asker:
         """What is new of it: a bound that is met is for people to see."""
         for kind, why in waits - self._kept_back.get(node, frozenset()):
             self.metrics.waits.labels(why).inc()
-            if why in (Wait.NODE_LIMIT, Wait.LIMIT):
+            if why in (Wait.NODE_LIMIT, Wait.LIMIT, Wait.SHARE):
                 extra = {"node": node, "probe": kind, "why": SENTENCES[why]}
                 log.warning("question to a host kept back", extra=extra)
         self._kept_back[node] = waits

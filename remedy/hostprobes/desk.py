@@ -142,6 +142,11 @@ class Desk:
         heard = f"{sum(word is not None for word in words)} of {len(words)} witnesses were heard"
         return Found(answer, "" if answer else f"{heard}, and they do not decide it")
 
+    def agent_is_silent(self, agent: str) -> bool:
+        """Whether it is known to be: one that never was, or that nobody can hear, is not."""
+        age = self.agents.age(agent)
+        return age is not None and age > AGENT_SILENT
+
     def _silent(self, name: str) -> bool:
         node, age = self.nodes.get(name), self.leases.age(name)
         return (node is not None and not is_ready(node)) or (age is not None and age > LATE)

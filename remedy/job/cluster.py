@@ -8,6 +8,7 @@ from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
 from kubenode.runtime.recorder import EventRecorder
 from remedy.handover.access import Handovers
 from remedy.handover.seen import HandedSeen
+from remedy.job.clockterm import ClockTerm
 from remedy.job.events import Event
 from remedy.job.hearing import Hearing
 from remedy.job.migration.access import PodAccess
@@ -15,6 +16,7 @@ from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
 from remedy.job.store import JobStore
+from remedy.noderecord.store import NodeRecords
 from remedy.planned.access import EventAccess
 from remedy.planned.seen import EventSeen
 from remedy.power.access import PowerAccess
@@ -26,6 +28,7 @@ from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
 from remedy.rollback.access import Rollbacks
 from remedy.rollback.seen import RollbackSeen
+from rules.sources import HOST_EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,19 @@ class ClusterWorld:
     event_access: EventAccess
     handovers: Handovers
     rollbacks: Rollbacks
+    term: ClockTerm
+    records: NodeRecords
 
-    def fresh(self) -> bool:
-        return self.facts.fresh() and self.nodes.known()
+    def fresh(self, job: Job) -> bool:
+        """A job for host events is not moved on without them; Events no job needs."""
+        host_events = not job.spec.host_events or HOST_EVENTS not in self.facts.stale()
+        return self.facts.fresh() and self.nodes.known() and host_events
 
     def hearing_since(self) -> datetime | None:
         return self.hearing.since()
+
+    def clock_since(self) -> datetime:
+        return self.term.since()
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         return await self.nodes.read(job, live=live)
@@ -90,6 +100,12 @@ class ClusterWorld:
 
     async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
         return await self.handovers.seen(job, node)
+
+    def recorded(self, job: Job) -> bool:
+        return self.records.recorded(job)
+
+    def outnumbered(self, job: Job) -> bool:
+        return self.store.outnumbered(job)
 
 
 @dataclass(frozen=True, slots=True)

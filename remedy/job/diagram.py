@@ -18,6 +18,10 @@ WHEN: dict[tuple[JobPhase, JobPhase], str] = {
     (JobPhase.PENDING, JobPhase.SHADOWED): "mode DryRun: what would have been",
     (JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT): "approved",
     (JobPhase.AWAITING_PERMIT, JobPhase.RUNNING): "permit held, fault plainly there, no guard",
+    (
+        JobPhase.AWAITING_PERMIT,
+        JobPhase.NEEDS_HUMAN,
+    ): "left a machine off, and it does not run again",
     (JobPhase.RUNNING, JobPhase.VERIFYING): "all steps of the rung done, or the rest spared",
     (JobPhase.RUNNING, JobPhase.AWAITING_PERMIT): "next rung, or yielding to a budget",
     (JobPhase.RUNNING, JobPhase.NEEDS_HUMAN): "stopped, or no rung left",

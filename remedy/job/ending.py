@@ -1,13 +1,12 @@
 """The end of a job: what is ours is undone first, and what must outlast it is kept. Pure."""
 
 from kubenode.api.v1alpha1 import JobPhase
-from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, Seen
+from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import Move, closed, wait
 from remedy.job.permits import released
 from remedy.job.superseding import handing_over
 from remedy.job.undo import forget, undo
 from remedy.job.words import answered
-from rules.truth import Truth
 
 
 def undoing(job: Job, seen: Seen, ending: CloseReason) -> Move:
@@ -22,7 +21,12 @@ def undoing(job: Job, seen: Seen, ending: CloseReason) -> Move:
 
 
 def afterwards(job: Job, seen: Seen) -> Move:
-    """A closed job lets go, remembers how long a person's word lasts, and is deleted in time."""
+    """A closed job lets go once the node's record holds what counts of it, and is deleted in time.
+    One of a rule in DryRun, as earlier versions made them, and one that is not among the newest of
+    its node, is deleted at once.
+    """
+    if not seen.recorded:
+        return wait(job)
     if job.finalizer:
         return job, Act.REMOVE_FINALIZER
     if (said := answered(job, seen)) is not None:
@@ -30,21 +34,13 @@ def afterwards(job: Job, seen: Seen) -> Move:
     ended = job.status.timeline.closed
     if job.deleting or ended is None:
         return wait(job)
-    if seen.now >= ended + job.spec.ttl_after_finished:
+    of_a_rule = job.phase is JobPhase.SHADOWED and job.spec.remedier is not None
+    if of_a_rule or seen.outnumbered or seen.now >= ended + job.spec.ttl_after_finished:
         return job, Act.DELETE
-    since = job.status.evidence_false_since
-    if not watched(job) or (since is not None and seen.now >= since + INCIDENT_ENDS):
-        return wait(job)
-    if seen.fault.evidence is Truth.FALSE and since is None:
-        return job.having(evidence_false_since=seen.now), Act.NONE
-    if seen.fault.evidence is not Truth.FALSE and since is not None:
-        return job.having(evidence_false_since=None), Act.NONE
     return wait(job)
 
 
 def watched(job: Job) -> bool:
-    """Whether a closed job still follows the evidence: no other may follow while the incident
-    lasts.
-    """
+    """Whether no other job may follow a closed one while its incident lasts."""
     reason = job.close_reason
     return job.phase is not JobPhase.SHADOWED and reason is not None and reason.outlasts_the_job

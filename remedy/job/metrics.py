@@ -1,12 +1,19 @@
 """The metrics of the job controller. Labels come from closed sets and start at zero."""
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from collections.abc import Callable, Iterable, Iterator
 
-from kubenode.api.v1alpha1 import HoldReason, JobPhase, Reason
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kubenode.api.v1alpha1 import HoldReason, JobPhase, Reason, RemedyOperationJob
+from kubenode.runtime.clock import Clock
 from remedy.job.model import Act, Job
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 OTHER = "other"
+REASONS = frozenset(str(reason) for reason in (*HoldReason, *Reason))
+"""Why a job may wait; a reason of another version counts as OTHER."""
 
 
 class Metrics:
@@ -27,12 +34,11 @@ class Metrics:
             buckets=SECONDS,
             registry=registry,
         )
-        self._reasons = {str(r) for r in (*HoldReason, *Reason)}
         for phase in JobPhase:
             self.moves.labels(phase)
             if phase.closed:
                 self.seconds.labels(phase)
-        for reason in (*sorted(self._reasons), OTHER):
+        for reason in (*sorted(REASONS), OTHER):
             self.holds.labels(reason)
         for what in Act:
             if what is not Act.NONE:
@@ -46,4 +52,34 @@ class Metrics:
                 self.seconds.labels(after.phase).observe((closed - after.created).total_seconds())
         old, new = before.status.hold, after.status.hold
         if new is not None and (old is None or old.reason != new.reason):
-            self.holds.labels(new.reason if new.reason in self._reasons else OTHER).inc()
+            self.holds.labels(_label(new.reason)).inc()
+
+
+class HeldJobsCollector(Collector):
+    """How long jobs wait with their cordon on their nodes, read when the page is asked for."""
+
+    def __init__(self, jobs: Callable[[], Iterable[RemedyOperationJob]], clock: Clock) -> None:
+        self._jobs, self._clock = jobs, clock
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        now = self._clock.now()
+        oldest = dict.fromkeys((*sorted(REASONS), OTHER), 0.0)
+        for job in self._jobs():
+            status = job.status
+            if status.hold is None or not status.owned.cordon or status.phase.closed:
+                continue
+            seconds = (now - (status.hold.since or now)).total_seconds()
+            reason = _label(status.hold.reason)
+            oldest[reason] = max(oldest[reason], seconds)
+        found = GaugeMetricFamily(
+            "kubenode_job_held_oldest_seconds",
+            "For how long a job with its cordon on its node waits at most, by why it waits now.",
+            labels=["reason"],
+        )
+        for reason, seconds in oldest.items():
+            found.add_metric([reason], seconds)
+        yield found
+
+
+def _label(reason: str) -> str:
+    return reason if reason in REASONS else OTHER

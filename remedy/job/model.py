@@ -388,6 +388,14 @@ class Seen:
     """How far the machine's component is taken back; None: not asked for."""
     hearing_since: datetime | None = DAWN
     """Since when everybody is heard without a gap; None: they are not now."""
+    clock_since: datetime = DAWN
+    """Since when instants in the status were written by the clock that tells `now`: the begin of
+    our term, or the last time that our clock was set.
+    """
+    recorded: bool = True
+    """Of a closed job: the node's record holds all that later decisions need of it."""
+    outnumbered: bool = False
+    """Of a closed job: as many as may stay on a node until their TTL closed after it."""
 
 
 def irreversible(step: Step) -> bool:

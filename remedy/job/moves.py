@@ -17,16 +17,24 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepStatus,
 )
 from remedy.job.model import CLOSING, Act, CloseReason, Job, Seen
+from remedy.job.power_record import replaced, switched_off
+from remedy.job.silence import over
 from remedy.job.undo import owns
 from rules.truth import Truth
 
 Move = tuple[Job, Act]
+FAULT_UNKNOWN = str(HoldReason.FAULT_UNKNOWN)
 
 LOOK_AGAIN = timedelta(seconds=30)
 """After this a hold is looked at again that nothing else would wake."""
 FURTHEST = timedelta(hours=1)
 """Kube Defender says to look again in half of this at the latest."""
 YIELD_LONGEST = timedelta(hours=1)
+LONGEST_DOUBT = timedelta(hours=1)
+"""For so long a job keeps what it has on a node of which nobody knows whether it is faulty."""
+SETTLES = timedelta(seconds=30)
+"""A fault that is known false for so long has gone."""
+SETTLING = "the fault is not there now: if it stays away for 30s the job ends, until then it waits"
 MESSAGE = 1024
 ACT = timedelta(minutes=1)
 """How long a single central act may take: a permit must be valid for that long."""
@@ -66,16 +74,25 @@ def hold(
 
 
 def timed(before: Job, after: Job, now: datetime) -> Job:
-    """`after` with the time that holds took: since when this one lasts, and the sum of all."""
+    """`after` with the time that holds took: since when this one lasts, and the sum of all. Doubt
+    about the fault begins a hold of its own, as it is bounded.
+    """
     old, new = before.status.hold, after.status.hold
     if old is new:
         return after
     since = (old.since if old is not None else None) or now
+    doubts = new is not None and new.reason == FAULT_UNKNOWN
+    if new is not None and doubts and old is not None and old.reason != FAULT_UNKNOWN:
+        return _summed(after, since, now).having(hold=new.model_copy(update={"since": now}))
     if new is not None:
         return after.having(hold=new.model_copy(update={"since": since}))
-    timeline = after.status.timeline
+    return _summed(after, since, now)
+
+
+def _summed(job: Job, since: datetime, now: datetime) -> Job:
+    timeline = job.status.timeline
     held = (timeline.held or timedelta(0)) + max(now - since, timedelta(0))
-    return after.having(timeline=timeline.model_copy(update={"held": held}))
+    return job.having(timeline=timeline.model_copy(update={"held": held}))
 
 
 def due(job: Job, now: datetime) -> bool:
@@ -151,6 +168,8 @@ def climb(job: Job, now: datetime, why: str) -> Move:
 
 def give_up(job: Job, now: datetime, why: str) -> Move:
     if job.spec.on_give_up is OnGiveUp.HOLD:
+        if switched_off(job) and not replaced(job):
+            why = f"{why[: MESSAGE // 2]}; the machine is off: this job switched it off"
         return enter(job, JobPhase.NEEDS_HUMAN, why, evidence_false_since=None)
     return close(job, now, CloseReason.GAVE_UP, why)
 
@@ -187,10 +206,28 @@ def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepSta
 
 
 def healed(job: Job, seen: Seen) -> Move | None:
-    """The end of a job whose fault is known to have gone before anything bound it."""
+    """The end of a job whose fault is known to have gone before anything bound it.
+
+    What the job has on the node stays for SETTLES: a detector that starts anew takes its fault back
+    for a moment, and a node must not be given back and emptied again. Nothing is done meanwhile.
+    """
     if not seen.fresh or seen.fault.evidence is not Truth.FALSE:
         return None
-    return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    since = job.status.evidence_false_since
+    if not owns(job) or (since is not None and over(seen, since, since + SETTLES)):
+        return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if since is not None:
+        return wait(job)
+    job = job.having(evidence_false_since=seen.now)
+    until = seen.now + SETTLES
+    return hold(job, seen.now, HoldReason.FAULT_UNKNOWN, SETTLING, until=until)
+
+
+def seen_again(job: Job, seen: Seen) -> Move | None:
+    """The fault is there again, or nobody knows: it has not gone yet."""
+    if job.status.evidence_false_since is None or seen.fault.evidence is Truth.FALSE:
+        return None
+    return job.having(evidence_false_since=None), Act.NONE
 
 
 def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
@@ -206,7 +243,7 @@ def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
     if evidence and (gone := healed(job, seen)) is not None:
         return gone
     if evidence and fault.evidence is Truth.UNKNOWN:
-        return hold(job, seen.now, HoldReason.FAULT_UNKNOWN, fault.why or "the evidence is unknown")
+        return doubted(job, seen, fault.why or "the evidence is unknown")
     if evidence and not fault.agreed:
         why = fault.why or "the rule engines do not agree"
         return hold(job, seen.now, HoldReason.ENGINES_DISAGREE, why)
@@ -216,6 +253,17 @@ def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
             job, seen.now, HoldReason.GUARD_TRUE, fault.why or f"a guard of the rule {state}"
         )
     return None
+
+
+def doubted(job: Job, seen: Seen, why: str) -> Move:
+    """Wait while nobody knows whether the fault is there, but not for ever with something of ours
+    on the node: after LONGEST_DOUBT a person is called, or the node is given back, by `onGiveUp`.
+    """
+    held, now = job.status.hold, seen.now
+    since = held.since if held is not None and held_for(job, HoldReason.FAULT_UNKNOWN) else None
+    if since is not None and owns(job) and over(seen, since, since + LONGEST_DOUBT):
+        return give_up(job, now, f"nobody knows for an hour whether the fault is there: {why}")
+    return hold(job, now, HoldReason.FAULT_UNKNOWN, why)
 
 
 def stands(job: Job, seen: Seen) -> Move | None:

@@ -8,6 +8,7 @@ of one run follow within milliseconds and share a reading; what our own write an
 from dataclasses import replace
 from typing import Any
 
+from kubenode.api.cordon import keeps_cordon
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
@@ -90,11 +91,16 @@ class NodeAccess:
         await self._patch(node, {"annotations": mark}, {"unschedulable": True})
 
     async def uncordon(self, job: Job) -> None:
-        """Take off our mark and with it the cordon; nothing if the mark is not ours."""
+        """Take off our mark and with it the cordon; nothing if the mark is not ours.
+
+        The cordon stays where a person annotated the node with `kubenode.io/keep-cordoned`.
+        """
         node = await self._live(job)
         if node is None or not same(node, job) or seen(node).cordoned_by != job.mark:
             return
-        await self._patch(node, {"annotations": {CORDONED_BY: None}}, {"unschedulable": None})
+        kept = keeps_cordon(node.metadata.annotations)
+        spec = None if kept else {"unschedulable": None}
+        await self._patch(node, {"annotations": {CORDONED_BY: None}}, spec)
 
     async def protect(self, job: Job) -> None:
         """The autoscalers' marks that are missing, and which of them are ours, in one write."""

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from remedy.handover.seen import HandedSeen
-from remedy.job.ending import watched
 from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
 from remedy.job.planned import holding
@@ -19,12 +18,16 @@ from rules.truth import Truth
 class World(Protocol):
     """What this controller may read."""
 
-    def fresh(self) -> bool:
+    def fresh(self, job: Job) -> bool:
         """Whether the caches are current enough to act on."""
         ...
 
     def hearing_since(self) -> datetime | None:
         """Since when everybody is heard without a gap; None: they are not now."""
+        ...
+
+    def clock_since(self) -> datetime:
+        """Since when this process leads by a clock that nobody has set."""
         ...
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
@@ -69,6 +72,14 @@ class World(Protocol):
         """The object that the step under way hands over to another."""
         ...
 
+    def recorded(self, job: Job) -> bool:
+        """Whether the record of the node holds all that later decisions need of a closed job."""
+        ...
+
+    def outnumbered(self, job: Job) -> bool:
+        """Whether so many jobs of the node closed after this one that it need not stay."""
+        ...
+
 
 async def observe(
     job: Job,
@@ -89,8 +100,9 @@ async def observe(
     return Seen(
         now=now,
         node=node,
-        fresh=world.fresh(),
+        fresh=world.fresh(job),
         hearing_since=world.hearing_since(),
+        clock_since=world.clock_since(),
         fault=holding(kept_dark(job, fault, power), events),
         permit=await _permit(job, world),
         pods=pods,
@@ -105,6 +117,8 @@ async def observe(
         unasked=unasked,
         events=events,
         handed=await world.handed(job, node) if _handing(job) else None,
+        recorded=not job.phase.closed or world.recorded(job),
+        outnumbered=job.phase.closed and world.outnumbered(job),
     )
 
 
@@ -126,11 +140,11 @@ def _acting(job: Job) -> bool:
 def _asks_for_the_fault(job: Job) -> bool:
     match job.phase:
         case _ if job.phase.closed:
-            return watched(job)
+            return False
         case JobPhase.PENDING:
             return False
         case JobPhase.RUNNING:
-            return _disrupting(job)
+            return _disrupting(job) or _waits_for_event(job)
         case _:
             return job.close_reason is None
 
@@ -144,6 +158,12 @@ def _disrupting(job: Job) -> bool:
         and step is not None
         and (step.disruption is not Disruption.NONE or step.name in ASKS_OTHERS)
     )
+
+
+def _waits_for_event(job: Job) -> bool:
+    """An event that is put off is no evidence until it comes near again."""
+    waits = job.step is not None and job.step.wait_for_event is not None
+    return waits and job.close_reason is None
 
 
 ASKS_OTHERS = frozenset({"approveEvent", "webhook", "createObject"})

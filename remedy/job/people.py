@@ -1,14 +1,19 @@
-"""A job that waits for a person: for a word before it begins, or for one that leads it on. Pure."""
+"""A job that waits for a person: for a word before it begins, or for one that leads it on. Pure.
+
+A step `fence` that was given up for want of proof goes on without a person once there is proof.
+"""
 
 from datetime import datetime
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
 from remedy.job.model import CloseReason, Job, Seen
-from remedy.job.moves import Move, close, enter, wait
+from remedy.job.moves import Move, close, enter, may, wait
 from remedy.job.permits import released
 from remedy.job.proving import healed_meanwhile
+from remedy.job.records import put
 from remedy.job.silence import counts
+from remedy.job.steps.asking import fence_failed, proven_dark
 from remedy.job.words import approve, denied, heard, next_rung, word
 from rules.truth import Truth
 
@@ -21,7 +26,8 @@ def awaiting_approval(job: Job, seen: Seen) -> Move:
         if said.decision == "Deny":
             return denied(job, now, said)
         return enter(approve(job, now, said), JobPhase.AWAITING_PERMIT, f"approved by {said.by}")
-    if counts(seen, job.created, job.created + job.spec.approval.expires_after):
+    began = min(job.created, now)  # by the API server's clock, which may be ahead of ours
+    if counts(seen, began, began + job.spec.approval.expires_after):
         return close(job, now, CloseReason.APPROVAL_EXPIRED, "nobody approved in time")
     return wait(job)
 
@@ -32,7 +38,22 @@ def needs_human(job: Job, seen: Seen) -> Move:
         return released(job, seen)
     if (said := word(job)) is not None:
         return _led(job, seen.now, said)
-    return healed_meanwhile(job, seen)
+    return _fence_again(job, seen) or healed_meanwhile(job, seen)
+
+
+def _fence_again(job: Job, seen: Seen) -> Move | None:
+    """Back to the step `fence` that failed, once the provider says that the machine is dark and the
+    fault is plain. The steps before it are not done again; the permit is asked for anew.
+    """
+    record, power = job.record, seen.power
+    if record is None or not fence_failed(job) or seen.node is None:
+        return None
+    if power is None or not proven_dark(job, power) or may(job, seen, evidence=True) is not None:
+        return None
+    again = put(job, record.model_copy(update={"state": StepState.WAITING}))
+    why = f"proven dark by now, the fencing goes on: {power.told}"
+    steps = again.status.steps
+    return enter(job, JobPhase.PENDING, why, steps=steps, evidence_false_since=None)
 
 
 def _led(job: Job, now: datetime, said: ApprovalDecision) -> Move:

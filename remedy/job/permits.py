@@ -12,11 +12,14 @@ from remedy.job.moves import (
     due,
     enter,
     granted,
+    healed,
     held_for,
     hold,
     may,
+    seen_again,
     wait,
 )
+from remedy.job.undo import owns
 from remedy.job.words import denied, word
 from rules.truth import Truth
 
@@ -28,10 +31,12 @@ def awaiting_permit(job: Job, seen: Seen) -> Move:
     told = heard is not None and heard.act is Act.ASK_PERMIT
     if told and heard is not None and heard.verdict is not None and heard.verdict.allowed:
         job = granted(job, now, heard.verdict)  # written even if we stop below: it must be released
-    if seen.fault.evidence is Truth.FALSE:
+    if seen.fault.evidence is Truth.FALSE and not owns(job):
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
     if (said := word(job)) is not None:
         return denied(job, now, said)
+    if (gone := healed(job, seen) or seen_again(job, seen)) is not None:
+        return gone
     if held_for(job, HoldReason.PDB_BLOCKED) and job.status.permit is not None and not told:
         return released(job, seen)
     if job.disruption is Disruption.NONE:

@@ -7,11 +7,12 @@ from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.model import CloseReason, Fault, Job, Seen, irreversible
 from remedy.job.moves import Move, close
-from remedy.planned.seen import Ending, EventSeen, ending
+from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
 from rules.truth import Truth
 
 BEFORE_IT = frozenset({JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT, JobPhase.RUNNING})
 WHY_CANCELLED = "the planned event was cancelled"
+WHY_PUT_OFF = "the planned event was put off: another job comes when it is due"
 
 
 def cancelled(job: Job, seen: Seen) -> Move | None:
@@ -28,6 +29,14 @@ def cancelled(job: Job, seen: Seen) -> Move | None:
     if waits is not None and waits.on_cancel == "Continue":
         return None
     return close(job, seen.now, CloseReason.EVENT_CANCELLED, WHY_CANCELLED)
+
+
+def put_off(job: Job, seen: Seen) -> bool:
+    """Whether the planned events begin so much later by now that the rule asks for nothing yet."""
+    left = [event for event in seen.events if event.open]
+    later = all(e.phase in BEFORE and e.due is not None and e.due > seen.now for e in left)
+    gone = seen.fresh and seen.fault.evidence is Truth.FALSE
+    return gone and bool(left) and later and not acted(job)
 
 
 def holding(fault: Fault, events: tuple[EventSeen, ...]) -> Fault:

@@ -12,7 +12,8 @@ from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.checks import called_off, examined, failures
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import Move, climb, close, give_up, set_condition, wait
-from remedy.job.silence import NEXT_REPORT, counts
+from remedy.job.silence import NEXT_REPORT, counts, over
+from rules.readiness import about_readiness
 from rules.truth import Truth
 
 GONE = "the fault is gone, proven by fresh reports"
@@ -44,7 +45,8 @@ def stands(job: Job, seen: Seen) -> bool:
     """Whether the proof stands now, checks aside."""
     verify = job.rung.verify
     if verify.checks and verify.cleared is None and job.phase is JobPhase.VERIFYING:
-        return True
+        ready = seen.node is not None and seen.node.ready == "True"
+        return ready or job.spec.when is None or not about_readiness(job.spec.when)
     return seen.fault.gone is Truth.TRUE and seen.fresh
 
 
@@ -55,7 +57,7 @@ def _examined(job: Job, seen: Seen) -> Move | None:
         return None
     if since is None:
         return job.having(evidence_false_since=now), Act.NONE
-    if now < since + job.rung.verify.for_:
+    if not over(seen, since, since + job.rung.verify.for_):
         return wait(job)
     if (move := examined(job, seen, since)) is not None:
         return move

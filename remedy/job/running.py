@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.marks import protect
 from remedy.job.model import Act, Job, NodeSeen, Seen, binding, unsupported_step
-from remedy.job.moves import Move, enter, healed, may, set_condition, stands
+from remedy.job.moves import Move, enter, healed, may, seen_again, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.sparing import SPARED, spared
 from remedy.job.steps.agent import agent
@@ -60,7 +60,7 @@ GONE = NodeSeen()
 
 def running(job: Job, seen: Seen) -> Move:
     step, record, node = job.step, job.record, seen.node or GONE
-    if (gone := _healed(job, seen)) is not None:
+    if (gone := _healed(job, seen) or seen_again(job, seen)) is not None:
         return gone
     if (first := protect(job, seen, node)) is not None:
         return first

@@ -1,15 +1,21 @@
-"""From when on it counts that nobody has told us something. Pure.
+"""From when on it counts that nobody has told us something, and when a time is over. Pure.
 
 Hosts, controllers and people answer through the API server. While it is away nobody can be heard,
 and those who have something to tell need a moment once it is back. A deadline that passes then says
 nothing of them: it counts as soon as everybody could be heard again. What a request told its
 executor does not change: an agent that wakes late does nothing.
+
+The status holds instants of the wall clock of whoever led when they were written. Ours may differ
+from it by hours: another process led on another host, or a clock was set. So an instant from before
+our term, or from before our clock was set, says nothing of how much time has passed since. What
+was waited for then is waited for anew, by our own clock: late, and never too early.
 """
 
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Seen
+from rules.history import DAWN
 
 NEXT_REPORT = timedelta(seconds=50)
 """By then a host that is well has been heard again, after an outage of the API server. For so long
@@ -17,6 +23,30 @@ Kubernetes itself waits for a kubelet before it takes the node to be lost (node-
 since 1.32): a dead connection is noticed after up to 45 s (HTTP/2: 30 s idle and 15 s for a ping),
 while reports, and the Leases of kubelets and agents, are due each 10 s.
 """
+
+
+LONGEST_AGAIN = timedelta(hours=1)
+"""A wait is begun anew for so long at most: of one that lasts for hours or days a clock that is
+some minutes off takes little.
+"""
+
+
+def by_our_clock(seen: Seen, began: datetime, deadline: datetime) -> datetime:
+    """When the time is over that began at `began`. Not before its whole length has passed within
+    our term (at most LONGEST_AGAIN of it) if another term, or another setting of our clock, wrote
+    `began`.
+    """
+    length = max(deadline - began, timedelta(0))
+    if began > seen.now and seen.clock_since > DAWN:
+        return seen.clock_since + length  # written by a clock that was ahead of ours
+    if began >= seen.clock_since:
+        return deadline
+    return max(deadline, seen.clock_since + min(length, LONGEST_AGAIN))
+
+
+def over(seen: Seen, began: datetime | None, deadline: datetime) -> bool:
+    """Whether the time that began at `began` is over, whoever could be heard in it."""
+    return seen.now >= by_our_clock(seen, began or seen.now, deadline)
 
 
 def counts_from(
@@ -27,6 +57,7 @@ def counts_from(
 
     report  how long whoever is well may take to show it once they are heard
     """
+    deadline = by_our_clock(seen, began, deadline)
     heard = seen.hearing_since if seen.fresh else None
     if heard is None:
         return None
@@ -38,6 +69,15 @@ def counts(
 ) -> bool:
     at = counts_from(seen, began, deadline, report)
     return at is not None and seen.now >= at
+
+
+def already(seen: Seen, began: datetime) -> bool:
+    """Whether what has been silent for long enough, as it seems now, counts as silent: everybody
+    could be heard since `began`, or long enough to report, by a clock that was not set since.
+    """
+    if seen.now < seen.clock_since + NEXT_REPORT and seen.clock_since > DAWN:
+        return False
+    return counts(seen, max(began, seen.clock_since), seen.now)
 
 
 def of_step(seen: Seen, record: StepStatus, deadline: datetime) -> bool:

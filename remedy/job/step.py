@@ -30,7 +30,7 @@ EDGES: dict[Phase, set[Phase]] = {
         Phase.CANCELLED,
     },
     Phase.AWAITING_APPROVAL: {Phase.AWAITING_PERMIT, Phase.CANCELLED},
-    Phase.AWAITING_PERMIT: {Phase.RUNNING, Phase.CANCELLED},
+    Phase.AWAITING_PERMIT: {Phase.RUNNING, Phase.NEEDS_HUMAN, Phase.CANCELLED},
     Phase.RUNNING: {
         Phase.VERIFYING,
         Phase.AWAITING_PERMIT,

@@ -5,6 +5,7 @@ changed, so nothing of the agent's is ever overwritten, and the resourceVersion 
 was made on, so that nothing is decided on an outdated object.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
@@ -16,6 +17,8 @@ from remedy.job.model import FINALIZER, Job
 
 NODE_INDEX = "node"
 PLURAL = RemedyOperationJob.resource.plural
+MOST_CLOSED = 20
+"""Closed jobs of one node that stay until their TTL, for people to read."""
 
 
 class JobStore:
@@ -35,6 +38,10 @@ class JobStore:
         on_node = self._informer.by(NODE_INDEX, job.spec.node_name)
         found = (obj for obj in on_node if obj.spec.supersedes == job.name)
         return next((Job.of(obj) for obj in found), None)
+
+    def outnumbered(self, job: Job) -> bool:
+        """Whether MOST_CLOSED jobs of its node closed after it. Needs the index `node` too."""
+        return job.name in beyond(self._informer.by(NODE_INDEX, job.spec.node_name))
 
     async def save(self, before: Job, after: Job) -> Job:
         """Raises Conflict when somebody wrote since `before` was read."""
@@ -68,6 +75,20 @@ class JobStore:
         """Return when `get` gives what we wrote, or something newer. Raises TimeoutError."""
         if job.name in self._informer.cache:
             await self._informer.wait_for(job.name, job.resource_version)
+
+
+def beyond(on_node: Iterable[RemedyOperationJob]) -> frozenset[str]:
+    """Names of the closed jobs of one node that are not among the newest MOST_CLOSED. Pure."""
+    closed = [job for job in on_node if job.status.phase.closed]
+    if len(closed) <= MOST_CLOSED:
+        return frozenset()
+    closed.sort(key=_closed_at)
+    return frozenset(job.metadata.name for job in closed[:-MOST_CLOSED])
+
+
+def _closed_at(job: RemedyOperationJob) -> tuple[float, str]:
+    at = job.status.timeline.closed or job.metadata.creation_timestamp
+    return at.timestamp() if at is not None else 0.0, job.metadata.name
 
 
 def status_patch(before: Job, after: Job) -> dict[str, Any]:

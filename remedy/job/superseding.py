@@ -22,6 +22,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.handing import handed
 from remedy.job.model import CLOSING, Act, CloseReason, Job, Seen
 from remedy.job.moves import Move, close, wait
+from remedy.job.power_record import switched_off
 from remedy.job.records import begun
 from remedy.job.undo import owns_others, undo_others
 
@@ -34,9 +35,12 @@ ASKING = frozenset({JobPhase.PENDING, JobPhase.AWAITING_PERMIT})
 
 def may_be_superseded(job: Job) -> bool:
     """Whether it waits, migrates or waits for a person: never between asking for what cannot be
-    undone and its proof, nor while the node is fenced or another remediator works on it.
+    undone and its proof, nor while the node is fenced, its machine is off by our wish or another
+    remediator works on it.
     """
     if job.spec.remedier is None or job.close_reason is not None or job.status.owned.fenced:
+        return False
+    if switched_off(job):
         return False
     if job.phase is JobPhase.RUNNING:
         return not job.in_flight and not begun(job) and not handed(job)

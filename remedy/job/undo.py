@@ -12,6 +12,8 @@ from remedy.job import marks
 from remedy.job.handing import handed, taken_back
 from remedy.job.migration import surging
 from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.power_record import left_off
+from remedy.job.power_undo import switch_on_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,14 @@ class Thing:
     off    the job that owns it no more
     there  whether the live node, None once it is gone, shows it as ours; left out for what no node
            shows: that is off when its act was heard without an error
+    move   the next move towards its being off, where a single act is not enough
     """
 
     act: Act
     owned: Callable[[Job], bool]
     off: Callable[[Job], Job]
     there: Callable[[Job, NodeSeen | None], bool] | None = None
+    move: Callable[[Job, Seen], tuple[Job, Act] | None] | None = None
 
 
 def disowned(job: Job, *names: str) -> Job:
@@ -49,6 +53,7 @@ THINGS: tuple[Thing, ...] = (
         off=lambda job: disowned(job, "fenced"),
         there=lambda job, node: node is not None and node.fenced_by == job.mark,
     ),
+    Thing(act=Act.POWER_ON, owned=left_off, off=lambda job: job, move=switch_on_again),
     Thing(
         act=Act.UNCORDON,
         owned=lambda job: job.status.owned.cordon,
@@ -56,7 +61,7 @@ THINGS: tuple[Thing, ...] = (
         there=lambda job, node: node is not None and node.cordoned_by == job.mark,
     ),
 )
-"""In the order in which they are taken off: surge, objects, marks, fence, cordon."""
+"""In the order in which they are taken off: objects, surge, marks, fence, darkness, cordon."""
 
 
 def owns(job: Job) -> bool:
@@ -72,7 +77,10 @@ def _undo(things: Iterable[Thing], job: Job, seen: Seen) -> tuple[Job, Act] | No
     for thing in things:
         if not thing.owned(job):
             continue
-        if thing.there is not None:
+        if thing.move is not None:
+            if (move := thing.move(job, seen)) is not None:
+                return move
+        elif thing.there is not None:
             if thing.there(job, seen.node):
                 return job, thing.act
         elif seen.heard is None or seen.heard.act is not thing.act:

@@ -7,12 +7,12 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from kubenode.runtime.patience import LATE, SOON
 from remedy.job.checks import answers_until
 from remedy.job.checks import ask_again_at as checks_again_at
-from remedy.job.ending import watched
-from remedy.job.model import INCIDENT_ENDS, Act, CloseReason, Job, Seen
-from remedy.job.moves import LOOK_AGAIN
+from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.moves import LOOK_AGAIN, SETTLES
 from remedy.job.permits import ask_again_at, renew_at
+from remedy.job.power_record import left_off
 from remedy.job.proving import acted_on, proof_takes, verify_until
-from remedy.job.silence import NEXT_REPORT, counts_from
+from remedy.job.silence import NEXT_REPORT, by_our_clock, counts_from
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import POLLED
 from remedy.job.superseding import hand_over_until
@@ -27,10 +27,8 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
     if job.phase.closed:
         if status.timeline.closed is None:
             return None
-        times = [status.timeline.closed + job.spec.ttl_after_finished]
-        if watched(job) and status.evidence_false_since is not None:
-            times.append(status.evidence_false_since + INCIDENT_ENDS)
-        return min((t for t in times if t > now), default=None)
+        ends = status.timeline.closed + job.spec.ttl_after_finished
+        return ends if ends > now else None
     times = [now + LATE]
     if status.hold is not None and status.hold.look_again_at is not None:
         times.append(status.hold.look_again_at)
@@ -41,23 +39,30 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
         elif status.hold is not None:
             times.append(now + LOOK_AGAIN)
     if job.phase is JobPhase.AWAITING_APPROVAL:
-        times.extend(_waited_out(seen, job.created, job.created + job.spec.approval.expires_after))
+        began = min(job.created, now)
+        times.extend(_waited_out(seen, began, began + job.spec.approval.expires_after))
     if (
         job.phase in (JobPhase.RUNNING, JobPhase.VERIFYING)
         and status.permit
         and status.permit.expires_at
     ):
         times.append(renew_at(job))
+    if job.phase in (JobPhase.RUNNING, JobPhase.AWAITING_PERMIT) and status.evidence_false_since:
+        since = status.evidence_false_since
+        times.append(by_our_clock(seen, since, since + SETTLES))
     if job.phase is JobPhase.RUNNING:
         times.extend(_step_times(job, seen))
     if job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN):
         if status.evidence_false_since is not None:
-            times.append(status.evidence_false_since + job.rung.verify.for_)
+            since = status.evidence_false_since
+            times.append(by_our_clock(seen, since, since + job.rung.verify.for_))
         times.extend(_waited_out(seen, acted_on(job), verify_until(job), proof_takes(job)))
         for began, end in answers_until(job):
             times.extend(_waited_out(seen, began, end))
         if (again := checks_again_at(job)) is not None:
             times.append(again)
+    if job.close_reason is not None and left_off(job):
+        times.append(now + 2 * SOON)
     if job.close_reason is CloseReason.SUPERSEDED:
         times.append(hand_over_until(job))
     return max(min((t for t in times if t > now), default=now + SOON), now)
@@ -82,7 +87,7 @@ def _step_times(job: Job, seen: Seen) -> list[datetime]:
     )
     times = [at for end in ends for at in _waited_out(seen, record.started_at, end)]
     if what.wait is not None:
-        times.append(record.started_at + what.wait.for_)
+        times.append(by_our_clock(seen, record.started_at, record.started_at + what.wait.for_))
     if what.migrate is not None:
         # Nobody tells us that a pod has ended: pods are listed, not watched.
         waited = now - record.started_at

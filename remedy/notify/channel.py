@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.fence import write_seconds
 from remedy.notify.limit import Held, Limit
 from remedy.notify.message import Message, NotDelivered, Sender
 from remedy.notify.metrics import FAILED, SENT, SUPPRESSED, Metrics
@@ -119,6 +120,7 @@ class Channel:
         until = self._clock.monotonic() + self.settings.give_up_after.total_seconds()
         pause = FIRST_PAUSE
         while True:
+            write_seconds(None)  # raises LeaseLost: what waits here is told by whoever leads now
             try:
                 await self._sender.send(message)
                 return ""

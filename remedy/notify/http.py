@@ -16,6 +16,7 @@ import aiohttp
 from cloudevents.core.bindings.http import to_structured_event
 from cloudevents.core.v1.event import CloudEvent
 
+from kubenode.runtime.fence import write_seconds
 from remedy.notify.message import Message, NotDelivered
 from remedy.notify.notice import STEP, SUPPRESSED
 from remedy.notify.secret import Unreadable, read
@@ -61,7 +62,10 @@ class HttpSender:
     async def post(
         self, headers: Mapping[str, str], body: bytes, within: timedelta | None = None
     ) -> Reply:
-        """Any answer is one. `within` None: the receiver's own."""
+        """Any answer is one. `within` None: the receiver's own. Raises LeaseLost too, before it
+        sends anything of one who led.
+        """
+        write_seconds(None)
         seconds = (within or self._timeout).total_seconds()
         try:
             async with asyncio.timeout(seconds):

@@ -4,7 +4,7 @@ A provider's error becomes an outcome with a sentence for people; nothing of it 
 """
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,13 +20,13 @@ from kubenode.providers.errors import (
 from kubenode.providers.port import Machine, Provider
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import never_frozen
 from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.power_record import machine_of_record
 from remedy.power.seen import Outcome, PowerSeen
 
 log = logging.getLogger(__name__)
 
-MACHINE = "machine"
-"""Key of a step's output: the providerID that was asked, for when the Node is gone."""
 NOBODY = "no provider has this machine (spec.providerID {id!r}): configure the one that runs it"
 
 
@@ -39,8 +39,12 @@ and only darkness changes what they do.
 
 
 class PowerAccess:
-    def __init__(self, providers: Providers, clock: Clock) -> None:
-        self._providers = providers
+    """frozen  why nothing may be stopped or reset in this cluster now, "" if it may"""
+
+    def __init__(
+        self, providers: Providers, clock: Clock, frozen: Callable[[], str] = never_frozen
+    ) -> None:
+        self._providers, self._frozen = providers, frozen
         self._clock = clock
         self._read: dict[str, tuple[float, PowerSeen]] = {}
         """Until when each job's reading serves."""
@@ -77,6 +81,8 @@ class PowerAccess:
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
             return Heard(what, outcome=Outcome.REFUSED, error=why)
+        if what is not Act.POWER_ON and (why := self._frozen()):
+            return Heard(what, outcome=Outcome.LATER, error=why)
         self._read.pop(job.name, None)
         ask = {Act.POWER_OFF: provider.off, Act.POWER_ON: provider.on, Act.RESET: provider.reset}
         return await heard(what, ask[what](machine, request_of(job)))
@@ -84,8 +90,7 @@ class PowerAccess:
 
 def machine_of(job: Job, node: NodeSeen | None) -> Machine:
     """As the Node says now, or as the record says that was written before anything was asked."""
-    record = job.record
-    noted = record.output.get(MACHINE, "") if record is not None else ""
+    noted = machine_of_record(job)
     seen = node.provider_id if node is not None else ""
     annotations = node.annotations if node is not None else {}
     return Machine(seen or noted, job.spec.node_name, annotations)
@@ -94,7 +99,9 @@ def machine_of(job: Job, node: NodeSeen | None) -> Machine:
 def request_of(job: Job) -> str:
     """The same for the same request of the same job, in every process; no other has it."""
     record = job.record
-    return f"{job.uid}.{record.request_id if record is not None else 'undo'}"
+    if record is None or job.close_reason is not None:
+        return f"{job.uid}.undo"
+    return f"{job.uid}.{record.request_id}"
 
 
 async def heard(what: Act, asking: Awaitable[None]) -> Heard:

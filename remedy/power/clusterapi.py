@@ -13,7 +13,17 @@ from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Heard
 from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import Asked, Found, Made, controller_of, heard, taken, young
+from remedy.power.ways import (
+    Asked,
+    Found,
+    Made,
+    controller_of,
+    heard,
+    made_at,
+    newest_of,
+    taken,
+    young,
+)
 
 MACHINE, NAMESPACE = "cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-namespace"
 """Annotations of a Node: which Machine stands for it."""
@@ -41,7 +51,9 @@ class ClusterApi(Made):
         if controller_of(machine) is None:
             return f"Machine {namespace}/{name} has no controller that would make another"
         uid = machine["metadata"]["uid"]
-        return Found(f"{namespace}/{name}/{uid}", _group_of(machine))
+        group = _group_of(machine)
+        made = [made_at(one) for one in await self.all(namespace) if _group_of(one) == group]
+        return Found(f"{namespace}/{name}/{uid}", group, newest_of(made))
 
     async def ask(self, asked: Asked) -> Heard:
         namespace, name, uid = asked.target.split("/")
@@ -57,17 +69,29 @@ class ClusterApi(Made):
 
     async def far(self, asked: Asked) -> ReplaceSeen:
         namespace, name, uid = asked.target.split("/")
-        machines = await self.all(namespace)
-        others = [m for m in machines if m["metadata"]["uid"] != uid]
-        gone = len(others) == len(machines)
-        new = [m for m in others if _group_of(m) == asked.group and young(m, asked)]
-        ready = next((n for n in map(_node_of, new) if n and self.ready(n)), "")
+        gone = not await self.is_there(name, uid, namespace)
+        others = await self.recent(namespace) if gone else []
+        new = [
+            m
+            for m in others
+            if m["metadata"]["uid"] != uid and _group_of(m) == asked.group and young(m, asked)
+        ]
+        new = [m for m in new if not self.is_taken(_node_of(m), asked)]
+        ready = tuple(n for n in map(_node_of, new) if n and self.ready(n))
         why = f"Machine {namespace}/{name} is not gone yet"
         if gone:
             why = (
                 f"{asked.group} has no new Machine yet" if not new else "the new node is not Ready"
             )
-        return ReplaceSeen(self.name, asked.target, asked.group, gone=gone, new=ready, why=why)
+        return ReplaceSeen(
+            self.name,
+            asked.target,
+            asked.group,
+            gone=gone,
+            new=next(iter(ready), ""),
+            candidates=ready,
+            why=why,
+        )
 
 
 def _node_of(machine: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Act, Heard
 from remedy.power.access import NOBODY, heard, outcome_of, sentence
 from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import CLOCKS, Asked, BootOf, Found, Nodes
+from remedy.power.ways import Asked, BootOf, Found, Nodes, is_taken, newest_of
 
 GROUPS = (
     "kubenode.io/pool",
@@ -39,7 +39,13 @@ class InstanceGroup:
             return NOBODY.format(id=machine.provider_id)
         if not provider.can.replace:
             return f"provider {provider.name} has no groups that replace a machine"
-        return Found(machine.provider_id, group_of(node))
+        group = group_of(node)
+        made = [
+            one.metadata.creation_timestamp
+            for one in self._nodes.cache.values()
+            if one.metadata.creation_timestamp is not None and group_of(one) == group
+        ]
+        return Found(machine.provider_id, group, newest_of(made))
 
     async def ask(self, asked: Asked) -> Heard:
         machine, provider = self._of(asked)
@@ -50,7 +56,9 @@ class InstanceGroup:
 
     async def far(self, asked: Asked) -> ReplaceSeen:
         machine, provider = self._of(asked)
-        seen = ReplaceSeen(self.name, asked.target, asked.group, new=self._new(asked))
+        ready = self._new(asked)
+        new = next(iter(ready), "")
+        seen = ReplaceSeen(self.name, asked.target, asked.group, new=new, candidates=ready)
         if provider is None:
             why = NOBODY.format(id=asked.target)
             return replace(seen, outcome=Outcome.REFUSED, why=why)
@@ -85,15 +93,17 @@ class InstanceGroup:
         boot_id = self._boot_of(node, asked.agent)
         return node.metadata.uid != asked.node_uid or len({"", asked.boot_id, boot_id}) == 3
 
-    def _new(self, asked: Asked) -> str:
-        """A Node of the group that was made since, or another one under the old name, and Ready."""
+    def _new(self, asked: Asked) -> tuple[str, ...]:
+        """Nodes of the group that were made since, or another one under the old name, and Ready."""
+        found = []
         for name, node in self._nodes.cache.items():
             made = node.metadata.creation_timestamp
             if node.metadata.uid == asked.node_uid or made is None or not node.is_ready:
                 continue
-            if made >= asked.at - CLOCKS and (name == asked.node or group_of(node) == asked.group):
-                return name
-        return ""
+            mine = name == asked.node or group_of(node) == asked.group
+            if mine and asked.is_new(made) and not is_taken(node, asked):
+                found.append(name)
+        return tuple(found)
 
 
 def group_of(node: Node) -> str:

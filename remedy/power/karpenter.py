@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Heard
 from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import Asked, Found, Made, taken, young
+from remedy.power.ways import Asked, Found, Made, made_at, newest_of, taken, young
 
 POOL = "karpenter.sh/nodepool"
 
@@ -31,7 +31,8 @@ class Karpenter(Made):
             return f"NodeClaim {owner.name} is not in this cluster"
         if (claim.get("status") or {}).get("nodeName") != node.metadata.name:
             return f"NodeClaim {owner.name} says that it is another node's"
-        return Found(f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}")
+        made = [made_at(one) for one in await self.all() if _pool(one) == _pool(claim)]
+        return Found(f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}", newest_of(made))
 
     async def ask(self, asked: Asked) -> Heard:
         name, uid = asked.target.split("/")
@@ -40,15 +41,26 @@ class Karpenter(Made):
 
     async def far(self, asked: Asked) -> ReplaceSeen:
         name, uid = asked.target.split("/")
-        claims = await self.all()
-        gone = all(c["metadata"]["uid"] != uid for c in claims)
-        new = [c for c in claims if f"NodePool {_pool(c)}" == asked.group and young(c, asked)]
-        names = [str((c.get("status") or {}).get("nodeName") or "") for c in new]
-        ready = next((n for n in names if n and self.ready(n)), "")
+        gone = not await self.is_there(name, uid)
+        others = [c for c in await self.recent() if c["metadata"]["uid"] != uid] if gone else []
+        mine = [c for c in others if f"NodePool {_pool(c)}" == asked.group and young(c, asked)]
+        new = [c for c in mine if not self.is_taken(_node_of(c), asked)]
+        ready = tuple(n for n in map(_node_of, new) if n and self.ready(n))
         why = "the new node is not Ready" if gone else f"NodeClaim {name} is not gone yet"
         return ReplaceSeen(
-            self.name, asked.target, asked.group, gone=gone, new=ready, enough=not new, why=why
+            self.name,
+            asked.target,
+            asked.group,
+            gone=gone,
+            new=next(iter(ready), ""),
+            candidates=ready,
+            enough=gone and not new,
+            why=why,
         )
+
+
+def _node_of(claim: dict[str, Any]) -> str:
+    return str((claim.get("status") or {}).get("nodeName") or "")
 
 
 def _pool(claim: dict[str, Any]) -> str:

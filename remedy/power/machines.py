@@ -22,12 +22,22 @@ from kubenode.api.v1alpha1.machine import MachineMode, MachineOrigin
 from kubenode.api.v1alpha1.machinestatus import OperationState
 from kubenode.api.v1alpha1.machinework import MachineOperation, MachineOperationType
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import KubeError, NotFound
+from kubenode.runtime.kube.errors import KubeError, NotFound, Undecodable
+from kubenode.runtime.kube.lists import RecentList, raw_items
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Act, Heard
 from remedy.machines import MACHINES, machines_named
 from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import CLOCKS, Asked, Found, Nodes, heard, taken
+from remedy.power.ways import (
+    CLOCKS,
+    RECENT_SECONDS,
+    Asked,
+    Found,
+    Nodes,
+    heard,
+    is_taken,
+    taken,
+)
 
 SET = MachineSet.resource.kind
 
@@ -68,11 +78,7 @@ class _Brief(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Briefs(msgspec.Struct):
-    items: list[_Brief]
-
-
-_decode = msgspec.json.Decoder(_Briefs).decode
+_decode = msgspec.json.Decoder(_Brief).decode
 
 
 class OwnMachine:
@@ -80,6 +86,7 @@ class OwnMachine:
 
     def __init__(self, kube: Kube, nodes: Nodes) -> None:
         self._kube, self._nodes = kube, nodes
+        self._recent = RecentList(kube, _decode, RECENT_SECONDS)
 
     async def find(self, node: Node) -> Found | str:
         machine = await self._of(node)
@@ -114,11 +121,13 @@ class OwnMachine:
         return taken()
 
     async def far(self, asked: Asked) -> ReplaceSeen:
+        """Only when the old one is gone are Machines listed, once for all jobs that wait."""
         name, uid, _ = _target(asked)
-        found = await self._all()
-        old = next((m for m in found if m.metadata.uid == uid), None)
+        old = await self._brief(name, uid)
+        found = await self._recent.get(MACHINES) if old is None else []
         new = [m for m in found if m.metadata.uid != uid and _made_for(m, asked)]
-        ready = next((node for node in map(_node_of, new) if node and self._ready(node)), "")
+        new = [m for m in new if not is_taken(self._nodes.get(_node_of(m)), asked)]
+        ready = tuple(node for node in map(_node_of, new) if node and self._ready(node))
         last = old.status.last_operation if old is not None else None
         if last is not None and last.id == asked.operation and last.state is OperationState.FAILED:
             why = f"Machine {name} cannot be replaced: {last.code}"
@@ -129,10 +138,36 @@ class OwnMachine:
         if old is None:
             why = "the new node is not Ready" if new else f"{asked.group} has no new Machine yet"
         gone = old is None
-        return ReplaceSeen(self.name, asked.target, asked.group, gone=gone, new=ready, why=why)
+        return ReplaceSeen(
+            self.name,
+            asked.target,
+            asked.group,
+            gone=gone,
+            new=next(iter(ready), ""),
+            candidates=ready,
+            why=why,
+        )
 
     async def _all(self) -> list[_Brief]:
-        return (await self._kube.get(MACHINES, _decode)).items
+        """Every Machine as it is now. Raises KubeError, also for one that cannot be read: it may
+        have the highest number.
+        """
+        found = []
+        async for raw in raw_items(self._kube, MACHINES):
+            try:
+                found.append(_decode(raw))
+            except ValueError as error:
+                text = f"a Machine cannot be read: {error}"
+                raise Undecodable(200, "", text, tried=f"GET {MACHINES}") from error
+        return found
+
+    async def _brief(self, name: str, uid: str) -> _Brief | None:
+        """None: it is gone, or another one by now."""
+        try:
+            found = await self._kube.get(f"{MACHINES}/{name}", _decode)
+        except NotFound:
+            return None
+        return found if found.metadata.uid == uid else None
 
     async def _of(self, node: Node) -> Machine | None:
         """The Machine that says it is this node's."""

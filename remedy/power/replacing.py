@@ -1,12 +1,17 @@
 """Who can replace the machine of a job's node: the first way of the step's `via` that applies."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.providers.registry import Providers
+from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Heard, Job, NodeSeen
+from remedy.job.model import Act, Heard, Job, NodeSeen
 from remedy.power.access import request_of
+from remedy.power.claims import ReplacementClaims
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.karpenter import Karpenter
@@ -14,13 +19,22 @@ from remedy.power.machines import OwnMachine
 from remedy.power.seen import Outcome, ReplaceSeen
 from remedy.power.ways import Asked, BootOf, Found, Nodes, Way, heard, outcome_of
 
-PATH, TARGET, GROUP = "path", "target", "group"
+PATH, TARGET, GROUP, NEWEST = "path", "target", "group", "newest"
 """Keys of the step's output: what is asked of whom, for when the Node is gone."""
 
 
 class Replacing:
-    def __init__(self, kube: Kube, nodes: Nodes, providers: Providers, boot_of: BootOf) -> None:
-        self._nodes = nodes
+    """frozen  why nothing may be replaced in this cluster now, "" if it may"""
+
+    def __init__(
+        self,
+        kube: Kube,
+        nodes: Nodes,
+        providers: Providers,
+        boot_of: BootOf,
+        frozen: Callable[[], str] = never_frozen,
+    ) -> None:
+        self._nodes, self._frozen, self._claims = nodes, frozen, ReplacementClaims(kube)
         ways: tuple[Way, ...] = (
             OwnMachine(kube, nodes),
             ClusterApi(kube, nodes),
@@ -33,7 +47,7 @@ class Replacing:
         asked = _asked(job)
         try:
             if asked is not None:
-                return await self._way(job).far(asked)
+                return await self._claimed(asked, await self._way(job).far(asked), node)
             return await self._first(job)
         except KubeError as error:
             outcome, after = outcome_of(error)
@@ -42,10 +56,19 @@ class Replacing:
     async def ask(self, job: Job, node: NodeSeen | None) -> Heard:
         asked = _asked(job)
         assert asked is not None, "asked before it was written down"
+        if why := self._frozen():
+            return Heard(Act.REPLACE, outcome=Outcome.LATER, error=why)
         try:
             return await self._way(job).ask(asked)
         except KubeError as error:
             return heard(error)
+
+    async def _claimed(self, asked: Asked, far: ReplaceSeen, node: NodeSeen | None) -> ReplaceSeen:
+        """Only a Node that is claimed for this request counts as its replacement."""
+        if not far.gone or node is not None or not far.candidates:
+            return replace(far, new="")
+        new = await self._claims.claim(far.candidates, asked.request)
+        return replace(far, new=new, why=far.why if new else "the new node is another one's")
 
     def _way(self, job: Job) -> Way:
         record = job.record
@@ -61,7 +84,7 @@ class Replacing:
         for path in step.via:
             found = await _find(self._ways[path], node)
             if isinstance(found, Found):
-                return ReplaceSeen(path, found.target, found.group)
+                return ReplaceSeen(path, found.target, found.group, newest=found.newest)
             reasons.append(f"{path}: {found}")
         return ReplaceSeen(outcome=Outcome.REFUSED, why="; ".join(reasons))
 
@@ -87,5 +110,6 @@ def _asked(job: Job) -> Asked | None:
         boot_id=record.boot_id,
         agent=job.spec.agent,
         operation=f"{job.name}.{record.request_id}",
+        newest=record.output.get(NEWEST, ""),
         permit=job.status.permit.name if job.status.permit is not None else "",
     )

@@ -65,6 +65,8 @@ class ReplaceSeen:
     group         what the machine is one of: its replacement is one of it too
     gone          the old machine is gone, as whoever made it says
     new           name of the Node that came in its place and is Ready
+    candidates    all Nodes that may be it, of which one is claimed
+    newest        when the youngest of the group was made, before anything is asked
     renewed       the machine was made anew as itself: its Node has booted since, and is Ready
     enough        nobody will make another: the group does not want one now
     why           why no way applies, or what is waited for
@@ -77,6 +79,8 @@ class ReplaceSeen:
     new: str = ""
     renewed: bool = False
     enough: bool = False
+    candidates: tuple[str, ...] = ()
+    newest: str = ""
     outcome: Outcome = Outcome.TAKEN
     why: str = ""
     after: timedelta | None = None

@@ -4,29 +4,39 @@ Each way finds out whether it applies, asks once, and later says how far that is
 know afterwards, when the Node is gone, fits into `target` and `group`, which the job writes down.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import msgspec
+
+from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
+from kubenode.runtime.kube.lists import RecentList
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.kube.paths import resource
 from remedy.job.model import Act, Heard
+from remedy.power.claims import REPLACES
 from remedy.power.seen import Outcome, ReplaceSeen
 
+RECENT_SECONDS = 10.0
+"""Jobs that wait for a new machine share one list, which is at most so old."""
 CLOCKS = timedelta(seconds=30)
 """How much the API server's clock may be behind ours: what it made since we asked is new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A way that applies. `target` names what is given up, `group` what it is one of."""
+    """A way that applies. `target` names what is given up, `group` what it is one of, `newest` when
+    the youngest of the group was made, by the API server's clock; "" is unknown.
+    """
 
     target: str
     group: str
+    newest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,15 @@ class Asked:
     agent: str = ""
     operation: str = ""
     permit: str = ""
+    newest: str = ""
+
+    def is_new(self, made: datetime) -> bool:
+        """Whether what the API server made then came after the request. What an earlier version
+        wrote down tells no more than our own clock.
+        """
+        if self.newest:
+            return made > datetime.fromisoformat(self.newest)
+        return made >= self.at - CLOCKS
 
 
 BootOf = Callable[[Node, str], str]
@@ -93,13 +112,17 @@ def outcome_of(error: KubeError) -> tuple[Outcome, timedelta | None]:
 
 
 class Made:
-    """What the ways through other controllers' objects share: their newest API, and Nodes."""
+    """What the ways through other controllers' objects share: their newest API, and Nodes.
+
+    recent  seconds for which jobs that wait for a new machine share one list
+    """
 
     group: str
     plural: str
 
-    def __init__(self, kube: Kube, nodes: Nodes) -> None:
+    def __init__(self, kube: Kube, nodes: Nodes, recent: float = RECENT_SECONDS) -> None:
         self._kube, self._nodes = kube, nodes
+        self._recent = RecentList(kube, _compared, recent)
 
     async def base(self) -> str | None:
         """Path of the version that the server prefers, None if it has no such group."""
@@ -114,12 +137,26 @@ class Made:
         base = await self.base()
         return base and resource(base, self.plural, name=name, namespace=namespace)
 
+    async def is_there(self, name: str, uid: str, namespace: str | None = None) -> bool:
+        """Whether the object is there, and no other of its name."""
+        path = await self.path(name, namespace)
+        found = None if path is None else await self.read(path)
+        return found is not None and bool(found["metadata"]["uid"] == uid)
+
     async def all(self, namespace: str | None = None) -> list[dict[str, Any]]:
+        """Of all objects what the ways compare, as it is now."""
+        return await self._list(namespace, anew=True)
+
+    async def recent(self, namespace: str | None = None) -> list[dict[str, Any]]:
+        """Of all objects what the ways compare, as it was RECENT_SECONDS ago or later."""
+        return await self._list(namespace, anew=False)
+
+    async def _list(self, namespace: str | None, *, anew: bool) -> list[dict[str, Any]]:
         base = await self.base()
         if base is None:
             return []
-        found = await self._kube.get(resource(base, self.plural, namespace=namespace))
-        return list(found["items"])
+        path = resource(base, self.plural, namespace=namespace)
+        return await self._recent.get(path, anew=anew)
 
     async def read(self, path: str) -> dict[str, Any] | None:
         try:
@@ -141,10 +178,55 @@ class Made:
         node = self._nodes.get(name)
         return node is not None and node.is_ready
 
+    def is_taken(self, name: str, asked: Asked) -> bool:
+        return is_taken(self._nodes.get(name), asked)
+
+
+def is_taken(node: Node | None, asked: Asked) -> bool:
+    """Whether the Node is another request's replacement, as far as the cache shows."""
+    holder = node.metadata.annotations.get(REPLACES, "") if node is not None else ""
+    return holder not in ("", asked.request)
+
+
+class _Compared(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """Of an object of another controller what the ways compare: a cluster may have ten thousand."""
+
+    metadata: "_ComparedMeta"
+    status: "_ComparedStatus | None" = None
+
+
+class _ComparedMeta(msgspec.Struct, omit_defaults=True, rename="camel"):
+    uid: str
+    creation_timestamp: str
+    labels: dict[str, str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
+
+
+class _ComparedStatus(msgspec.Struct, omit_defaults=True, rename="camel"):
+    node_ref: dict[str, Any] | None = None
+    node_name: str | None = None
+
+
+_decode_compared = msgspec.json.Decoder(_Compared).decode
+
+
+def _compared(raw: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(_decode_compared(raw))
+    return found
+
 
 def young(obj: dict[str, Any], asked: Asked) -> bool:
-    made = datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
-    return made >= asked.at - CLOCKS
+    return asked.is_new(made_at(obj))
+
+
+def made_at(obj: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
+
+
+def newest_of(made: Iterable[datetime]) -> str:
+    """As `Found.newest`."""
+    last = max(made, default=None)
+    return format_time(last) if last is not None else ""
 
 
 def controller_of(obj: dict[str, Any]) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from kubenode.api.meta import NodeSelection, ObjectMeta
 from kubenode.api.v1alpha1 import Mode, NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from remedy.job.ending import watched
-from remedy.job.model import ACTING, INCIDENT_ENDS, Job, unable
+from remedy.job.model import ACTING, Job, unable
 from remedy.remedier.judge import rule_id
 
 
@@ -57,11 +57,7 @@ def wanted(rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob]) ->
 
 def needs_its_rule(job: Job) -> bool:
     """Whether the job is still judged: open, or closed with an incident that may still last."""
-    if not job.phase.closed:
-        return job.spec.mode in ACTING
-    since, closed = job.status.evidence_false_since, job.status.timeline.closed
-    over = since is not None and closed is not None and since - closed >= INCIDENT_ENDS
-    return watched(job) and not over
+    return watched(job) if job.phase.closed else job.spec.mode in ACTING
 
 
 def _frozen(obj: RemedyOperationJob) -> tuple[str, NodeRemedier | None]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.hosttime import HostTime, host_time
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.remedier.leases import AGENT_LEASES, Renewal
@@ -40,22 +41,25 @@ def told(lease: Renewal) -> str:
     return "" if annotations is None else annotations.boot_id
 
 
-def _node_told_at(node: Node) -> datetime:
+def _node_told_at(node: Node) -> HostTime:
     """A Node tells nothing that is older than itself: what the agent of another machine said under
     this name does not count. Its times are whole seconds; one that both share is the kubelet's.
     """
     ready = node.ready_condition
-    times = (node.metadata.creation_timestamp, ready.last_heartbeat_time if ready else None)
+    made = node.metadata.creation_timestamp
+    heard = ready.last_heartbeat_time if ready else None
+    # The one comparison with the API server's clock: a host that is behind is not believed.
+    times = (heard, None if made is None else host_time(made))
     last = max((at for at in times if at is not None), default=None)
-    return DAWN if last is None else last.replace(microsecond=999_999)
+    return host_time(DAWN) if last is None else last.replace(microsecond=999_999)
 
 
-def _time(text: str | None) -> datetime | None:
+def _time(text: str | None) -> HostTime | None:
     try:
         at = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return at if at.tzinfo is not None else None
+    return host_time(at) if at.tzinfo is not None else None
 
 
 class Boots:

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.leaves import ConditionLeaf, Expression, ProbeLeaf
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from kubenode.runtime.kube.objects import Node
 from remedy.remedier.decide import Candidate, Decision, Subject, decide
+from remedy.remedier.latest import needed_since
 from remedy.remedier.past import Past
 from remedy.remedier.since import Matched
 from rules.diagnose import Agreement, Diagnosis, Match
 from rules.facts import FactSet
+from rules.sources import waits_for_source
 from rules.truth import Truth
 
 MAX_AGE = timedelta(minutes=15)
@@ -53,7 +55,7 @@ class Mind:
         past: Sequence[Past],
         now: datetime,
     ) -> Choice:
-        """`active` by rule id: what may make jobs. `past` holds all jobs of the node."""
+        """`active` by rule id: what may make jobs. `past` as for `decide`."""
         found = matching(diagnosis, active)
         self.matched.see(diagnosis.matches, now)
         if not found:
@@ -91,16 +93,36 @@ def wanted_probes(diagnosis: Diagnosis) -> frozenset[str]:
     return frozenset(name for match in diagnosis.matches for name in match.probes)
 
 
+def probe_rules(
+    diagnosis: Diagnosis, active: Mapping[str, NodeRemedier]
+) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Each `probe.field` whose answer alone is missing, to the rules that need it: those that act,
+    and those that only would. A rule that an open job follows acts.
+    """
+    acting: dict[str, set[str]] = {}
+    dry: dict[str, set[str]] = {}
+    for match in diagnosis.matches:
+        rule = active.get(match.rule_id)
+        would = rule is not None and rule.spec.mode is Mode.DRY_RUN
+        for name in match.probes:
+            needing = (dry if would else acting).setdefault(name, set())
+            needing.add(match.rule_id.rpartition("@")[0])
+    return acting, dry
+
+
 def guards_of(
     match: Match, unless: Expression | None, facts: FactSet, now: datetime
 ) -> tuple[Truth, bool]:
-    """The guards, and whether they are unknown only until a host has answered or fails to.
+    """The guards, and whether they are unknown only until a host has answered or fails to, or until
+    a stale source is read again.
 
     A host's answer must not let through what it held, only because it has grown old. A question
     that was asked and that nobody answered leaves the guard unknown until somebody does.
     """
     if match.guards is not Truth.UNKNOWN or unless is None:
         return match.guards, False
+    if waits_for_source(unless.leaves(), facts):
+        return match.guards, True
     ages = {leaf.name: leaf.max_age for leaf in _probes_of(unless) if leaf.name in match.probes}
     answers = {name: facts.probes.get(name) for name in ages}
     asking = any(
@@ -135,7 +157,8 @@ def _candidate(
 ) -> Candidate:
     disputed = match.agreement in (Agreement.DISPUTED, Agreement.TAINTED)
     guards, asking = guards_of(match, rule.spec.unless, facts, now)
-    return Candidate(match.rule_id, rule, guards, disputed, since, asking)
+    events_at = needed_since(rule.spec.when, facts, now)
+    return Candidate(match.rule_id, rule, guards, disputed, since, asking, events_at)
 
 
 def _probes_of(expression: Expression) -> Iterable[ProbeLeaf]:

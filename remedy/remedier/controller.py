@@ -1,7 +1,7 @@
 """The remedier: one Node in, at most one open job out.
 
-It never learns what woke it. It reads what the rules say now, what the node's jobs say of the past,
-and either makes the one job that follows or says when to look again.
+It never learns what woke it. It reads what the rules say now, what the node's record and its open
+jobs say of the past, and either makes the one job that follows or says when to look again.
 """
 
 import logging
@@ -19,17 +19,18 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
-from kubenode.runtime.recorder import EventRecorder
+from kubenode.runtime.recorder import EventRecorder, Regarding
 from remedy.job.store import PLURAL
+from remedy.noderecord.store import NodeRecords
 from remedy.remedier import traces
 from remedy.remedier.build import agent_of, build
-from remedy.remedier.choice import Mind, trigger, wanted_probes
+from remedy.remedier.choice import Mind, probe_rules, trigger
 from remedy.remedier.decide import Order, Why
+from remedy.remedier.dryrun import result_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.lag import lags
 from remedy.remedier.metrics import CREATED, EXISTED, Metrics
-from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
 from rules.diagnose import Diagnosis, Match
 from rules.explain import explain
@@ -37,7 +38,9 @@ from rules.facts import FactSet
 
 log = logging.getLogger(__name__)
 
-STALE = Result(timedelta(seconds=10))
+AGAIN = timedelta(seconds=10)
+"""After which what is stale is looked at again: nobody tells when it is current."""
+STALE = Result(AGAIN)
 LONGEST = timedelta(hours=1)
 """However far away the next flip is: resyncs come more often anyway."""
 
@@ -45,8 +48,17 @@ LONGEST = timedelta(hours=1)
 class Asks(Protocol):
     """Who puts questions to hosts."""
 
-    async def ask(self, node: str, agent: str, names: Collection[str]) -> datetime | None:
-        """Ask what is due of `names`, each a `probe.field`; when to come again, None: never."""
+    async def ask(
+        self,
+        node: str,
+        agent: str,
+        enforced: Mapping[str, Collection[str]],
+        dry: Mapping[str, Collection[str]],
+    ) -> datetime | None:
+        """Ask what is due of the names, each a `probe.field`; when to come again, None: never.
+
+        enforced, dry  the rules that need each: those that act, and those that only would
+        """
         ...
 
     def forget(self, node: str) -> None: ...
@@ -95,6 +107,7 @@ class Remedier:
     recorder: EventRecorder
     metrics: Metrics
     probes: Asks
+    records: NodeRecords
     stronger: Stronger = field(default_factory=Stronger)
     wake: Callable[[str], None] = lambda name: None
     """Have another node looked at again."""
@@ -124,26 +137,30 @@ class Remedier:
         facts, diagnosis = answer
         if self._told(name, diagnosis):
             return DONE  # decided in the next run, on what was just learned
-        if not facts.fresh:
+        if not facts.fresh or not self.records.ready():
             return STALE
         now = self.clock.now()
+        self.records.judge(name, diagnosis, facts, now)
         memory = self._memory.setdefault(name, _Memory())
         booted_at = self.facts.booted_at(name)
-        active, past = self.rules.active(), past_of(self.jobs, name)
+        active, past = self.rules.active(), self.records.past(name)
         choice = memory.mind.choose(node, booted_at, facts, diagnosis, active, past, now)
         self.rules.matched(name, frozenset(m.rule_id for m, _ in choice.matches), now)
         decision = choice.decision
         for order in decision.orders:
             match = choice.match(order.candidate.rule_id)
             await self._create(order, match, node, facts, memory, asked)
+        for order in decision.dry_runs:
+            await self._dry_run(order, choice.match(order.candidate.rule_id), node, facts)
         if job := self.stronger.told(name, decision.stronger):
             self.wake_job(job)
         await self._tell(node, memory, frozenset(decision.waits))
         if not choice.matches:
             memory.changed_at = None
         # Last of all: should hosts not be asked, rules without questions work on.
-        asked_at = await self.probes.ask(name, agent_of(node), wanted_probes(diagnosis))
-        later = self._later(diagnosis, _earliest(decision.at, asked_at), now)
+        asked_at = await self.probes.ask(name, agent_of(node), *probe_rules(diagnosis, active))
+        again = now + AGAIN if facts.stale else None
+        later = self._later(diagnosis, _earliest(decision.at, asked_at, again), now)
         memory.due_at = self._due_at(later)
         return later
 
@@ -201,6 +218,14 @@ class Remedier:
         )
         await self.jobs.wait_for(order.name, job.metadata.resource_version)
 
+    async def _dry_run(self, order: Order, match: Match, node: Node, facts: FactSet) -> None:
+        name, rule = node.metadata.name, order.candidate.rule
+        result, ask = result_of(order, match, node, facts, self.clock.now())
+        self.records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result, ask)
+        self.metrics.dry_runs.inc()
+        text = f"rule {rule.metadata.name} in DryRun would begin a repair with rung {result.rung}"
+        await self.recorder.emit(_regarding(node), "Normal", "RepairWouldBegin", text)
+
     def _measure(self, order: Order, memory: _Memory) -> None:
         self.metrics.jobs.labels(CREATED).inc()
         self.metrics.relapses.inc(order.failed_healing)
@@ -220,12 +245,7 @@ class Remedier:
             self.metrics.waits.labels(why).inc()
             if why is Why.ATTEMPTS:
                 await self.recorder.emit(
-                    {
-                        "kind": "Node",
-                        "api_version": "v1",
-                        "name": node.metadata.name,
-                        "uid": node.metadata.uid,
-                    },
+                    _regarding(node),
                     "Warning",
                     "RepairAttemptsSpent",
                     f"rule {name} still matches, but its attempts are spent: a person should look",
@@ -245,5 +265,10 @@ def _earliest(*times: datetime | None) -> datetime | None:
     return min((t for t in times if t is not None), default=None)
 
 
-def past_of(jobs: Informer[RemedyOperationJob], node: str) -> list[Past]:
-    return [Past.of(job) for job in jobs.by("node", node)]
+def _regarding(node: Node) -> Regarding:
+    return {
+        "kind": "Node",
+        "api_version": "v1",
+        "name": node.metadata.name,
+        "uid": node.metadata.uid,
+    }

@@ -40,6 +40,7 @@ class Candidate:
 
     since   when its evidence became true: the start of the fault as we know it
     asking  a guard is unknown until the host has answered, or has failed to
+    events_at  stamp of the Event without which the evidence would not be true; None: it needs none
     """
 
     rule_id: str
@@ -48,6 +49,7 @@ class Candidate:
     disputed: bool
     since: datetime
     asking: bool = False
+    events_at: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -89,18 +91,20 @@ class Decision:
     """What to do now. `at` None: nothing to wait for but a change.
 
     stronger  the node's open job, and the rule that would supersede it
+    dry_runs  what rules in DryRun would order: for the node's record, no job is made of them
     """
 
     orders: tuple[Order, ...] = ()
     waits: tuple[tuple[str, Why], ...] = ()
     at: datetime | None = None
     stronger: tuple[str, str] | None = None
+    dry_runs: tuple[Order, ...] = ()
 
 
 def decide(
     node: Subject, candidates: Sequence[Candidate], past: Sequence[Past], now: datetime
 ) -> Decision:
-    """`past` holds all jobs of the node, open ones too."""
+    """`past` holds the open jobs of the node, and what its record tells of closed ones."""
     real = [c for c in candidates if c.rule.spec.mode in (Mode.ENFORCE, Mode.APPROVE)]
     shadow = [c for c in candidates if c.rule.spec.mode is Mode.DRY_RUN]
     acting = [p for p in past if not p.shadow]
@@ -110,11 +114,12 @@ def decide(
     else:
         outcome = _choose(node, real, acting, now)
     orders, waits, times = outcome
+    dry_runs: list[Order] = []
     for candidate in shadow:
-        found, held, at = _shadow(node, candidate, past, now)
-        orders, waits, times = orders + found, waits + held, times + at
+        found, held, at = _dry_run(node, candidate, past, now)
+        dry_runs, waits, times = dry_runs + found, waits + held, times + at
     again = min((t for t in times if t > now), default=None)
-    return Decision(tuple(orders), tuple(waits), again, stronger)
+    return Decision(tuple(orders), tuple(waits), again, stronger, tuple(dry_runs))
 
 
 Outcome = tuple[list[Order], list[tuple[str, Why]], list[datetime]]
@@ -190,6 +195,8 @@ def _held(
         p.blocks(candidate.since, now) for p in here if p.reason in PERSONS or _same(p, candidate)
     ):
         return Why.INCIDENT, now + LOOK_AGAIN
+    if any(p.healed(candidate.events_at) for p in here if _same_fault(p, candidate)):
+        return Why.INCIDENT, now + LOOK_AGAIN
     mine = [p for p in here if _same(p, candidate)]
     acted = max((p.acted_at for p in mine if p.acted_at is not None), default=None)
     if acted is not None and now < acted + spec.cooldown:
@@ -202,6 +209,10 @@ def _held(
 
 def _same(past: Past, candidate: Candidate) -> bool:
     return past.remedier == candidate.name
+
+
+def _same_fault(past: Past, candidate: Candidate) -> bool:
+    return _same(past, candidate) or past.fault_class == candidate.rule.spec.fault_class
 
 
 def _order(
@@ -245,18 +256,20 @@ def _relapse(
     return (min(last.rung + 1, top) if _same(last, candidate) else 0), last
 
 
-def _shadow(node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime) -> Outcome:
-    """One shadow job for each time the evidence became true; it counts for nothing else."""
-    mine = [p for p in past if p.shadow and _same(p, candidate)]
-    if any(p.open or (p.closed is not None and p.closed >= candidate.since) for p in mine):
+def _dry_run(node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime) -> Outcome:
+    """What a rule in DryRun would order: once for each incident, within its cooldown and its
+    attempts as if the order had been carried out. It counts for no other rule.
+    """
+    mine = [p for p in past if p.shadow and p.closed is not None and _same(p, candidate)]
+    if any(p.node_uid == node.uid and p.false_since is None for p in mine):
         return [], [], []
-    held = _held(node, candidate, [], now)
+    held = _held(node, candidate, mine, now)
     if held is not None:
         return [], [(candidate.name, held[0])], [held[1]]
     due = (node.first_match or now) + candidate.rule.spec.group_wait
     if now < due:
         return [], [(candidate.name, Why.GROUP_WAIT)], [due]
-    name = job_name(node.name, node.uid, latest_closed(mine), candidate.name)
+    name = job_name(node.name, node.uid, now.isoformat(), candidate.name)
     return [Order(name, candidate)], [], []
 
 

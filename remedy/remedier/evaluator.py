@@ -3,19 +3,27 @@
 The engine is synchronous and has one worker thread. Whoever asks while it is busy waits together
 with the others and is answered by the next call: a storm of 500 nodes is some ten calls, a single
 node waits for nobody. FactSets are made right before the call, so that they are of that moment.
+
+What fails for one node fails for that node alone: it is unknown, and the others of its batch are
+answered.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from kubenode.runtime.clock import Clock
 from remedy.remedier.metrics import Metrics
+from remedy.remedier.unreadable import FACTS, RULES, UnreadableNodes
 from rules.diagnose import Diagnosis
 from rules.facts import FactSet
 
 BATCH = 128
 """Nodes per call: bounds how long one call may take, and so how long a new question waits."""
+
+
+_Future = asyncio.Future[tuple[FactSet, Diagnosis] | None]
 
 
 class Diagnose(Protocol):
@@ -25,7 +33,10 @@ class Diagnose(Protocol):
 
 
 class Evaluator:
-    """A Part. `facts` gives the FactSet of a node now, None for one that is not in our cache."""
+    """A Part. `facts` gives the FactSet of a node now, None for one that is not in our cache.
+
+    unreadable  who is told of nodes for which the rules cannot be evaluated
+    """
 
     name = "rule evaluation"
 
@@ -35,9 +46,11 @@ class Evaluator:
         facts: Callable[[str], FactSet | None],
         clock: Clock,
         metrics: Metrics,
+        unreadable: UnreadableNodes | None = None,
     ) -> None:
+        self._unreadable = UnreadableNodes() if unreadable is None else unreadable
         self._engine, self._facts, self._clock, self._metrics = engine, facts, clock, metrics
-        self._asked: dict[str, asyncio.Future[tuple[FactSet, Diagnosis] | None]] = {}
+        self._asked: dict[str, _Future] = {}
         self._some = asyncio.Event()
 
     async def diagnose(self, node: str) -> tuple[FactSet, Diagnosis] | None:
@@ -62,32 +75,64 @@ class Evaluator:
     async def _next(self) -> None:
         nodes = list(self._asked)[:BATCH]
         batch = {node: self._asked.pop(node) for node in nodes}
-        found = {node: self._facts(node) for node in nodes}
-        for node in [n for n, facts in found.items() if facts is None]:
-            _answer(batch.pop(node), None)
-        asked = [(node, facts) for node, facts in found.items() if facts is not None]
+        asked = []
+        for node in nodes:
+            try:
+                facts = self._facts(node)
+            except Exception as error:  # noqa: BLE001  of one node: the others are answered
+                self._unreadable.failed(node, FACTS, error)
+                _fail(batch.pop(node), error)
+                continue
+            if facts is None:
+                _answer(batch.pop(node), None)
+            else:
+                asked.append(facts)
         if not asked:
             return
         self._metrics.batch.observe(len(asked))
         self._metrics.evaluations.inc(len(asked))
         try:
-            answers = await self._engine.diagnose([facts for _, facts in asked])
+            await self._ask(asked, batch)
         except asyncio.CancelledError:
             for future in batch.values():
                 future.cancel()
             raise
         except Exception as error:  # noqa: BLE001  handed on to everyone who asked, as it is
             for future in batch.values():
-                if not future.done():
-                    future.set_exception(error)
+                _fail(future, error)
+
+    async def _ask(self, asked: Sequence[FactSet], batch: dict[str, _Future]) -> None:
+        try:
+            answers = await self._engine.diagnose(list(asked))
+        except Exception:  # noqa: BLE001  whose facts it is shows when each is asked alone
+            for facts in asked:
+                _answer(batch[facts.node], await self._ask_alone(facts))
             return
-        for (node, facts), diagnosis in zip(asked, answers, strict=True):
-            _answer(batch[node], (facts, diagnosis))
+        for facts, diagnosis in zip(asked, answers, strict=True):
+            self._unreadable.succeeded(facts.node, RULES)
+            _answer(batch[facts.node], (facts, diagnosis))
+
+    async def _ask_alone(self, facts: FactSet) -> tuple[FactSet, Diagnosis]:
+        """What the rules say of one node, of unknown facts if they cannot be evaluated on its own.
+
+        Raises what the engine raises when it answers of no facts at all.
+        """
+        try:
+            (diagnosis,) = await self._engine.diagnose([facts])
+        except Exception as error:  # noqa: BLE001  see above
+            facts = replace(facts, fresh=False)
+            (diagnosis,) = await self._engine.diagnose([facts])
+            self._unreadable.failed(facts.node, RULES, error)
+        else:
+            self._unreadable.succeeded(facts.node, RULES)
+        return facts, diagnosis
 
 
-def _answer(
-    future: "asyncio.Future[tuple[FactSet, Diagnosis] | None]",
-    answer: tuple[FactSet, Diagnosis] | None,
-) -> None:
+def _fail(future: _Future, error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _answer(future: _Future, answer: tuple[FactSet, Diagnosis] | None) -> None:
     if not future.done():
         future.set_result(answer)

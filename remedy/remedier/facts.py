@@ -14,27 +14,35 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import Answers
+from remedy.hostprobes.asking import OF_AGENTS
 from remedy.remedier import hostevents
 from remedy.remedier.boots import Boots
 from remedy.remedier.bounds import Bounds
+from remedy.remedier.eventtimes import occurrences
 from remedy.remedier.fleet import Fleet
 from remedy.remedier.hostevents import HostEvents
 from remedy.remedier.inferred import WideFacts
 from remedy.remedier.kept import Kept, differs, taints
+from remedy.remedier.latest import events_until
 from remedy.remedier.leases import Ages
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
+from remedy.remedier.unreadable import FACTS, UnreadableNodes
 from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, Gap, ProbeFact
 from rules.history import DAWN, ClockSteps, EventWindow
+from rules.sources import EVENTS, HOST_EVENTS
 
+_NOTHING: frozenset[str] = frozenset()
+RELISTED = timedelta(seconds=10)
+"""After a time in which we heard nobody: what comes now may have happened at any time in it."""
 MOST_STRANGERS = 1024
 """Names of which we heard events but know no Node: it may be listed after its events."""
 
@@ -61,12 +69,14 @@ class Nodes(Cached, Protocol):
 
 class FactStore:
     """nodes    the cache of Nodes
-    past     gives the jobs of a node, open ones too
-    sources  further caches: while one of them is stale, so is every FactSet
+    past     gives the open jobs of a node, and what its record tells of closed ones
+    sources  the caches of Events and of HostEvents: what reads a stale one is unknown
     one_engine_is_enough  the operator's policy `reference`
     unanswered  fields of probes that nobody is there to answer: unknown at once, not after a wait
     leases   how long ago kubelets renewed their Leases; None: nobody follows them
     boots    which boot hosts run; None: the one that their Nodes tell
+    clock_offset  seconds by which a host's clock is ahead, None: unknown
+    is_silent  whether a node's agent is known to be: what it would answer is unknown at once
     """
 
     def __init__(
@@ -79,9 +89,14 @@ class FactStore:
         unanswered: Collection[str] = (),
         leases: Ages | None = None,
         boots: Boots | None = None,
+        clock_offset: Callable[[Node], float | None] = lambda node: None,
+        is_silent: Callable[[Node], bool] = lambda node: False,
     ) -> None:
-        self._leases, self._boots = leases, boots
-        self._nodes, self._past, self._clock, self._sources = nodes, past, clock, sources
+        self._leases, self._boots, self._clock_offset = leases, boots, clock_offset
+        self._is_silent = is_silent
+        self._of_silent = {name: ProbeFact(None, DAWN) for name in (*unanswered, *OF_AGENTS)}
+        self._nodes, self._past, self._clock = nodes, past, clock
+        self._sources = dict(zip((EVENTS, HOST_EVENTS), sources, strict=False))
         self._kept: dict[str, Kept] = {}
         self._windows: dict[str, EventWindow] = {}
         self._strangers: dict[str, EventWindow] = {}
@@ -89,6 +104,7 @@ class FactStore:
         self._steps = ClockSteps()
         self._deaf: Sequence[tuple[float, float]] = ()
         self._gaps: Sequence[Gap] = ()
+        self.unreadable = UnreadableNodes()
         self.fleet = Fleet()
         self.host_events = HostEvents()
         self.answers = Answers()
@@ -101,7 +117,13 @@ class FactStore:
         """
 
     def fresh(self) -> bool:
-        return self._nodes.fresh() and all(source.fresh() for source in self._sources)
+        """Whether the cache of Nodes is current."""
+        return self._nodes.fresh()
+
+    def stale(self) -> frozenset[str]:
+        """The names of further caches that are not current."""
+        late = [name for name, source in self._sources.items() if not source.fresh()]
+        return frozenset(late) if late else _NOTHING
 
     def booted_at(self, node: str) -> datetime | None:
         kept = self._kept.get(node)
@@ -125,6 +147,17 @@ class FactStore:
 
     def node_changed(self, name: str, old: Node | None, new: Node | None) -> bool:
         """Whether the rules must look at the node again. An unchanged one is a resync: yes."""
+        if new is None:
+            self.unreadable.forget(name)
+        try:
+            look_again = self._node_changed(name, old, new)
+        except Exception as error:  # noqa: BLE001  one odd Node must not stop the others
+            self.unreadable.failed(name, "Node", error)
+            return True
+        self.unreadable.succeeded(name, "Node")
+        return look_again
+
+    def _node_changed(self, name: str, old: Node | None, new: Node | None) -> bool:
         before = self.fleet.groups(name)
         moved = self.fleet.changed(old, new)
         if moved:
@@ -139,42 +172,73 @@ class FactStore:
             kept = self._kept[name] = Kept.at_first_sight(new, now)
             if (window := self._strangers.pop(name, None)) is not None:
                 self._windows[name] = window
-            old = None
-        kept.see(new, now)
+            return True
+        kept.see(new, now, self._deaf_until(now))
+        if kept.conditions.ended_silence >= self.shortest_max_age:
+            return True
         return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
 
     def event_changed(self, old: Event | None, new: Event | None) -> str | None:
         """The node to look at again, if any. Deleted Events stay in their window until it ends."""
-        if new is None or new.involved_object.kind != "Node":
+        event = new or old
+        if event is None or event.involved_object.kind != "Node":
             return None
-        name, now = new.involved_object.name, self._now()
-        heard = self._window(name).hear(
+        name, what = event.involved_object.name, f"Event {event.metadata.name}"
+        try:
+            heard = new is not None and self._hear(name, old, new)
+        except Exception as error:  # noqa: BLE001  one odd Event must not stop the others
+            self.unreadable.failed(name, what, error)
+            return name
+        self.unreadable.succeeded(name, what)
+        return name if heard and name in self._kept else None
+
+    def _hear(self, name: str, old: Event | None, new: Event) -> bool:
+        now = self._now()
+        deaf_until = self._deaf_until(now)
+        live = old is not None and (deaf_until is None or now - deaf_until > RELISTED)
+        first, at = occurrences(new, now, live)
+        return self._window(name).hear(
             new.metadata.uid,
             reason=new.reason,
             message=new.message,
             source=new.source.component or new.reporting_component,
             severity=new.type,
             count=max(new.count, new.series.count if new.series else 0, 1),
-            at=_event_time(new) or now,
-            first=new.first_timestamp or new.event_time,
+            at=at,
+            first=first,
             now=now,
         )
-        return name if heard and name in self._kept else None
 
     def host_event_changed(self, old: HostEvent | None, new: HostEvent | None) -> Collection[str]:
         """The nodes to look at again: an event may move from one to another, and all have to when
         the source of alerts was silent and is heard again.
         """
+        events = [event for event in (old, new) if event is not None]
+        told = {event.spec.node.name for event in events}
+        what = f"HostEvent {events[-1].metadata.name}"
+        try:
+            everybody = self._host_event_changed(old, new)
+        except Exception as error:  # noqa: BLE001  one odd HostEvent must not stop the others
+            for name in told:
+                self.unreadable.failed(name, what, error)
+        else:
+            for name in told:
+                self.unreadable.succeeded(name, what)
+            if everybody:
+                return tuple(self._kept)
+        return tuple(name for name in told if name in self._kept)
+
+    def _host_event_changed(self, old: HostEvent | None, new: HostEvent | None) -> bool:
+        """Whether every node has to look again."""
         now = self._now()
         if self.host_events.changed(old, new, now):
-            return tuple(self._kept)
+            return True
         if new is not None and new.spec.node.name:
             name = new.spec.node.name
             node = self._nodes.get(name)
             if node is None or hostevents.is_about(new, node):
                 hostevents.hear(self._window(name), new, now)
-        told = {e.spec.node.name for e in (old, new) if e is not None}
-        return tuple(name for name in told if name in self._kept)
+        return False
 
     def probe_changed(self, old: HostProbe | None, new: HostProbe | None) -> str | None:
         """The node to look at again, if any: one about which something was answered."""
@@ -206,26 +270,47 @@ class FactStore:
             self._woken = set()
         return {n for n in woken if n in self._kept}
 
+    def events_until(
+        self, node: str, when: Expression | None, closed: datetime | None
+    ) -> datetime | None:
+        """The stamp of the youngest Event that a job, which has closed, was made for."""
+        window = self._windows.get(node)
+        return None if window is None else events_until(when, window.facts(self._now()), closed)
+
     # -- what is known ---------------------------------------------------------------------------
 
     def facts(self, name: str) -> FactSet | None:
+        """None for a node that is not known; of one that cannot be read all is unknown."""
         node, kept = self._nodes.get(name), self._kept.get(name)
-        if node is None or kept is None:
+        if node is None:
             return None
+        try:
+            found = self._facts(name, node, kept) if kept is not None else None
+        except Exception as error:  # noqa: BLE001  one odd object must not stop the others
+            self.unreadable.failed(name, FACTS, error)
+        else:
+            self.unreadable.succeeded(name, FACTS)
+        if not self.unreadable.hides_facts(name):
+            return found
+        meta = node.metadata
+        return FactSet(node=name, uid=meta.uid, labels=meta.labels, fresh=False)
+
+    def _facts(self, name: str, node: Node, kept: Kept) -> FactSet:
         now = self._now()
         told, gaps = self.host_events.facts(node, now), self._unheard(now)
+        conditions = kept.conditions.facts()
         return FactSet(
             node=name,
             uid=node.metadata.uid,
             labels=node.metadata.labels,
             annotations=node.metadata.annotations,
             taints=taints(node),
-            conditions=kept.conditions.facts(),
+            conditions=conditions,
             events=self._events(name, kept, now),
             host_events=told,
             alerts=self.host_events.alerts(node, now),
             alerts_heard=self.host_events.heard(now),
-            probes=self._probes(name, kept, now),
+            probes=self._probes(node, kept, now),
             values=values(
                 node,
                 self.fleet,
@@ -235,10 +320,13 @@ class FactStore:
                 told,
                 self._lease_age(name),
                 gaps,
+                conditions.get("Ready"),
+                self._clock_offset(node),
             ),
             inferred=self.wide.values(name, now),
             same_fault=self.same_faults.counts(name),
             fresh=self.fresh() and self._nodes.readable(name),
+            stale=self.stale(),
             unheard=gaps,
             watched=max((kept.watched, *(until for _, until in gaps))),
             changed=kept.keys.changed,
@@ -289,6 +377,11 @@ class FactStore:
             )
         return self._gaps
 
+    def _deaf_until(self, now: datetime) -> datetime | None:
+        """When the last gap ended in which no reporter could be heard; now, if it lasts."""
+        gaps = self._unheard(now)
+        return gaps[-1][1] if gaps else None
+
     def _lease_age(self, name: str) -> float | None:
         return self._leases.age(name) if self._leases is not None else None
 
@@ -298,12 +391,13 @@ class FactStore:
             return ()
         return tuple(event for event in window.facts(now) if kept.lived(event.at))
 
-    def _probes(self, name: str, kept: Kept, now: datetime) -> Mapping[str, ProbeFact]:
-        found = self.answers.facts(name, now)
+    def _probes(self, node: Node, kept: Kept, now: datetime) -> Mapping[str, ProbeFact]:
+        found = self.answers.facts(node.metadata.name, now)
+        nobody = self._of_silent if self._is_silent(node) else self._unanswered
         if not found:
-            return self._unanswered
+            return nobody
         lived = {field: fact for field, fact in found.items() if kept.lived(fact.answered_at)}
-        return {**self._unanswered, **lived}
+        return {**nobody, **lived}
 
     def _window(self, name: str) -> EventWindow:
         if name in self._kept:
@@ -319,9 +413,3 @@ class FactStore:
         """
         now = self._now()
         self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)
-
-
-def _event_time(event: Event) -> datetime | None:
-    last = event.series.last_observed_time if event.series else None
-    times = [t for t in (last, event.last_timestamp, event.event_time) if t is not None]
-    return max(times, default=event.first_timestamp)

@@ -4,7 +4,7 @@ A job is judged by the rule as it was when the job was made: that version stays 
 own id, `name@generation`, so both engines speak about it as about any other rule.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.runtime.clock import Clock
@@ -13,10 +13,11 @@ from remedy.job.records import begun
 from remedy.job.running import last_act
 from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
-from remedy.remedier.proof import Since, gone, in_the_way, settled
+from remedy.remedier.proof import Since, back, gone, in_the_way, settled
 from rules.atoms import read
 from rules.diagnose import Agreement, Diagnosis, Match
 from rules.facts import FactSet
+from rules.sources import waits_for_source
 from rules.truth import Truth
 
 
@@ -58,6 +59,10 @@ def rule_id_of(job: Job) -> str:
     return rule_id(rule.name, rule.generation) if rule is not None else ""
 
 
+SECOND = timedelta(seconds=1)
+BRIEF = "the fault was taken back, and is not known to have gone: it may be there again"
+
+
 class Evaluates(Protocol):
     async def diagnose(self, node: str) -> tuple[FactSet, Diagnosis] | None:
         """What the rules say of `node`, and on which facts; None for an unknown node."""
@@ -85,12 +90,14 @@ class Judge:
         agreed = self._agreed(match)
         now = self._clock.now()
         guards, waits = self._guards(job, match, facts, now)
+        evidence = _plain(match, job, facts, now)
         return Fault(
-            evidence=_plain(match, job, facts, now),
+            evidence=evidence,
             guards=guards,
             agreed=agreed,
             gone=self._gone(job, facts),
             why=_unknown(match, job, facts, now)
+            or (BRIEF if evidence is Truth.UNKNOWN else "")
             or ("" if agreed else _disagree(match, self._loaded.trouble))
             or waits
             or in_the_way(job.spec.unless, guards, facts, now),
@@ -125,7 +132,9 @@ class Judge:
         if guards is not Truth.UNKNOWN or not facts.fresh:
             return guards, ""
         if asking:
-            return Truth.TRUE, "a guard waits for the host's answer"
+            source = waits_for_source(job.spec.unless.leaves(), facts) if job.spec.unless else ""
+            of = f"the cache of {source}" if source else "the host's answer"
+            return Truth.TRUE, f"a guard waits for {of}"
         if self._known.unjudged:
             return Truth.TRUE, "a guard waits until every node was looked at once"
         nobody_will = match.evidence is Truth.TRUE or begun(job)
@@ -145,17 +154,21 @@ class Judge:
         now, asked_of = self._clock.now(), job.status.owned.boot_id
         boot_id, booted = self._known.boot(job.spec.node_name, job.spec.agent)
         settled, rebooted = None, bool(asked_of) and boot_id != asked_of
-        if rebooted or (booted is not None and booted > job.created):
+        # A creation is told in whole seconds: what lies in its second may be from before it.
+        if rebooted or (booted is not None and booted >= job.created + SECOND):
             settled = (booted or now) + verify.settle
         reports = Since(began, acted, settled, verify.settle)
         return gone(job.spec.when, verify.cleared, facts, now, reports)
 
 
 def _plain(match: Match, job: Job, facts: FactSet, now: datetime) -> Truth:
-    """What a detector reports when it starts does not end a fault."""
+    """What a detector reports when it starts does not end a fault; nor does one that is back, and
+    has not lasted for as long as the rule asks.
+    """
     if match.evidence is not Truth.FALSE or job.spec.when is None:
         return match.evidence
-    return Truth.FALSE if settled(job.spec.when, facts, now) else Truth.UNKNOWN
+    over = settled(job.spec.when, facts, now) and not back(job.spec.when, facts, now)
+    return Truth.FALSE if over else Truth.UNKNOWN
 
 
 def _unknown(match: Match, job: Job, facts: FactSet, now: datetime) -> str:

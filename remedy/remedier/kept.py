@@ -5,16 +5,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.runtime.kube.objects import Node, NodeCondition
-from remedy.remedier.fleet import is_ready
-from rules.history import ConditionClock, KeyClock, Report
-
-NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
-"""Reason that kube-controller-manager gives the conditions of a node that fell silent."""
+from rules.history import ConditionClock, KeyClock
+from rules.nodereports import node_reports
 
 
 @dataclass(slots=True)
 class Kept:
-    """watched  since when we hear of the node without a gap"""
+    """watched  since when we hear of the node without a gap
+    booted_at  by our clock; None: not known
+    """
 
     uid: str
     created: datetime | None
@@ -27,29 +26,31 @@ class Kept:
     @classmethod
     def at_first_sight(cls, node: Node, now: datetime) -> "Kept":
         """A node that became Ready lately may have booted then: we were not there to see."""
-        ready = node.ready_condition
-        booted = ready.last_transition_time if ready is not None and is_ready(node) else None
-        return cls(
+        kept = cls(
             uid=node.metadata.uid,
             created=node.metadata.creation_timestamp,
             watched=now,
             boot_id=node.status.node_info.boot_id,
-            booted_at=booted,
+            booted_at=None,
             keys=KeyClock(now),
         )
+        kept.see(node, now)
+        ready = kept.conditions.facts().get("Ready")
+        kept.booted_at = ready.since if ready is not None and ready.status == "True" else None
+        return kept
 
     def lived(self, at: datetime) -> bool:
         """Whether this machine had the name then, not the one before it."""
         return self.created is None or at >= self.created
 
-    def see(self, node: Node, now: datetime) -> None:
-        """Take in what the node is now."""
+    def see(self, node: Node, now: datetime, deaf_until: datetime | None = None) -> None:
+        """Take in what the node is now. deaf_until: when our last gap ended, see ConditionClock."""
         boot_id = node.status.node_info.boot_id
         if boot_id and self.boot_id and boot_id != self.boot_id:
             self.booted_at = now
             self.conditions.booted()
         self.boot_id = boot_id or self.boot_id
-        self.conditions.take([_report(c, now) for c in node.status.conditions], now)
+        self.conditions.take(node_reports(node), now, deaf_until)
         self.keys.take("label", node.metadata.labels, now)
         self.keys.take("annotation", node.metadata.annotations, now)
         self.keys.take("taint", taints(node), now)
@@ -67,22 +68,10 @@ def taints(node: Node) -> Mapping[str, str]:
     return {taint.key: taint.value for taint in node.spec.taints}
 
 
-def _report(condition: NodeCondition, now: datetime) -> Report:
-    heard = condition.last_heartbeat_time
-    if heard is None or condition.reason == NODE_CONTROLLER_WROTE:
-        heard = now  # the node controller writes no heartbeat; our informer heard of it now
-    return Report(
-        condition.type,
-        condition.status,
-        condition.reason,
-        condition.message,
-        condition.last_transition_time,
-        min(heard, now),
-    )
-
-
 def differs(old: Node, new: Node, silence: timedelta) -> bool:
-    """Whether anything but a heartbeat changed, or a heartbeat ended a silence that matters."""
+    """Whether anything but a heartbeat changed, or by the host's own clock a heartbeat ended a
+    silence that matters.
+    """
     a, b = old.metadata, new.metadata
     if (a.labels, a.annotations, a.deletion_timestamp) != (
         b.labels,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
 
 
@@ -14,4 +15,5 @@ def lags(old: Node, new: Node, now: datetime) -> Iterator[float]:
     for condition in new.status.conditions:
         turned = before.get(condition.type, "False") != condition.status
         if turned and condition.last_transition_time is not None:
-            yield max((now - condition.last_transition_time).total_seconds(), 0.0)
+            turned_at = as_written(condition.last_transition_time)
+            yield max((now - turned_at).total_seconds(), 0.0)

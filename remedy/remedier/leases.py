@@ -3,15 +3,15 @@
 Kubelets renew a Lease each, every ten seconds, and agents another. What counts is our own clock at
 the moment we saw a renewal change: the clocks of hosts do not matter. An age ends at the last
 moment at which our cache was known to be current, so while we hear nothing nobody grows older: our
-own blindness is no silence of a host. When most Leases fall silent at once the fault is on the way
-to us, and every age is unknown.
+own blindness is no silence of a host. Nobody grows older either while our own loop is late. When
+most Leases fall silent at once the fault is on the way to us, and every age is unknown.
 
 A renewal costs one number. A wheel has one deadline for each Lease; when it comes the age is looked
 at, and only one that has passed what some rule compares with wakes its node.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import floor
@@ -23,6 +23,7 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.wire import HeadMeta
+from kubenode.runtime.loopdelay import Span, joined
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ USUAL = 40
 """leaseDurationSeconds of a kubelet's and of our agent's Lease, renewed four times in it."""
 SOON = 15.0
 """Seconds at which a usual renewal is overdue: half an interval late."""
+RENEWED_WITHIN = 10.0
+"""Seconds in which every Lease of a host that is well is renewed once."""
 FORGOTTEN = 300.0
 """Seconds; who is silent for longer says nothing of what happens now."""
 TICK_SECONDS = 1.0
@@ -55,10 +58,16 @@ class AgentsWord(msgspec.Struct, gc=False):
     """What an agent says in the annotations of its Lease."""
 
     boot_id: str = msgspec.field(default="", name="kubenode.io/boot-id")
+    clock_offset: str | None = msgspec.field(default="", name="kubenode.io/clock-offset")
+
+
+class OwnerUid(msgspec.Struct, gc=False):
+    uid: str = ""
 
 
 class LeaseMeta(HeadMeta, gc=False):
     annotations: AgentsWord | None = None
+    owner_references: list[OwnerUid] | None = None
 
 
 class Renewal(msgspec.Struct, gc=False):
@@ -76,6 +85,9 @@ class Proven(Protocol):
 
     def age(self) -> float: ...
     def fresh(self, limit: float) -> bool: ...
+    def delays(self) -> Sequence[Span]:
+        """From when to when our own loop was late, by the monotonic clock."""
+        ...
 
 
 class Ages(Protocol):
@@ -109,14 +121,23 @@ class _Lease:
 
 
 class LeaseAges:
-    """A Part. wake: called with the name whose age passed a bound, or was renewed after that."""
+    """A Part.
+
+    wake      called with the name whose age passed a bound, or was renewed after that
+    expected  whether somebody is there to renew the Lease of that name, as far as is known: one
+              that stayed behind says nothing of whether we hear
+    """
 
     name = "lease ages"
 
     def __init__(
-        self, cache: Proven, clock: Clock, wake: Callable[[str], None] = lambda name: None
+        self,
+        cache: Proven,
+        clock: Clock,
+        wake: Callable[[str], None] = lambda name: None,
+        expected: Callable[[str], bool] = lambda name: True,
     ) -> None:
-        self._cache, self._clock, self.wake = cache, clock, wake
+        self._cache, self._clock, self.wake, self._expected = cache, clock, wake, expected
         self._leases: dict[str, _Lease] = {}
         self._late: set[str] = set()
         self._forgotten: set[str] = set()
@@ -140,6 +161,13 @@ class LeaseAges:
             return None
         return age
 
+    def unrenewed(self, name: str) -> float | None:
+        """Seconds for which we have watched the Lease without a renewal, also while we are blind;
+        None: there is none.
+        """
+        lease = self._leases.get(name)
+        return None if lease is None else self._age(lease)
+
     def changes_at(self, name: str) -> datetime | None:
         return None
 
@@ -151,7 +179,18 @@ class LeaseAges:
 
     def _age(self, lease: _Lease) -> float:
         proven = self._clock.monotonic() - max(self._cache.age(), 0.0)
-        return max(proven - lease.seen, 0.0)
+        return max(proven - lease.seen - self._deaf(lease.seen, proven), 0.0)
+
+    def _deaf(self, since: float, until: float) -> float:
+        """Seconds in which our own loop was late, or had just caught up: renewals of that time may
+        not have been read yet, and the next ones not been due.
+        """
+        delays = self._cache.delays()
+        if not delays:
+            return 0.0
+        spells = joined([(began, ended + RENEWED_WITHIN) for began, ended in delays])
+        times = (min(ended, until) - max(began, since) for began, ended in spells)
+        return sum(max(time, 0.0) for time in times)
 
     # -- what changes -----------------------------------------------------------------------------
 
@@ -248,10 +287,13 @@ class LeaseAges:
             lease.passed = age
         if age > lease.overdue:
             self._late.add(name)
-        if age > FORGOTTEN:
+        if age > FORGOTTEN or (age > lease.overdue and self._left_behind(name, lease)):
             self._forgotten.add(name)
         self._plan(name, lease)
         return passed
+
+    def _left_behind(self, name: str, lease: _Lease) -> bool:
+        return not lease.moved and not self._expected(name)
 
     def _after(self, lease: _Lease, age: float) -> float | None:
         """The next deadline of a Lease of that age."""
@@ -260,12 +302,12 @@ class LeaseAges:
         return min((at for at in (*ages, lease.overdue) if at > age), default=None)
 
 
-def bounds(rules: Iterable[NodeRemedier]) -> set[float]:
-    """Every age that some rule compares with."""
+def bounds(rules: Iterable[NodeRemedier], fact: str = LEASE_AGE) -> set[float]:
+    """Every value of the fact that some rule compares with."""
     found = set[float]()
     for rule in rules:
         for expression in (rule.spec.when, rule.spec.unless):
             for leaf in expression.asked() if expression is not None else ():
-                if isinstance(leaf, FactLeaf) and leaf.name == LEASE_AGE:
+                if isinstance(leaf, FactLeaf) and leaf.name == fact:
                     found |= {float(b) for b in (leaf.above, leaf.below) if b is not None}
     return found

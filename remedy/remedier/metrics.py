@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from remedy.remedier.decide import Why
@@ -25,6 +25,11 @@ class Metrics:
         self.relapses = Counter(
             "kubenode_remedy_relapses",
             "Jobs for a fault that came back while the job that had healed it was on probation.",
+            registry=registry,
+        )
+        self.dry_runs = Counter(
+            "kubenode_remedy_dry_runs",
+            "Repairs that rules in DryRun would have begun.",
             registry=registry,
         )
         self.waits = Counter(
@@ -83,4 +88,15 @@ class FactCollector(Collector):
             "kubenode_remedy_unknown_groups",
             "Rules whose counts and inferred facts are unknown: not every node was judged yet.",
             value=self._facts.unjudged,
+        )
+        unreadable = self._facts.unreadable
+        yield GaugeMetricFamily(
+            "kubenode_remedy_unreadable_nodes",
+            "Nodes of which an object, a fact or a rule evaluation fails: all of them is unknown.",
+            value=len(unreadable),
+        )
+        yield CounterMetricFamily(
+            "kubenode_remedy_unreadable",
+            "Times that an object, a fact or a rule evaluation of a node failed.",
+            value=unreadable.failures,
         )

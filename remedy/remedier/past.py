@@ -1,7 +1,7 @@
-"""What earlier jobs of a node say to a new decision. Pure; read from the jobs themselves.
+"""What earlier jobs of a node say to a new decision. Pure.
 
-All memory that must outlive a restart is here: which job was the last, what it did, whether a
-person spoke, and since when the evidence has been known false.
+Open jobs speak for themselves. What is known of closed ones stands in the node's record: which was
+the last, what it did, whether a person spoke, and since when the evidence has been known false.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ class Past:
     priority     of its rule; None for a job of a person, which no rule supersedes
     probation    a relapse so soon after it closed means that it did not heal
     hands_over   it is superseded, and waits for its successor to be made
+    events_until  stamp of the youngest Event that its evidence was made of
     """
 
     name: str
@@ -43,11 +44,12 @@ class Past:
     priority: int | None = None
     probation: timedelta = timedelta(0)
     hands_over: bool = False
+    events_until: datetime | None = None
 
     @classmethod
     def of(cls, obj: RemedyOperationJob) -> "Past":
         job = Job.of(obj)
-        acted, acted_at = _acted(job)
+        acted, acted_at = acts_of(job)
         return cls(
             name=job.name,
             node_uid=job.spec.node_uid,
@@ -77,6 +79,14 @@ class Past:
             return False
         return now < self.closed + self.probation
 
+    def healed(self, events_at: datetime | None) -> bool:
+        """Whether it has healed what the Events up to `events_at`, all that there are, tell of."""
+        if self.reason is not CloseReason.PROVEN or self.shadow:
+            return False
+        if self.events_until is None or events_at is None:
+            return False
+        return events_at <= self.events_until
+
     def blocks(self, since: datetime | None, now: datetime) -> bool:
         """Whether this closed job's incident still lasts, and forbids another job for it.
 
@@ -89,7 +99,8 @@ class Past:
         return min(since or now, now) - self.false_since < INCIDENT_ENDS
 
 
-def _acted(job: Job) -> tuple[bool, datetime | None]:
+def acts_of(job: Job) -> tuple[bool, datetime | None]:
+    """Whether a step of class Host or more ran, and when the last one ended, or began."""
     times = [
         record.finished_at or record.started_at
         for record in job.status.steps
@@ -107,6 +118,7 @@ PERSONS = frozenset(
         CloseReason.PERSON_UNCORDONED,
         CloseReason.PERSON_CLOSED,
         CloseReason.DENIED,
+        CloseReason.JOB_DELETED,
     }
 )
 """Ends that a person chose: they speak for the node, not only for one rule."""

@@ -11,6 +11,7 @@ from remedy.job.model import Fault, Job
 from remedy.remedier.proof import fold, in_the_way
 from rules.atoms import read
 from rules.facts import FactSet
+from rules.sources import waits_for_source
 from rules.truth import Truth
 
 
@@ -24,7 +25,7 @@ def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -
         guards = fold(unless, lambda leaf: read(leaf, facts, now).truth)
     if not facts.fresh:
         guards = Truth.UNKNOWN if unless is not None else Truth.FALSE
-    elif guards is Truth.UNKNOWN and not unjudged:
+    elif guards is Truth.UNKNOWN and not unjudged and not _waits(job, facts):
         guards = Truth.FALSE
     return Fault(
         evidence=_evidence(job, facts, now),
@@ -33,6 +34,12 @@ def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -
         gone=gone,
         why=in_the_way(unless, guards, facts, now),
     )
+
+
+def _waits(job: Job, facts: FactSet) -> bool:
+    """Whether a guard reads a source that is stale: only for a moment nobody can answer."""
+    unless = job.spec.unless
+    return unless is not None and bool(waits_for_source(unless.leaves(), facts))
 
 
 def _evidence(job: Job, facts: FactSet, now: datetime) -> Truth:

@@ -14,6 +14,7 @@ from kubenode.api.v1alpha1.leaves import AbsentLeaf, ConditionLeaf, Leaf
 from rules.atoms import read
 from rules.facts import FactSet
 from rules.held import SETTLE
+from rules.readiness import READY, about_readiness
 from rules.truth import Truth
 
 ReadLeaf = Callable[[Leaf | AbsentLeaf], Truth]
@@ -42,14 +43,19 @@ def gone(
     """TRUE: known to be over by reports that count. FALSE: known to be there.
 
     cleared  proof of another kind, in place of the evidence known false
+
+    Of evidence about readiness the node must be Ready beside that: evidence for a silent kubelet is
+    false as soon as it says that the node is not ready.
     """
 
     def read_leaf(leaf: Leaf | AbsentLeaf, well: Truth) -> Truth:
         return fresh(leaf, facts, now, since, well)
 
     if cleared is not None:
-        return _fold(cleared, Truth.TRUE, read_leaf)
-    return ~_fold(when, Truth.FALSE, read_leaf)
+        over = _fold(cleared, Truth.TRUE, read_leaf)
+    else:
+        over = ~_fold(when, Truth.FALSE, read_leaf)
+    return over & read_leaf(READY, Truth.TRUE) if about_readiness(when) else over
 
 
 def settled(when: Expression, facts: FactSet, now: datetime) -> bool:
@@ -57,6 +63,19 @@ def settled(when: Expression, facts: FactSet, now: datetime) -> bool:
     conditions = (leaf.type for leaf in when.leaves() if isinstance(leaf, ConditionLeaf))
     known = (facts.conditions.get(type_) for type_ in conditions)
     return not any(c is not None and c.settles is not None and now < c.settles for c in known)
+
+
+def back(when: Expression, facts: FactSet, now: datetime) -> bool:
+    """Whether the evidence is there, or unknown, if conditions count as they are, however short."""
+
+    def read_leaf(leaf: Leaf | AbsentLeaf) -> Truth:
+        return read(_at_once(leaf) if isinstance(leaf, ConditionLeaf) else leaf, facts, now).truth
+
+    return fold(when, read_leaf) is not Truth.FALSE
+
+
+def _at_once(leaf: ConditionLeaf) -> ConditionLeaf:
+    return leaf.model_copy(update={"for_": timedelta(0)})
 
 
 def fold(expression: Expression, read_leaf: ReadLeaf) -> Truth:
@@ -85,7 +104,7 @@ def fresh(
     """What the leaf says; `well` is what it says of a node that is well."""
     if not isinstance(leaf, ConditionLeaf):
         return read(leaf, facts, now).truth
-    at_once = leaf.model_copy(update={"for_": now - now})
+    at_once = _at_once(leaf)
     settled = _settled(facts, leaf, since.settle)
     reading = read(at_once, _settling(facts, leaf, settled), now)
     reported = reading.observed_at

@@ -27,7 +27,7 @@ def _beginnings(rule: NodeRemedier, facts: FactSet) -> Iterator[datetime]:
             case ConditionLeaf():
                 condition = facts.conditions.get(leaf.type)
                 if condition is not None and condition.status == leaf.status:
-                    yield condition.since
+                    yield condition.began or condition.since
             case HostEventLeaf():
                 fits = [
                     event.first_seen

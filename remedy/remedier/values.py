@@ -15,7 +15,7 @@ from remedy.remedier import hostevents
 from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, figures, is_ready
 from remedy.remedier.past import Past
 from rules.builtin import MAINTENANCE_UNTIL
-from rules.facts import Gap, HostEventFact
+from rules.facts import ConditionFact, Gap, HostEventFact
 from rules.unheard import unheard
 
 Value = bool | int | float | str
@@ -34,18 +34,23 @@ def values(
     host_events: Sequence[HostEventFact] = (),
     lease_age: float | None = None,
     gaps: Sequence[Gap] = (),
+    ready: ConditionFact | None = None,
+    clock_offset: float | None = None,
 ) -> dict[str, Value | None]:
     """booted_at  None: we saw no boot and know of none
     lease_age  seconds, None is unknown
     gaps     in which no reporter could be heard
+    ready    the condition Ready by our own clock; None: it was never reported
+    clock_offset  seconds by which the host's clock is ahead, None is unknown
     """
     info = node.status.node_info
     facts: dict[str, Value | None] = {
         "node.age": _since(node.metadata.creation_timestamp, now),
         "node.sinceBoot": _since(booted_at, now),
         "node.ready": is_ready(node),
-        "node.notReadyFor": not_ready_for(node, now, gaps),
+        "node.notReadyFor": not_ready_for(ready, now, gaps),
         "node.leaseAge": lease_age,
+        "node.clockOffset": clock_offset,
         "node.isControlPlane": CONTROL_PLANE in node.metadata.labels,
         "node.cordonedBy": cordoned_by(node),
         "node.foreignOwner": foreign_owner(node),
@@ -70,7 +75,7 @@ DAY = timedelta(hours=24)
 GATHERED = frozenset(
     {
         "node.age", "node.sinceBoot", "node.ready", "node.notReadyFor", "node.leaseAge",
-        "node.isControlPlane",
+        "node.clockOffset", "node.isControlPlane",
         "node.cordonedBy", "node.foreignOwner", "node.attempts24h", "node.lastRepairAgo",
         "node.kernel", "node.osImage", "node.runtimeVersion", "node.gpuCount",
         "maintenance.active",
@@ -89,6 +94,7 @@ OF_TIME = frozenset(
         "node.sinceBoot",
         "node.notReadyFor",
         "node.leaseAge",
+        "node.clockOffset",
         "node.lastRepairAgo",
         "node.attempts24h",
         "maintenance.active",
@@ -101,20 +107,17 @@ def _since(at: datetime | None, now: datetime) -> float | None:
     return None if at is None else max((now - at).total_seconds(), 0.0)
 
 
-def not_ready_for(node: Node, now: datetime, gaps: Sequence[Gap] = ()) -> float | None:
-    """0 while Ready is True; unknown without a Ready condition or its time. Time in which no
-    kubelet could be heard since this one was last is not counted.
+def not_ready_for(
+    ready: ConditionFact | None, now: datetime, gaps: Sequence[Gap] = ()
+) -> float | None:
+    """0 while Ready is True; unknown without a Ready condition. By our clock: the host's may be
+    wrong. Time in which no kubelet could be heard since this one was last is not counted.
     """
-    ready = node.ready_condition
     if ready is None:
         return None
     if ready.status == "True":
         return 0.0
-    began = ready.last_transition_time
-    if began is None:
-        return None
-    heard = max(began, ready.last_heartbeat_time or began)
-    return _since(began + unheard(gaps, heard, now), now)
+    return _since(ready.since + unheard(gaps, max(ready.since, ready.heard), now), now)
 
 
 def gpu_count(node: Node) -> int | None:

@@ -26,7 +26,7 @@ MOST_BYTES = 64 * 1024 * 1024
 MOST_MEMORY = 2 * 1024**3
 """Bytes of address space: a leak ends this process, not others of the machine. The parent replaces
 it far earlier, by the memory that it holds."""
-REQUEST_SECONDS = 10
+REQUEST_SECONDS = 30
 """Longer than any parent waits: then nobody is there to end a child that hangs."""
 _PR_SET_PDEATHSIG = 1
 

@@ -4,8 +4,10 @@ A new program is loaded into a new child, which takes over after its canary: vec
 the reference has given before, chosen so that an altered or missing term shows. The old child stays
 live until then. Asking is bounded in time; a child that does not answer is ended, another one gets
 the same program (which has passed its canary: the child's own self-test is enough), and the
-question is asked once more. Restarts back off. One that is old or holds much memory is replaced
-before it hurts, in the way of a new program: its successor takes over after the canary.
+question is asked once more. A child that was too slow leaves its successor twice the time, within
+a bound: on a throttled processor the next child is no faster. Restarts back off. A child that is
+old or holds much memory is replaced before it hurts, in the way of a new program: its successor
+takes over after the canary.
 
 Process and socket come from outside (`Spawn`), so does the time of the backoff.
 """
@@ -14,15 +16,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from rules.engines.canary import Case, canaries
+from rules.engines.limit import TimeLimit
 from rules.engines.packed import Packed
 from rules.engines.port import EngineError, Outputs, Question
 from rules.engines.talk import MOST_ASKED, Asked, Child, ask, evaluate, frames, hear
 from rules.program import Program
 
-EVALUATE_SECONDS = 1.0
-"""For one frame."""
-LOAD_SECONDS = 5.0
-"""For a start, a load, and each frame of a canary."""
+EVALUATE_SECONDS, EVALUATE_MOST = 1.0, 8.0
+"""For one frame: at first, and at most after children that were too slow."""
+LOAD_SECONDS, LOAD_MOST = 5.0, 20.0
+"""For a start, a load, and each frame of a canary; the most is for a program that has passed it."""
 BACKOFF_LOW, BACKOFF_HIGH = 0.2, 30.0
 MOST_AGE = 6 * 3600.0
 """Seconds after which a child is replaced."""
@@ -54,6 +57,8 @@ class DurableEngine:
         self._held_first = 0
         self.held = 0
         """Bytes of memory that the child said it holds."""
+        self._evaluating = TimeLimit(EVALUATE_SECONDS, EVALUATE_MOST)
+        self._loading = TimeLimit(LOAD_SECONDS, LOAD_MOST)
         self._failures = 0
         self._not_before = float("-inf")
         self._last = ""
@@ -157,9 +162,10 @@ class DurableEngine:
 
     def _started(self, program: Program, packed: Packed, *, canary: bool) -> Child:
         """A new child that has the program and, if asked to, passed its canary."""
-        child = self._spawned()
+        seconds = LOAD_SECONDS if canary else self._loading.seconds
+        child = self._spawned(seconds)
         try:
-            answer = ask(child, {"op": "load", "rulesets": packed.rulesets}, LOAD_SECONDS)
+            answer = ask(child, {"op": "load", "rulesets": packed.rulesets}, seconds)
             if "loaded" not in answer:
                 raise EngineError("refused", f"durable_rules refused: {answer.get('refused')}")
             if canary:
@@ -169,13 +175,13 @@ class DurableEngine:
             raise
         return child
 
-    def _spawned(self) -> Child:
+    def _spawned(self, seconds: float) -> Child:
         try:
             child = self._spawn()
         except OSError as error:
             raise EngineError("spawn", f"the engine's child cannot be started: {error}") from error
         try:
-            hello = hear(child, time.monotonic() + LOAD_SECONDS)
+            hello = hear(child, time.monotonic() + seconds)
         except EngineError as error:
             child.kill()
             raise EngineError("spawn", f"the engine's child does not start: {error}") from error
@@ -206,7 +212,14 @@ class DurableEngine:
         if self._child is None:
             self._revive()
         assert self._child is not None
-        fired, self.held = evaluate(self._child, asked, EVALUATE_SECONDS)
+        began = self._monotonic()
+        try:
+            fired, self.held = evaluate(self._child, asked, self._evaluating.seconds)
+        except EngineError as error:
+            if error.reason == "timeout":
+                self._evaluating.lengthen()
+            raise
+        self._evaluating.adapt(self._monotonic() - began)
         self._held_first = self._held_first or self.held
         self._failures = 0
         return fired
@@ -217,12 +230,16 @@ class DurableEngine:
         self._failures += 1
         pause = min(BACKOFF_LOW * 2 ** min(self._failures - 1, 20), BACKOFF_HIGH)
         self._not_before = self._monotonic() + pause
+        began = self._monotonic()
         try:
             self._take(self._started(self._program, self._packed, canary=not self._proven))
             self._proven = True
         except EngineError as error:
+            if error.reason in ("timeout", "spawn"):
+                self._loading.lengthen()
             self._last = str(error)
             raise
+        self._loading.adapt(self._monotonic() - began)
 
 
 def _check(child: Child, packed: Packed, cases: Iterable[Case]) -> None:

@@ -20,7 +20,7 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
     """
     about, fact = subject(leaf), facts.conditions.get(leaf.type)
     if fact is None:
-        return Reading(Truth.UNKNOWN, about, "was never reported")
+        return Reading(Truth.UNKNOWN, about, "is not reported")
     silent_at = fact.heard + leaf.max_age
     says = f"is {fact.status} ({fact.reason or 'no reason'})"
     if now >= silent_at:

@@ -25,6 +25,7 @@ from rules.leaves.condition import says_so
 from rules.leaves.describe import describe
 from rules.leaves.reading import Reading
 from rules.probes import PROBES
+from rules.sources import stale_source
 from rules.truth import Truth
 from rules.unheard import not_held
 
@@ -33,6 +34,8 @@ def state(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: dateti
     """Such as `it is True since 12 s`; "" when the question itself says how things stand."""
     if not facts.fresh:
         return STALE
+    if source := stale_source(leaf, facts):
+        return f"the cache of {source} is stale"
     said = _said(leaf, reading, facts, now)
     return "" if reading.truth is Truth.TRUE and _says_it(leaf, reading, said) else said
 
@@ -80,7 +83,7 @@ def ago(time: timedelta) -> str:
 def _condition(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
     fact = facts.conditions.get(leaf.type)
     if fact is None:
-        return "it was never reported"
+        return "it is not reported"
     lasts = f"since {ago(now - fact.since)}"
     since = f"it is {fact.status} {lasts}"
     if now >= fact.heard + leaf.max_age:

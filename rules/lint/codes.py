@@ -53,6 +53,13 @@ _OF_FILES = _codes(
 _ERRORS = _codes(
     Severity.ERROR,
     (
+        "beyond-memory",
+        "The window is longer than what is remembered",
+        "Attempts, repairs and relapses of a node are remembered for 30 days: a longer window would"
+        " silently mean 30 days.",
+        "Write `720h` or less.",
+    ),
+    (
         "unproven-repair",
         "Nothing proves this repair",
         "The rung moves pods or takes the node, but the rule can match on Events, alerts, log lines"

@@ -29,7 +29,7 @@ REPAIRING = words(
     "reboot powerOff powerOn powerCycle fence replace rollbackComponent uncordon waitForApproval"
     " waitForEvent approveEvent webhook createObject"
 )
-OF_THE_MOMENT = frozenset({"node.ready", "node.notReadyFor", "node.leaseAge"})
+OF_THE_MOMENT = frozenset({"node.ready", "node.notReadyFor", "node.leaseAge", "node.clockOffset"})
 """Built-in facts that a repair changes."""
 OF_THE_HOST = words(
     "host.platform host.pid_max host.inotify_watches_max device.role mount.nfs_server"

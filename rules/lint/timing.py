@@ -6,6 +6,7 @@ from datetime import timedelta
 from kubenode.api.duration import format_duration
 from kubenode.api.meta import SelectorOperator
 from kubenode.api.v1alpha1 import Disruption, NodeRemedier
+from kubenode.api.v1alpha1.noderecord import REMEMBERED
 from rules.lint.finding import Remark
 
 MANY = 5
@@ -19,6 +20,19 @@ def remarks(rule: NodeRemedier) -> Iterator[Remark]:
         return
     if spec.fault_class == "unknown":
         yield "spec", "no-fault-class", "the fault has no name: write faultClass"
+    windows = {
+        "spec.cooldown": spec.cooldown,
+        "spec.attempts.within": spec.attempts.within,
+        "spec.relapse.within": spec.relapse.within,
+    }
+    for place, window in windows.items():
+        if window > REMEMBERED:
+            yield (
+                place,
+                "beyond-memory",
+                f"{format_duration(window)} is longer than a node's past is remembered: write"
+                f" {format_duration(REMEMBERED)} or less",
+            )
     if spec.disruption_class is Disruption.NONE:
         return
     if not spec.group_wait:

@@ -33,6 +33,7 @@ from bench import (
     steady,
     storm,
     verdict,
+    watches,
 )
 
 MODULES: tuple[ModuleType, ...] = (
@@ -53,6 +54,7 @@ MODULES: tuple[ModuleType, ...] = (
     logs,
     rollout,
     rollout_simulated,
+    watches,
 )
 """Each has `options(parser)`, which adds its own flags, and `figures(arguments)`."""
 

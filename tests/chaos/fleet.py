@@ -5,8 +5,10 @@ demo's independent observer judges every act, by watches that no blow falls on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from chaos.switchboard import provider_id
 from support.running import until
@@ -25,6 +27,7 @@ from kubenode.cli.library import library
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.process import Part
 from remedy.job.model import unable
 
@@ -158,6 +161,18 @@ class Fleet(World):
         self.kubelets.lease_every, self.kubelets.grace = LEASE_EVERY, GRACE
         self.detectors.heartbeat = LONGEST / speed
 
+    async def register_again(self, name: str) -> None:
+        """Register a node whose Node object was deleted, as a kubelet that is restarted does."""
+        host = self.hosts[name]
+        with suppress(AlreadyExists):
+            await self._kube.create(paths.nodes(), self._node_body(host))
+        await self.kubelets.report(host)
+        await self.detectors.beat(host)
+        self.detectors.look(host)
+
+    def _node_body(self, host: Host) -> dict[str, Any]:
+        return node_object(host.place, self._clock.now())
+
     def ground(self) -> list[Part]:
         """All but the observer, who looks once the product runs: its processes start for longer
         than a breaker may be late.
@@ -179,9 +194,12 @@ class Fleet(World):
 class Switched(Fleet):
     """A Fleet whose machines the provider `local` switches."""
 
-    async def _node(self, host: Host) -> None:
-        body = node_object(host.place, self._clock.now())
+    def _node_body(self, host: Host) -> dict[str, Any]:
+        body = super()._node_body(host)
         body["spec"]["providerID"] = provider_id(host.place.zone, host.name)
-        await self._kube.create(paths.nodes(), body)
+        return body
+
+    async def _node(self, host: Host) -> None:
+        await self._kube.create(paths.nodes(), self._node_body(host))
         await self.kubelets.register(host)
         await self.detectors.start(host)

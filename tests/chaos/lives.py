@@ -6,9 +6,10 @@ server says.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import aiohttp
 from prometheus_client import CollectorRegistry
@@ -29,6 +30,15 @@ from rules.diagnose import Diagnoser
 
 T = TypeVar("T")
 ANSWER_SECONDS = 10.0
+STORE_AWAY = json.dumps(
+    {
+        "kind": "Status",
+        "status": "Failure",
+        "reason": "ServiceUnavailable",
+        "message": "etcdserver: request timed out",
+        "code": 503,
+    }
+).encode()
 
 
 class Way:
@@ -36,17 +46,39 @@ class Way:
 
     def __init__(self) -> None:
         self.open = True
-        self._watches: dict[DirectResponse, None] = {}
+        self._closed_resources: set[str] = set()
+        self._watches: dict[DirectResponse, str] = {}
 
-    def carries(self, answer: DirectResponse) -> None:
-        if answer.on_end(lambda: self._watches.pop(answer, None)):
-            self._watches[answer] = None
+    def carries(self, answer: DirectResponse, path: str) -> None:
+        def ended() -> None:
+            self._watches.pop(answer, None)
+
+        if answer.on_end(ended):
+            self._watches[answer] = path
 
     def close(self) -> None:
         """The server dies: whoever watches hears of it."""
         self.open = False
         for watch in [*self._watches]:
             watch.cut()
+
+    def serves(self, path: str) -> bool:
+        """Whether the store of the resource that `path` names can be reached."""
+        return self._closed_resources.isdisjoint(_resource_path(path))
+
+    def close_resource(self, plural: str) -> None:
+        """Refuse one resource with 503, as a server whose etcd for it is down; end its watches."""
+        self._closed_resources.add(plural)
+        for watch, path in [*self._watches.items()]:
+            if plural in _resource_path(path):
+                watch.cut()
+
+    def open_resource(self, plural: str) -> None:
+        self._closed_resources.discard(plural)
+
+
+def _resource_path(path: str) -> list[str]:
+    return path.partition("?")[0].split("/")
 
 
 class Line(DirectTransport):
@@ -67,9 +99,12 @@ class Line(DirectTransport):
         if not self.way.open:
             await asyncio.sleep(LATENCY)
             raise ConnectionRefusedError("nobody listens")
+        if not self.way.serves(path):
+            await asyncio.sleep(LATENCY)
+            return cast("aiohttp.ClientResponse", DirectResponse(503, STORE_AWAY))
         answer = await super().send(method, path, body, headers, timeout)
         assert isinstance(answer, DirectResponse)
-        self.way.carries(answer)
+        self.way.carries(answer, path)
         await asyncio.sleep(LATENCY)
         self._alive()
         return answer
@@ -79,6 +114,7 @@ class Line(DirectTransport):
             raise asyncio.CancelledError
 
 
+DEFENDER, REMEDY, MACHINE = PROGRAMS = ("defender", "remedy", "machine")
 Life = AbstractContextManager[tuple[Line, list[Part], list[Part]]]
 """What a program is made of while it lives: its line, its parts, and their ground."""
 
@@ -86,24 +122,26 @@ Life = AbstractContextManager[tuple[Line, list[Part], list[Part]]]
 class Programs:
     """What makes a life of each program: its parts, and its ground.
 
-    line  makes a client's way to the API server
+    line    makes a client's way to the API server
+    clocks  of each program, by its name
     """
 
     def __init__(
         self,
         line: Callable[[], Line],
-        clock: Clock,
+        clocks: Mapping[str, Clock],
         settings: DefenderSettings,
         providers: Providers,
     ) -> None:
-        self._line, self._clock, self._settings = line, clock, settings
+        self._line, self._clocks, self._settings = line, clocks, settings
         self._providers = providers
         self.permits = OverTheWire()
 
     @contextmanager
     def defender(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
-        line, kube = self._client()
-        made = Defender(kube, AlwaysLeader(), self._clock, CollectorRegistry(), self._settings)
+        clock = self._clocks[DEFENDER]
+        line, kube = self._client(clock)
+        made = Defender(kube, AlwaysLeader(), clock, CollectorRegistry(), self._settings)
         self.permits.answers(made)
         try:
             yield line, made.parts, made.ground
@@ -112,13 +150,14 @@ class Programs:
 
     @contextmanager
     def remedy(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
-        line, kube = self._client()
+        clock = self._clocks[REMEDY]
+        line, kube = self._client(clock)
         made = RemedyOperator(
             kube,
             self.permits,
             Diagnoser(),
             AlwaysLeader(),
-            self._clock,
+            clock,
             CollectorRegistry(),
             RemedySettings(one_engine_is_enough=True),
             providers=self._providers,
@@ -128,15 +167,16 @@ class Programs:
 
     @contextmanager
     def machine(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
-        line, kube = self._client()
+        clock = self._clocks[MACHINE]
+        line, kube = self._client(clock)
         made = MachineOperator(
-            kube, AlwaysLeader(), self._clock, CollectorRegistry(), permits=self.permits
+            kube, AlwaysLeader(), clock, CollectorRegistry(), permits=self.permits
         )
         yield line, made.parts, made.ground
 
-    def _client(self) -> tuple[Line, Kube]:
+    def _client(self, clock: Clock) -> tuple[Line, Kube]:
         line = self._line()
-        return line, Kube(line, clock=self._clock, rate=1e5, burst=1e5)
+        return line, Kube(line, clock=clock, rate=1e5, burst=1e5)
 
 
 class Lives:

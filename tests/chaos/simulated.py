@@ -21,10 +21,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.blows import Blow, Sort, Target, blows
+from chaos.disturbances import (
+    Disturbance,
+    Disturber,
+    PlannedDisturbance,
+    SteppedClock,
+    plan_disturbances,
+)
 from chaos.fleet import Fleet, policy, rules, scenario
 from chaos.instant import InstantLoop, by_chance_of, one_heap
 from chaos.judgement import judged, left
-from chaos.lives import Line, Lives, Programs, Way
+from chaos.lives import DEFENDER, MACHINE, PROGRAMS, REMEDY, Line, Lives, Programs, Way
 from support.memory import resident
 from support.simulated_time import Books, LoopClock
 
@@ -58,6 +65,7 @@ class Day:
     nodes: int
     speed: float
     every: float
+    disturbances: tuple[Disturbance, ...] = tuple(Disturbance)
 
     @property
     def seconds(self) -> float:
@@ -87,18 +95,19 @@ class Simulation:
             news=lambda text: None,
             pace=day.speed,
         )
+        self._clocks = {name: SteppedClock(self.clock) for name in PROGRAMS}
         programs = Programs(
             self._line,
-            self.clock,
+            self._clocks,
             defender_settings(day.speed),
             Providers([self.fleet.machines]),
         )
         self.lives = {
             name: Lives(name, make)
             for name, make in (
-                ("defender", programs.defender),
-                ("remedy", programs.remedy),
-                ("machine", programs.machine),
+                (DEFENDER, programs.defender),
+                (REMEDY, programs.remedy),
+                (MACHINE, programs.machine),
             )
         }
 
@@ -148,9 +157,12 @@ class Simulation:
         targets = {name: Target(1.0, {Sort.KILL: 20.0}) for name in self.lives}
         targets[API_SERVER] = Target(0.5, {Sort.KILL: 20.0})
         plan = list(blows(day.seed, day.seconds, targets, day.every))
+        disturbances = plan_disturbances(day.seed, day.seconds, day.every, day.disturbances)
+        disturber = self._disturber()
         async with asyncio.TaskGroup() as tasks:
             told = tasks.create_task(self._tell(began))
             tasks.create_task(self._strike(plan, began))
+            tasks.create_task(self._disturb(disturber, disturbances, began))
             await fleet.trouble.run()
             last = self.clock.monotonic()
             while not left(fleet).nothing and self.clock.monotonic() < last + CALM_SECONDS:
@@ -166,8 +178,28 @@ class Simulation:
             "speed": day.speed,
             "hours": round((last - began) * day.speed / 3600, 2),
             "calmAfter": round(calm - last, 1),
+            "disturbances": {kind.value: count for kind, count in disturber.done.items()},
             **judged(fleet, remains, plan),
         }
+
+    def _disturber(self) -> Disturber:
+        return Disturber(
+            self._client(),
+            self.fleet,
+            self._clocks,
+            self.clock,
+            self.day.speed,
+            self.way.close_resource,
+            self.way.open_resource,
+        )
+
+    async def _disturb(
+        self, disturber: Disturber, plan: Iterable[PlannedDisturbance], began: float
+    ) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for planned in plan:
+                await self.clock.sleep(began + planned.at - self.clock.monotonic())
+                tasks.create_task(disturber.disturb(planned))
 
     async def _strike(self, plan: Iterable[Blow], began: float) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -242,9 +274,16 @@ def chosen() -> Day:
     parser.add_argument("--nodes", type=int, default=800)
     parser.add_argument("--speed", type=float, default=20.0, help="of the fleet")
     parser.add_argument("--every", default="15s", help="of the run: mean time between blows")
+    parser.add_argument(
+        "--disturbance",
+        action="append",
+        choices=[kind.value for kind in Disturbance],
+        help="only of this kind; may be repeated",
+    )
     o = parser.parse_args()
     lasts, every = (parse_duration(text).total_seconds() for text in (o.lasts, o.every))
-    return Day(lasts, o.faults, o.seed, o.nodes, o.speed, every)
+    kinds = tuple(map(Disturbance, o.disturbance)) if o.disturbance else tuple(Disturbance)
+    return Day(lasts, o.faults, o.seed, o.nodes, o.speed, every, kinds)
 
 
 if __name__ == "__main__":

@@ -205,6 +205,66 @@ def probe() -> Object:
     }
 
 
+def agent_assignment() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "AgentAssignment",
+        "metadata": {"name": "n00042"},
+        "spec": {
+            "jobs": [{"name": "n00042-1a2b3c4d5e", "request": "r0s1a1"}, {"name": "n00042-f"}],
+            "probes": ["n00042-runtime-9f8e7d"],
+        },
+    }
+
+
+def node_record() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "NodeRecord",
+        "metadata": {"name": "n00042"},
+        "spec": {
+            "nodeUID": "5f7b2a4e-0000-4000-8000-000000000042",
+            "jobs": [
+                {
+                    "name": "n00042-1a2b3c4d5e",
+                    "remedier": "kubelet-down",
+                    "generation": 3,
+                    "faultClass": "kubelet_down",
+                    "phase": "Cancelled",
+                    "reason": "PersonCancelled",
+                    "created": "2026-11-21T02:00:00Z",
+                    "closed": "2026-11-21T02:05:00Z",
+                    "acted": True,
+                    "actedAt": "2026-11-21T02:03:00Z",
+                    "rung": 1,
+                    "probation": "24h",
+                    "eventsUntil": "2026-11-21T01:59:00Z",
+                    "falseSince": "2026-11-21T02:30:00Z",
+                    "evidence": '{"condition":{"type":"Ready","status":"False"}}',
+                }
+            ],
+            "dryRuns": [
+                {
+                    "remedier": "disk-wearing-out",
+                    "faultClass": "disk_worn",
+                    "count": 7,
+                    "first": "2026-11-01T00:00:00Z",
+                    "falseSince": "2026-11-21T02:30:00Z",
+                    "recent": [
+                        {
+                            "at": "2026-11-21T02:00:00Z",
+                            "firstTrue": "2026-11-21T01:58:00Z",
+                            "class": "Node",
+                            "rung": "drain",
+                            "said": "Kube Defender would have granted it",
+                        }
+                    ],
+                }
+            ],
+        },
+    }
+
+
 def host_event() -> Object:
     return {
         "apiVersion": API,
@@ -538,6 +598,8 @@ GOOD: Mapping[str, Object] = {
     "inferring-remedier": inferring_remedier(),
     "job": job(),
     "probe": probe(),
+    "assignment": agent_assignment(),
+    "node-record": node_record(),
     "host-event": host_event(),
     "policy": policy(),
     "permit": permit(),

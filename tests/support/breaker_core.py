@@ -9,6 +9,7 @@ from support.defender_core import OLD, ZONE, Core
 from defender.jobs import Job, JobSpec, JobStatus, Remedier, Rung, Step
 from defender.policies import Policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import (
     Node,
     NodeCondition,
@@ -92,7 +93,7 @@ class Fleet(Core):
             ),
             NodeSpec(unschedulable=cordoned),
             NodeStatus(
-                [NodeCondition("Ready", ready, last_transition_time=since)],
+                [NodeCondition("Ready", ready, last_transition_time=host_time(since))],
                 NodeInfo(kernel_version=info.kernel_version if kernel is None else kernel),
             ),
         )

@@ -12,6 +12,7 @@ from support.clock import FakeClock
 from agent.components.engine import Engine
 from agent.components.keeping import MemoryRecords, Records
 from agent.components.model import Record, State
+from agent.components.permits import LivePermits
 from agent.components.reading import Library
 from agent.components.simulated import SimulatedComponents
 from kubenode.runtime.components import wire
@@ -110,6 +111,7 @@ class ComponentWorld:
             self.parts.packages.brings[package] = (f"{family}.service",)
         self.records = records or MemoryRecords()
         self.hands, self.job = asyncio.Lock(), ""
+        self.away, self.gone, self.other_permit = False, False, ""
         self.told: list[wire.ComponentStatus] = []
         self.writes = 0
         self.assigned: dict[str, dict[str, Any]] = {}
@@ -129,10 +131,16 @@ class ComponentWorld:
             self.clock,
             self.hands,
             lambda: self.job,
+            LivePermits(self._live, lambda permit: self.other_permit, self.clock),
             self._tell,
             spread=lambda: 0.5,
         )
         return self.engine
+
+    async def _live(self) -> wire.Machine | None:
+        if self.away:
+            raise Unreachable("away")
+        return None if self.gone else self.machine()
 
     def _tell(self, components: list[wire.ComponentStatus]) -> None:
         if components != self.told:
@@ -184,13 +192,18 @@ class ComponentWorld:
         }
         return str(self.assigned[spec.component]["revision"])
 
-    def allow(self, *names: str, most: str = "Reboot", seconds: float = 600) -> None:
+    def allow(
+        self, *names: str, most: str = "Reboot", seconds: float = 600, renewed: float | None = None
+    ) -> None:
         self.permit = {
             "name": "p-1",
             "components": list(names),
             "maxDisruption": most,
             "startBefore": (self.clock.now() + timedelta(seconds=seconds)).isoformat(),
         }
+        if renewed is not None:
+            until = self.clock.now() + timedelta(seconds=renewed)
+            self.permit["renewedUntil"] = until.isoformat()
 
     # -- going on ---------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from defender.policies import Policy, read_policy
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import (
     Node,
     NodeCondition,
@@ -41,9 +42,8 @@ def a_node(
     taints: tuple[str, ...] = (),
 ) -> Node:
     """`since` is when Ready last changed; default: long after birth, so it once was ready."""
-    condition = NodeCondition(
-        "Ready", str(ready), last_transition_time=since or max(born + timedelta(hours=1), OLD)
-    )
+    turned = host_time(since or max(born + timedelta(hours=1), OLD))
+    condition = NodeCondition("Ready", str(ready), last_transition_time=turned)
     return Node(
         ObjectMeta(
             name=name,

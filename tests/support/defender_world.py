@@ -69,6 +69,8 @@ class MemoryApi(Kube):
         """Collections that there are."""
         self.kinds = {"RemedyOperationJob", "Machine", "MachineSet", "MachineComponentSet"}
         """Of our group, whose definitions are installed."""
+        self.lists: dict[str, list[str | int | None]] = {}
+        """How many objects each list of a collection asked for."""
         self._late: list[Callable[[], object]] = []
 
     async def call(
@@ -86,7 +88,7 @@ class MemoryApi(Kube):
         if self.down:
             raise Unreachable("the API server is away", tried=f"{method} {path}")
         if method == "GET":
-            return decode(json.dumps(self._get(path)).encode())
+            return decode(json.dumps(self._get(path, query or {})).encode())
         fate = self.fates.get(self.writes)
         self.writes += 1
         if fate is Fate.REFUSED:
@@ -113,15 +115,23 @@ class MemoryApi(Kube):
             except KubeError:
                 continue  # nobody waits for its answer
 
-    def _get(self, path: str) -> Object:
+    def _get(self, path: str, query: Query = {}) -> Object:  # noqa: B006  never changed
         if path == SERVED:
             return {"resources": [{"kind": kind} for kind in sorted(self.kinds)]}
         if path in self.readable:
-            return {"items": list(self.objects.get(path, {}).values())}
+            self.lists.setdefault(path, []).append(query.get("limit"))
+            return self._page(list(self.objects.get(path, {}).values()), query)
         collection, name = path.rsplit("/", 1)
         if name not in self.objects.get(collection, {}):
             raise NotFound(404, "NotFound", path)
         return self.objects[collection][name]
+
+    def _page(self, items: list[Object], query: Query) -> Object:
+        limit = int(query.get("limit") or len(items))
+        start = int(query.get("continue") or 0)
+        more = str(start + limit) if start + limit < len(items) else ""
+        metadata = {"resourceVersion": str(self.version), "continue": more}
+        return {"metadata": metadata, "items": items[start : start + limit]}
 
     def _write(self, method: str, path: str, body: Any) -> Object:
         if method == "POST":
@@ -142,7 +152,8 @@ class MemoryApi(Kube):
         version = body.get("metadata", {}).get("resourceVersion")
         if version not in (None, old["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict")
-        return self.put(collection, merged(old, {part: body.get(part, {})}))
+        notes = {"annotations": (body.get("metadata") or {}).get("annotations") or {}}
+        return self.put(collection, merged(old, {part: body.get(part, {}), "metadata": notes}))
 
     def _replace(self, path: str, body: Any) -> Object:
         old = self._get(path)
@@ -219,11 +230,12 @@ class World:
         charge: MakeCharge | None = None,
         fleet: MakeFleet | None = None,
     ) -> Defender:
+        self.registry = CollectorRegistry()
         defender = Defender(
             self.api,
             fence or AlwaysLeader(),
             self.clock,
-            CollectorRegistry(),
+            self.registry,
             DefenderSettings(),
             informer=HandFed,
             charge=charge,

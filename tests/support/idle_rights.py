@@ -50,7 +50,14 @@ IDLE: tuple[Idle, ...] = (
     ),
     Idle(
         AGENT,
-        "list watch patch",
+        "get list watch",
+        "agentassignments.kubenode.io",
+        "agent/test_assignment.py::"
+        "test_an_agent_with_an_assignment_reads_what_it_names_and_watches_no_list",
+    ),
+    Idle(
+        AGENT,
+        "get list watch patch",
         "hostprobes.kubenode.io hostprobes/status.kubenode.io",
         "agent/test_agent.py::test_it_answers_its_questions_while_somebody_wants_to_know",
     ),
@@ -151,6 +158,18 @@ IDLE: tuple[Idle, ...] = (
         "get create patch delete",
         "configmaps secrets",
         "machine/test_identity.py::test_a_token_a_certificate_a_lease_and_the_token_is_revoked",
+    ),
+    Idle(
+        MACHINE,
+        "get",
+        "permits.kubenode.io",
+        "machine/test_replaced.py::test_a_job_asks_for_another_machine_by_operation_and_its_permit_is_the_only_one",
+    ),
+    Idle(
+        MACHINE,
+        "get create patch",
+        "configmaps",
+        "runtime/test_restored_etcd.py::test_a_restored_etcd_freezes_who_ran_and_who_was_restarted_until_it_is_lifted",
     ),
     Idle(
         MACHINE,
@@ -318,5 +337,31 @@ IDLE: tuple[Idle, ...] = (
         "delete",
         "remedyoperationjobs.kubenode.io",
         "remedy/test_every_act.py",
+    ),
+    # The lineage of the cluster's data is counted up each minute, and at each start.
+    Idle(
+        DEFENDER,
+        "get create patch",
+        "configmaps",
+        "defender/test_processes.py::test_three_processes_killed_at_random_break_no_limit_and_free_every_permit",
+    ),
+    Idle(
+        REMEDY,
+        "get create patch",
+        "configmaps",
+        "robustness/test_upgrade.py::test_each_version_ends_what_the_other_began_and_does_nothing_twice",
+    ),
+    # Nodes with agents.
+    Idle(
+        REMEDY,
+        "create patch",
+        "agentassignments.kubenode.io",
+        "remedy/test_way.py::test_a_condition_becomes_a_job_and_the_job_a_healed_node",
+    ),
+    Idle(
+        REMEDY,
+        "patch delete",
+        "leases.coordination.k8s.io",
+        "remedy/test_silent_host.py::test_a_silent_host_is_noticed_by_four_witnesses",
     ),
 )

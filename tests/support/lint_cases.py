@@ -362,6 +362,14 @@ CASES = (
         {"attempts": {"max": 3, "within": "1h"}},
         ({"attempts": {"max": 5, "within": "24h"}}, {"attempts": {"max": 10, "within": "96h"}}),
     ),
+    *(
+        Case("beyond-memory", f"spec.{place}", {key: more}, ({key: less},))
+        for place, key, more, less in (
+            ("cooldown", "cooldown", "721h", "720h"),
+            ("attempts.within", "attempts", {"within": "721h"}, {"within": "720h"}),
+            ("relapse.within", "relapse", {"within": "721h"}, {"within": "720h"}),
+        )
+    ),
     Case(
         "short-cooldown",
         "spec.cooldown",

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 from support.clock import FakeClock
+from support.disruption_guard import live_permit
 from support.fake_instances import FakeInstances
 
 from kubenode.api.meta import format_time
@@ -20,6 +21,8 @@ from kubenode.api.v1alpha1 import Machine, MachineClass, MachineComponentSet
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.providers.instances import InstanceProviders
 from kubenode.runtime.audit import SILENT
+from kubenode.runtime.disruption.guard import DisruptionGuard
+from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, NotFound
@@ -31,6 +34,7 @@ from machine.certificates.case import Token
 from machine.disruption.port import Prepared, State, Wish
 from machine.ground import Ground
 from machine.machine.act import Acts
+from machine.machine.attachments import Attachments
 from machine.machine.controller import MachineController
 from machine.machine.fights import Fights
 from machine.machine.instances import InstanceAccess
@@ -80,6 +84,8 @@ class Double:
     volumes: int = 0
     lifesign: Lifesign = Lifesign.FRESH
     frozen: str = ""
+    permit: str = "Granted"
+    """State of every Permit, "" where none is there."""
     held: str = ""
     sets: list[MachineComponentSet] = field(default_factory=list)
     classes: dict[str, MachineClass] = field(default_factory=dict)
@@ -197,6 +203,11 @@ class Double:
         self.death.at(lambda: self.marks.discard(holder.name))
         return True
 
+    async def read(self, name: str) -> LivePermit | None:
+        """Of the guard: the permit as the API server has it."""
+        uid = self.objects[MACHINE]["metadata"]["uid"]
+        return live_permit(name, "m", uid, state=self.permit) if self.permit else None
+
     # -- the controller ---------------------------------------------------------------------------
 
     def controller(self) -> MachineController:
@@ -205,16 +216,17 @@ class Double:
         provisioning = Provisioning(
             InstanceProviders([_Mortal(self)]), "c1", "https://api:6443", CA
         )
+        guard = DisruptionGuard(self, AlwaysLeader(), self.clock, SILENT, lambda: self.frozen)
         access = InstanceAccess(
-            provisioning, kube, self.classes.get, lambda: self.frozen, self.clock
+            provisioning, kube, self.classes.get, lambda: self.frozen, self.clock, guard
         )
         access._tokens = cast(Any, _FakeTokens())
         fights = Fights(self.clock.monotonic)
         return MachineController(
             ground,
             MachineAccess(kube),
-            Observer(ground, access, fights, lambda: self.frozen),
-            Acts(kube, self, access, self.clock),
+            Observer(ground, access, fights, lambda: self.frozen, Attachments(ground.kube)),
+            Acts(kube, self, access, self.clock, guard),
             access,
             fights,
         )

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
 from support.machine_requests import REQUESTS
+from support.remedy_cluster import YesPermits
 
 from defender.client import Permits
 from kubenode.api.crd import FOLDER
@@ -235,6 +236,7 @@ async def running(
         settings,
         permits=permits,
         provisioning=provisioning,
+        permit_reader=permits if isinstance(permits, YesPermits) else None,
     )
     try:
         async with asyncio.TaskGroup() as tasks:

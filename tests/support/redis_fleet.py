@@ -15,6 +15,7 @@ from defender.charge.charge import Charge, MakeCharge
 from defender.charge.note import Note
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
+from defender.fleet.departure import ANNOTATION as DEPARTURE
 from defender.fleet.sharing import ANNOTATION, NAME, FleetSharing, MakeFleet
 from defender.fleet.view import Group
 from defender.redis.client import Address, connect
@@ -69,7 +70,10 @@ class Cluster(World):
                 return CuttableLog(SharedLog(self._redis, f"fleet:{group}"), self)
 
             note = Note(self.api, NAMESPACE, NAME, ANNOTATION)
-            return FleetSharing(control, charge, fence, self.clock, note, make, self.name)
+            departures = Note(self.api, NAMESPACE, NAME, DEPARTURE)
+            return FleetSharing(
+                control, charge, fence, self.clock, note, make, self.name, departures
+            )
 
         return super()._new(fence, behind, charge, fleet or shared)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
+from support.disruption_guard import live_permit
 from support.embedded import EmbeddedPlane
 from support.running import running, until
 
@@ -21,6 +22,7 @@ from kubenode.api.v1alpha1 import KINDS, Ask, Reason, RemedyOperationJob, Verdic
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock, SystemClock
+from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
@@ -79,6 +81,13 @@ class YesPermits:
 
     async def release(self, permit: str) -> None:
         self.held.pop(permit, None)
+
+    async def read(self, name: str) -> LivePermit | None:
+        """As the API server would: for the guard of destructive acts."""
+        ask = self.held.get(name)
+        if ask is None:
+            return None
+        return live_permit(name, ask.node, ask.holder.uid, str(ask.class_))
 
     async def wakes(self) -> AsyncIterator[Holder]:
         """Nobody is woken: nobody waits."""

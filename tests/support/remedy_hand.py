@@ -7,15 +7,25 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 from support.clock import T0, FakeClock
+from support.remedy_builders import granted
 from support.remedy_engine import a_diagnoser
 from support.remedy_world import merged
 from support.running import running
 
-from kubenode.api.v1alpha1 import HostEvent, HostProbe, NodeRemedier, RemedyOperationJob
+from kubenode.api.v1alpha1 import (
+    Ask,
+    HostEvent,
+    HostProbe,
+    NodeRecord,
+    NodeRemedier,
+    RemedyOperationJob,
+    Verdict,
+)
+from kubenode.api.v1alpha1.noderecord import NodeRecordSpec
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import MERGE_PATCH, Kube, as_dict
-from kubenode.runtime.kube.errors import AlreadyExists, Forbidden
+from kubenode.runtime.kube.errors import AlreadyExists, Conflict, Forbidden
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node, Object
 from kubenode.runtime.kube.store import key_of
@@ -67,6 +77,7 @@ class HandApi(Kube):
         self.jobs: HandFed[RemedyOperationJob] = NOWHERE
         self.remediers: HandFed[NodeRemedier] = NOWHERE
         self.probes: HandFed[HostProbe] = NOWHERE
+        self.records: HandFed[NodeRecord] = NOWHERE
         self.elsewhere: set[str] = set()
         """Names that are taken, by objects that our informers have not seen."""
         self.forbidden = False
@@ -83,6 +94,7 @@ class HandApi(Kube):
         informers: dict[str, HandFed[Any]] = {
             paths.custom("remedyoperationjobs"): self.jobs,
             paths.custom("hostprobes"): self.probes,
+            paths.custom("noderecords"): self.records,
         }
         informer = informers[path]
         self.creates += informer is self.jobs
@@ -94,6 +106,20 @@ class HandApi(Kube):
         at = self.clock.now().isoformat()
         made = {"uid": f"uid-{name}", "resourceVersion": "1", "creationTimestamp": at}
         return informer.put({**body, "metadata": {**body["metadata"], **made}})
+
+    async def replace(
+        self,
+        path: str,
+        body: Any,
+        decode: Callable[[bytes], Any] = as_dict,
+        query: Any = None,
+    ) -> Any:
+        stored = self.records.cache[path.rsplit("/", 1)[-1]]
+        version = stored.metadata.resource_version
+        if body["metadata"]["resourceVersion"] != version:
+            raise Conflict(409, "Conflict", "somebody wrote first")
+        made = {"uid": stored.metadata.uid, "resourceVersion": str(int(version) + 1)}
+        return self.records.put({**body, "metadata": {**body["metadata"], **made}})
 
     async def delete(self, path: str, **options: Any) -> Any:
         self.probes.remove(path.rsplit("/", 1)[-1])
@@ -111,6 +137,17 @@ class HandApi(Kube):
         return self.remediers.put(merged(rule.to_dict(), {"status": body["status"]}))
 
 
+class GrantedPermits:
+    """A Kube Defender that would grant everything, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asks: list[Ask] = []
+
+    async def ask(self, ask: Ask) -> Verdict:
+        self.asks.append(ask)
+        return granted(class_=ask.class_)
+
+
 class Hands:
     """A remedy operator without parts running: the test feeds caches and asks for decisions."""
 
@@ -119,9 +156,10 @@ class Hands:
         self.clock = clock or FakeClock()
         self.api = HandApi(self.clock)
         self.diagnoser = a_diagnoser()
+        self.permits = GrantedPermits()
         self.operator = RemedyOperator(
             self.api,
-            NOWHERE,
+            self.permits,  # type: ignore[arg-type]
             self.diagnoser,
             AlwaysLeader(),
             self.clock,
@@ -137,7 +175,8 @@ class Hands:
         self.probes: HandFed[HostProbe] = self.operator.probes  # type: ignore[assignment]
         self.agents: HandFed[Renewal] = self.operator.agent_leases  # type: ignore[assignment]
         self.api.jobs, self.api.remediers = self.jobs, self.remediers
-        self.api.probes = self.probes
+        self.records: HandFed[NodeRecord] = self.operator.node_records  # type: ignore[assignment]
+        self.api.probes, self.api.records = self.probes, self.records
         for source, target in self._pairs(store) if store is not None else ():
             for obj in source.cache.values():
                 target._store.put(obj.metadata.name, obj)
@@ -147,6 +186,7 @@ class Hands:
         return [
             (other.nodes, self.nodes),
             (other.events, self.events),
+            (other.records, self.records),
             (other.jobs, self.jobs),
             (other.remediers, self.remediers),
             (other.host_events, self.host_events),
@@ -158,6 +198,7 @@ class Hands:
             self.nodes,
             self.events,
             self.jobs,
+            self.records,
             self.remediers,
             self.host_events,
             self.probes,
@@ -222,6 +263,12 @@ class Hands:
         """One run of the remedier; how long until it wants to look again."""
         async with running(self.operator.evaluator.run()):
             return (await self.operator.decider.reconcile(name)).requeue_after
+
+    async def record(self, name: str = "n1") -> NodeRecordSpec:
+        """One run of whoever writes the record of the node; what is stored then."""
+        await self.operator.records.reconcile(name)
+        stored = self.records.get(name)
+        return stored.spec if stored is not None else NodeRecordSpec()
 
     async def settle(self, rounds: int = 20) -> None:
         """Look at every node that wants to be looked at, until nobody does."""

@@ -16,6 +16,7 @@ from kubenode.providers.port import Can
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH
+from remedy.power.claims import REPLACES
 
 FAULT = "HostHung"
 SHORT = {"for": "1s", "timeout": "30s", "settle": "0s"}
@@ -144,7 +145,9 @@ def in_order(asked: list[tuple[str, str]]) -> list[str]:
 
 
 async def as_it_must_end(cluster: Cluster, story: Story, job: RemedyOperationJob) -> None:
-    """Healed, each act that cannot be repeated done once, nothing of ours left."""
+    """Healed, each act that cannot be repeated done once, nothing of ours left but the claim of the
+    new Node, which stays so that no other job counts it.
+    """
     told = [(r.rung, r.name, str(r.state), r.message) for r in job.status.steps]
     assert job.status.phase is JobPhase.SUCCEEDED, told
     assert in_order(story.provider.asked) == ASKED[story.ladder], told
@@ -156,8 +159,13 @@ async def as_it_must_end(cluster: Cluster, story: Story, job: RemedyOperationJob
     mine = [n for n in found["items"] if n["metadata"]["name"].startswith(story.name)]
     assert len(mine) == 1
     (node,) = mine
-    marks = [k for k in node["metadata"].get("annotations", {}) if "kubenode.io" in k]
-    assert not node["spec"].get("unschedulable") and marks == []
+    assert not node["spec"].get("unschedulable")
+    annotations = node["metadata"].get("annotations", {})
+    marks = {key: text for key, text in annotations.items() if "kubenode.io" in key}
+    replaced = [r for r in job.status.steps if r.name == "replace" and r.state == "Done"]
+    assert len(replaced) == (1 if story.ladder == "everything" else 0), told
+    claims = [(REPLACES, f"{job.metadata.uid}.{r.request_id}") for r in replaced]
+    assert list(marks.items()) == claims
     assert not [t for t in node["spec"].get("taints") or [] if "out-of-service" in t["key"]]
     pods = await cluster.kube.get(paths.pods("default"))
     names = [pod["metadata"]["name"] for pod in pods["items"]]

@@ -23,6 +23,7 @@ from kubenode.runtime.controller.result import DONE
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import Conflict
 from remedy.handover.seen import HandedSeen
+from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
 from remedy.job.events import Event
 from remedy.job.marks import added, removed
@@ -42,6 +43,7 @@ from remedy.job.model import (
 )
 from remedy.job.store import status_patch
 from remedy.planned.seen import EventSeen
+from remedy.power.access import request_of
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from remedy.rollback.seen import Back, RollbackSeen
 from rules.history import DAWN
@@ -80,11 +82,14 @@ class FakeWorld:
     cordons: int = 0
     deleted: bool = False
     disagree: bool = False
+    is_recorded: bool = True
     permit_name: str = "permit-1"
     stronger_rule: str = ""
     next_job: Job | None = None
     report_at: datetime | None = None
     heard_since: datetime | None = DAWN
+    term: ClockTerm | None = None
+    """None: the clock of the jobs is never set, whoever leads."""
     outside: FakeOutside = field(default_factory=FakeOutside)
     host: FakeHost = field(default_factory=FakeHost)
     hung: bool = False
@@ -150,11 +155,20 @@ class FakeWorld:
 
     # -- what is seen ----------------------------------------------------------------------------
 
-    def fresh(self) -> bool:
+    def fresh(self, job: Job) -> bool:
         return True
 
     def hearing_since(self) -> datetime | None:
         return self.heard_since
+
+    def clock_since(self) -> datetime:
+        return self.term.since() if self.term is not None else DAWN
+
+    def outnumbered(self, job: Job) -> bool:
+        return False
+
+    def recorded(self, job: Job) -> bool:
+        return self.is_recorded
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         if self.node_uid != job.spec.node_uid:
@@ -310,8 +324,7 @@ class FakeWorld:
         return self._ask_host(job, Act.REPLACE, "replace")
 
     def _ask_host(self, job: Job, what: Act, word: str) -> Heard:
-        record, said = self.job.record, [(Outcome.TAKEN, "")]
-        request = record.request_id if record is not None else "undo"
+        request, said = request_of(job).rpartition(".")[2], [(Outcome.TAKEN, "")]
 
         def apply() -> None:
             said[0] = self.host.ask(word, request, self.clock.now())
@@ -464,11 +477,12 @@ class Reads:
     def __init__(self, world: FakeWorld) -> None:
         self._world = world
         self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
-        self.hearing_since = world.hearing_since
+        self.hearing_since, self.clock_since = world.hearing_since, world.clock_since
         self.check, self.unavailable = world.check, world.unavailable
         self.power, self.replacing = world.power, world.replacing
         self.planned, self.handed = world.planned, world.handed
-        self.rollback = world.rollback
+        self.rollback, self.recorded = world.rollback, world.recorded
+        self.outnumbered = world.outnumbered
         self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:

@@ -18,6 +18,7 @@ from rules.facts import (
     HostEventFact,
     ProbeFact,
 )
+from rules.sources import EVENTS, HOST_EVENTS
 
 TYPES = ("A", "B", "C")
 STATUSES = ("True", "False", "Unknown")
@@ -179,7 +180,9 @@ class Life:
         return replace(facts, unheard=(*facts.unheard, gap) if b else ())
 
     def _stale(self, facts: FactSet, a: int, b: int) -> FactSet:
-        return replace(facts, fresh=a > 0)
+        """Of all, or of one source."""
+        source = (EVENTS, HOST_EVENTS, "")[b] if a == 1 else ""
+        return replace(facts, fresh=a > 0, stale=frozenset({source} - {""}))
 
     def _other_node(self, facts: FactSet, a: int, b: int) -> FactSet:
         return replace(facts, uid=f"u{a}")

@@ -10,6 +10,7 @@ from defender.jobs import Evidence, Job, JobSpec, JobStatus, Remedier, Trigger
 from defender.policies import Policy, read_policy
 from kubenode.api.v1alpha1 import Ask, Disruption, Verdict, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
 
 STORM, OTHER = "runtime_unhealthy", "readonly_filesystem"
@@ -24,7 +25,7 @@ def shipped() -> Policy:
 
 def silent(node: Node, since: datetime) -> Node:
     """As the node controller writes it when the kubelet's heartbeat has stopped."""
-    ready = NodeCondition("Ready", "Unknown", last_transition_time=since)
+    ready = NodeCondition("Ready", "Unknown", last_transition_time=host_time(since))
     return Node(node.metadata, node.spec, NodeStatus([ready], node.status.node_info))
 
 

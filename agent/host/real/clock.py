@@ -1,14 +1,16 @@
-"""The clock's keeper: chrony through chronyc, else systemd-timesyncd through its unit."""
+"""The clock's keeper: chrony through chronyc, ntpd through ntpq, else systemd-timesyncd."""
 
 import csv
+import re
 
 from agent.host import HostError, NoSuchUnit, UnitVerb
-from agent.host.ports import TimeState
+from agent.host.ports import CHRONY, TimeState
 from agent.host.real.commands import Command, Commands
 from agent.host.systemd import SystemdHost
 
-CHRONY = ("chrony.service", "chronyd.service")
+NTPD = ("ntp.service", "ntpd.service", "ntpsec.service")
 TIMESYNCD = "systemd-timesyncd.service"
+KEEPERS = (*CHRONY, *NTPD, TIMESYNCD)
 SECONDS = 10.0
 _UNSYNCHRONISED = "Not synchronised"
 _ROOT = ("CAP_DAC_OVERRIDE", "CAP_CHOWN", "CAP_FOWNER")
@@ -26,31 +28,36 @@ class RealTime:
         unit = await self._unit()
         if unit == TIMESYNCD:
             return await self._of_timesyncd()
+        if unit in NTPD:
+            return of_ntpd(unit, await self._ntpq("rv 0 leap,offset"), await self._ntpq("peers"))
         tracking = await self._chronyc("tracking")
         return of_chrony(unit, tracking, await self._chronyc("sources"))
 
     async def measure(self) -> None:
         unit = await self._unit()
-        if unit == TIMESYNCD:
-            await self._host.unit_job(UnitVerb.RESTART, unit, 20.0)
-        else:
+        if unit in CHRONY:
             await self._chronyc("burst", "4/4")
+        else:  # they ask, and set a clock that is far off, when they start
+            await self._host.unit_job(UnitVerb.RESTART, unit, 20.0)
 
     async def step(self) -> None:
-        if await self._unit() != TIMESYNCD:  # which steps by itself when it starts
+        if await self._unit() in CHRONY:
             await self._chronyc("makestep")
 
     async def _unit(self) -> str:
-        for name in (*CHRONY, TIMESYNCD):
+        for name in KEEPERS:
             try:
                 if (await self._host.unit(name)).active == "active":
                     return name
             except NoSuchUnit:
                 continue
-        raise HostError(f"none of {', '.join((*CHRONY, TIMESYNCD))} runs here")
+        raise HostError(f"none of {', '.join(KEEPERS)} runs here")
 
     async def _chronyc(self, *words: str) -> str:
         return await self._commands.checked(Command(["chronyc", "-c", *words], SECONDS, _ROOT))
+
+    async def _ntpq(self, words: str) -> str:
+        return await self._commands.checked(Command(["ntpq", "-n", "-c", words], SECONDS))
 
     async def _of_timesyncd(self) -> TimeState:
         """It tells no offset but whether it has agreed with a source, which it then follows."""
@@ -68,3 +75,22 @@ def of_chrony(unit: str, tracking: str, sources: str) -> TimeState:
     heard = [row for row in csv.reader(sources.splitlines()) if len(row) >= 6]
     reachable = sum(row[5] != "0" for row in heard)
     return TimeState(unit, float(rows[-1][4]) if agreed else None, agreed, reachable)
+
+
+def of_ntpd(unit: str, variables: str, peers: str) -> TimeState:
+    """From `ntpq -c "rv 0 leap,offset"`, offset in milliseconds, and `ntpq -c peers`, whose seventh
+    column is the octal register of answers. Raises HostError.
+    """
+    leap = re.search(r"\bleap(?:=|_)(\w+)", variables)
+    if leap is None:
+        raise HostError(f"ntpq tells nothing of its clock: {variables[:200]!r}")
+    agreed = leap[1] not in _NTPD_ALARM
+    offset = re.search(r"\boffset=([-+]?[\d.]+)", variables)
+    rows = [line.split() for line in peers.splitlines()]
+    reachable = sum(len(row) == 10 and row[6] not in ("0", "reach") for row in rows)
+    ahead = float(offset[1]) / 1000 if agreed and offset is not None else None
+    return TimeState(unit, ahead, agreed, reachable)
+
+
+_NTPD_ALARM = frozenset({"11", "3", "alarm"})
+"""Leap indicator of a clock that is not synchronised (RFC 5905)."""

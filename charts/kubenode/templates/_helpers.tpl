@@ -122,6 +122,7 @@ spec:
         - --log-json
         - --health-address=0.0.0.0
         - --health-port={{ .health }}
+        - --lineage-file=/tmp/lineage.json
         {{- .args | nindent 8 }}
       {{- if or .podIp $values.settings }}
       env:

@@ -19,6 +19,7 @@ from defender.policies import covering
 from defender.verdict import judge, refusals
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
 
 PAGE = 200
@@ -193,7 +194,7 @@ def _conditions(node: Node) -> list[ConditionRow]:
             c.status == ("True" if c.type == "Ready" else "False"),
             c.reason,
             c.message,
-            c.last_transition_time,
+            None if c.last_transition_time is None else as_written(c.last_transition_time),
         )
         for c in node.status.conditions
     ]

@@ -8,6 +8,7 @@ from kubenode.api.meta import (
     NodeSelection,
     ObjectMeta,
 )
+from kubenode.api.v1alpha1.agentassignment import AgentAssignment
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicy, default_policy
 from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.api.v1alpha1.hostprobe import HostProbe
@@ -18,6 +19,7 @@ from kubenode.api.v1alpha1.machineclass import MachineClass
 from kubenode.api.v1alpha1.machinecomponent import MachineComponent
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet
 from kubenode.api.v1alpha1.machineset import MachineSet
+from kubenode.api.v1alpha1.noderecord import NodeRecord
 from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
 from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
 from kubenode.api.v1alpha1.remediation import KubeNodeRemediation, KubeNodeRemediationTemplate
@@ -28,6 +30,7 @@ KINDS: tuple[type[Resource], ...] = (
     RemedyOperationJob,
     HostProbe,
     HostEvent,
+    AgentAssignment,
     DefenderPolicy,
     Permit,
     Machine,
@@ -37,6 +40,7 @@ KINDS: tuple[type[Resource], ...] = (
     MachineComponentSet,
     KubeNodeRemediation,
     KubeNodeRemediationTemplate,
+    NodeRecord,
 )
 
 __all__ = [
@@ -44,6 +48,7 @@ __all__ = [
     "GROUP",
     "KINDS",
     "VERSION",
+    "AgentAssignment",
     "Ask",
     "Condition",
     "ConditionStatus",
@@ -63,6 +68,7 @@ __all__ = [
     "MachineComponentSet",
     "MachineSet",
     "Mode",
+    "NodeRecord",
     "NodeRemedier",
     "NodeSelection",
     "ObjectMeta",

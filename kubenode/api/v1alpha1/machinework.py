@@ -83,6 +83,9 @@ class MachinePermit(Model):
     components: list[Family] = Field(min_length=1, max_length=MOST_COMPONENTS)
     max_disruption: ChangeClass
     start_before: Time
+    """No change begins later."""
+    renewed_until: Time | None = None
+    """Until when a change that has begun may go on; written anew while its permit is held."""
 
 
 class MachineOperationType(StrEnum):

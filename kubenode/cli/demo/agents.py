@@ -193,6 +193,7 @@ class _Agent:
             self._clock,
             worker.hands,
             worker.busy,
+            worker.conflict,
         )
         if (known := declared.get(name)) is not None:
             found.seen(known)

@@ -88,6 +88,7 @@ def controllers(
                     fleet,
                 ],
                 ground=[
+                    central.delay,
                     *defender.ground,
                     *remedy.ground,
                     *(machine.ground if machine is not None else ()),

@@ -138,7 +138,7 @@ class Detectors:
         self._told[host.name] = _Told(host.boot_id, reports)
         await self._post(host, list(CHECKS))
         first = self._rng.uniform(0, self.heartbeat)
-        self._routine.every(self.heartbeat, lambda: self._beat(host), first=first)
+        self._routine.every(self.heartbeat, lambda: self.beat(host), first=first)
 
     def look(self, host: Host) -> None:
         """Something about `host` changed: each check that will see it runs at its next time."""
@@ -186,7 +186,8 @@ class Detectors:
         self._withdrawn(host.name)
         self.look(host)
 
-    async def _beat(self, host: Host) -> None:
+    async def beat(self, host: Host) -> None:
+        """Post all conditions as they were reported last."""
         if not host.answers or self._told[host.name].boot_id != host.boot_id:
             return
         await self._post(host, list(CHECKS))

@@ -96,7 +96,7 @@ class Kubelets:
         first = self._rng.uniform(0, self.lease_every)
         self._routine.every(self.lease_every, lambda: self._renew(host), first=first)
         first = self._rng.uniform(0, self.status_every)
-        self._routine.every(self.status_every, lambda: self._report(host), first=first)
+        self._routine.every(self.status_every, lambda: self.report(host), first=first)
 
     def look(self, host: Host) -> None:
         """The host changed: a kubelet that runs tells at once when its readiness changed."""
@@ -104,7 +104,7 @@ class Kubelets:
         known, _ = self._ready.get(host.name, (True, ""))
         if not _silent(host) and (ready != known or host.name in self._unknown):
             delay = self._rng.uniform(0.5, 2.0) / self._speed
-            self._agenda.soon(delay, lambda: self._report(host))
+            self._agenda.soon(delay, lambda: self.report(host))
 
     async def run(self) -> None:
         """The node controller."""
@@ -123,9 +123,9 @@ class Kubelets:
         body = {"spec": {"renewTime": _micro(format_time(self._clock.now()))}}
         await self._kube.patch(paths.lease(LEASES, host.name), body)
         if host.name in self._unknown:
-            await self._report(host)
+            await self.report(host)
 
-    async def _report(self, host: Host) -> None:
+    async def report(self, host: Host) -> None:
         """The kubelet's own conditions and the boot ID."""
         async with self._writing[host.name]:
             if not _silent(host):

@@ -8,7 +8,7 @@ label that is neither would grow with the fleet, and `bound_of` refuses it.
 from dataclasses import dataclass
 from math import prod
 
-from defender.gauges import MANY, MOST_POLICIES
+from defender.gauges import MANY, MOST_CLUSTERS, MOST_GROUPS, MOST_POLICIES
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
 from kubenode.api.v1alpha1.machinestatus import ComponentState
 from kubenode.cli.metrics_reference.registered import EXAMPLE, Metric
@@ -46,6 +46,10 @@ OPEN: dict[tuple[str, str], Bound] = {
         3 * MANY * 8, by="scopes of each of a policy's breakers; of many those that are not closed"
     ),
     (f"{DEFENDER}breaker", "state"): Bound(3, by="Closed, Open and HalfOpen"),
+    (f"{DEFENDER}fleet", "group"): Bound(MOST_GROUPS, by="groups of clusters that share limits"),
+    (f"{DEFENDER}fleet", "cluster"): Bound(
+        MOST_CLUSTERS, by="silent clusters of a group that are shown, the first by name"
+    ),
     (f"{DEFENDER}store", "store"): Bound(3, by="the Permit objects and Redis, where it is used"),
     (f"{COMPONENT}set_", "set"): Bound(MOST_SETS, by="sets that are shown, paused ones first"),
     (f"{COMPONENT}set_phase", "phase"): Bound(len(RolloutPhase), by="phases of a rollout"),

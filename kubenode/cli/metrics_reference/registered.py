@@ -21,6 +21,7 @@ from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
+from kubenode.runtime.restore import RestoreWatch
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.operator import MachineOperator
 from machine.webhook.metrics import Metrics as MachineWebhookMetrics
@@ -67,6 +68,7 @@ async def _registered() -> list[Metric]:
     diagnoser = Diagnoser(None)
     remedy = RemedyOperator(kube, defender, diagnoser, fence, clock, registry, runtime=runtime)
     MachineOperator(kube, fence, clock, registry, runtime=runtime, permits=defender)
+    RestoreWatch(kube, clock, registry, "all")
     runtime.controller(CONTROLLER, WorkQueue(clock))
     GuardMetrics(registry)
     RuleWebhookMetrics(registry)

@@ -21,6 +21,7 @@ from kubenode.api.v1alpha1 import (
 )
 from kubenode.api.v1alpha1.permit import Holder, PermitState
 from kubenode.cli.replay.clock import SetClock
+from kubenode.runtime.hosttime import HostTime
 from kubenode.runtime.kube.objects import Node, structs
 
 PRUNE = timedelta(hours=1)
@@ -161,6 +162,6 @@ def _counts_differ(old: Node, new: Node) -> bool:
     return _ready(old) != _ready(new) or old.status.node_info != new.status.node_info
 
 
-def _ready(node: Node) -> tuple[str, datetime | None]:
+def _ready(node: Node) -> tuple[str, HostTime | None]:
     ready = node.ready_condition
     return (ready.status, ready.last_transition_time) if ready is not None else ("", None)

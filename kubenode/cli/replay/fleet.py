@@ -14,6 +14,7 @@ import msgspec
 
 from kubenode.cli.replay.moments import Moment, instant
 from kubenode.cli.replay.signals import Condition, Evictions, NodeLook, System, Taint
+from kubenode.runtime.hosttime import as_written, host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
 
@@ -237,7 +238,8 @@ class Fleet:
         since = self._at(signal.since)
         if since is None:
             same = old is not None and old.status == signal.status
-            since = old.last_transition_time if old is not None and same else None
+            turned = old.last_transition_time if old is not None and same else None
+            since = None if turned is None else as_written(turned)
         reason = signal.reason
         if not reason and signal.type == "Ready" and signal.status == "Unknown":
             reason = NODE_CONTROLLER_WROTE
@@ -247,17 +249,17 @@ class Fleet:
             signal.status.value,
             reason,
             signal.message,
-            heard,
-            since or (now if old is not None else first),
+            None if heard is None else host_time(heard),
+            host_time(since or (now if old is not None else first)),
         )
 
 
 def _beaten(condition: NodeCondition, at: datetime) -> NodeCondition:
     """The node controller writes no heartbeats: its conditions stay as they are."""
     heard = condition.last_heartbeat_time
-    if heard is None or heard >= at:
+    if heard is None or heard >= host_time(at):
         return condition
-    return replace(condition, last_heartbeat_time=at)
+    return replace(condition, last_heartbeat_time=host_time(at))
 
 
 def _address(text: str) -> objects.NodeAddress:

@@ -23,6 +23,7 @@ from kubenode.cli.replay.outside import HostDoctor, Hosts, Later
 from kubenode.cli.replay.signals import Condition, Delivery, Event, Log, NodeLook
 from kubenode.cli.replay.timeline import Entry
 from kubenode.cli.replay.watchers import Watchers, Written
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import ObjectMeta
 from remedy.remedier.facts import FactStore
@@ -219,17 +220,18 @@ class Happenings:
         now = self._clock.now()
         last = self._at(signal.last) or now
         together = signal.count == 1 or not signal.uid
+        first = self._at(signal.first) or (last if together else None)
         uid = signal.uid or f"event-{self._events}"
         event = objects.Event(
-            ObjectMeta(name=uid, uid=uid, creation_timestamp=now),
+            ObjectMeta(name=uid, uid=uid),
             objects.ObjectReference(kind="Node", name=name),
             type=signal.severity,
             reason=signal.reason,
             message=signal.message,
             source=objects.EventSource(component=signal.source),
             count=signal.count,
-            first_timestamp=self._at(signal.first) or (last if together else None),
-            last_timestamp=last,
+            first_timestamp=None if first is None else host_time(first),
+            last_timestamp=host_time(last),
         )
         if self._facts.event_changed(None, event) is not None and self._read.reads(signal):
             self._woken((name,))

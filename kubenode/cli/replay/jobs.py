@@ -19,6 +19,7 @@ from kubenode.cli.replay.budget import Budget
 from kubenode.cli.replay.clock import SetClock, finished
 from kubenode.cli.replay.evictions import Leaving
 from kubenode.cli.replay.fleet import Fleet
+from kubenode.cli.replay.noderecords import SimulatedRecords
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.telling import told
 from kubenode.runtime.fence import AlwaysLeader
@@ -68,6 +69,7 @@ class Jobs(NobodyOutside, NoPower):
     heals    whether a step of a rung ends the fault
     cure     ends what a rule reads of a node as evidence
     planned  the HostEvents that a job was made for
+    records  what is remembered of closed jobs
     fails    names of steps that fail
     """
 
@@ -82,11 +84,12 @@ class Jobs(NobodyOutside, NoPower):
         heals: Callable[[JobRecord, Rung], bool],
         cure: Callable[[str, NodeRemedier], None],
         planned: Callable[[Job], tuple[EventSeen, ...]],
+        records: SimulatedRecords,
         fails: Collection[str] = (),
     ) -> None:
         self._clock, self._fleet, self._budget, self._judge = clock, fleet, budget, judge
         self._later, self._moved, self._heals, self._cure = later, moved, heals, cure
-        self._fails, self.events_of = frozenset(fails), planned
+        self._fails, self.events_of, self._records = frozenset(fails), planned, records
         self._kept: dict[str, Kept] = {}
         self._of_node: dict[str, list[Kept]] = {}
         self._wakes: list[tuple[datetime, str]] = []
@@ -132,8 +135,10 @@ class Jobs(NobodyOutside, NoPower):
     def has(self, name: str) -> bool:
         return name in self._kept
 
-    def past(self, node: str) -> Sequence[Past]:
-        return [_past(kept) for kept in self._of_node.get(node, ())]
+    def open(self, node: str) -> Sequence[Past]:
+        """The jobs of a node that are open."""
+        open_ = (kept for kept in self._of_node.get(node, ()) if not kept.job.phase.closed)
+        return [_past(kept) for kept in open_]
 
     def wake_node(self, node: str) -> None:
         for kept in self._of_node.get(node, ()):
@@ -239,6 +244,8 @@ class Jobs(NobodyOutside, NoPower):
         kept.job, kept.past = after, None
         kept.obj = kept.obj.model_copy(update={"status": after.status})
         told(kept.record, before, after, self._clock.now())
+        if after.phase.closed and not before.phase.closed:
+            self._records.close(after)
         old, new = before.status, after.status
         if (old.phase, old.rung, len(old.steps)) != (new.phase, new.rung, len(new.steps)):
             self._budget.job_changed(after.name, kept.obj)
@@ -290,7 +297,8 @@ class Jobs(NobodyOutside, NoPower):
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
         kept = self._kept[job.name]
-        answer = self._fleet.reporters[job.spec.node_name].evictions
+        reporters = self._fleet.reporters.get(job.spec.node_name)
+        answer = reporters.evictions if reporters is not None else None
         heard = kept.leaving.evict(pods, answer, self._clock.now())
         self._wake_when_left(kept)
         return heard
@@ -354,7 +362,9 @@ class Jobs(NobodyOutside, NoPower):
         return fault
 
     def pods_left(self, job: Job) -> Pods:
-        count = self._fleet.reporters[job.spec.node_name].pods
+        """None of a Node that is gone: its pods went with it."""
+        reporters = self._fleet.reporters.get(job.spec.node_name)
+        count = reporters.pods if reporters is not None else 0
         return self._kept[job.name].leaving.seen(count, self._clock.now())
 
 
@@ -377,11 +387,20 @@ class _Reads(NobodyOutside, NoPower):
     async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
         return self._jobs.events_of(job)
 
-    def fresh(self) -> bool:
+    def fresh(self, job: Job) -> bool:
         return True
 
     def hearing_since(self) -> datetime | None:
         return DAWN
+
+    def clock_since(self) -> datetime:
+        return DAWN
+
+    def recorded(self, job: Job) -> bool:
+        return True
+
+    def outnumbered(self, job: Job) -> bool:
+        return False
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         return self._jobs.seen(job)

@@ -12,9 +12,11 @@ from kubenode.api.v1alpha1 import HostEvent, HostProbe
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.cli.replay import signals
 from kubenode.cli.replay.timeline import Entry
+from kubenode.runtime.hosttime import HostTime
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition
 from remedy.job.model import CORDONED_BY
+from remedy.remedier.eventtimes import occurrences
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
 THIN = timedelta(minutes=1)
@@ -92,9 +94,7 @@ class Recorder:
             return
         count = max(new.count, new.series.count if new.series else 0, 1)
         uid = new.metadata.uid
-        series = new.series.last_observed_time if new.series else None
-        times = [t for t in (series, new.last_timestamp, new.event_time) if t is not None]
-        last = max(times, default=new.first_timestamp) or now
+        first, last = occurrences(new, now, live=uid in self._counts)
         if count <= self._counts.get(uid, 0) or last < now - OLDEST_EVENT:
             return
         self._counts[uid] = count
@@ -107,7 +107,7 @@ class Recorder:
                 source=(new.source.component or new.reporting_component)[:CLIP],
                 severity="Normal" if new.type == "Normal" else "Warning",
                 count=count,
-                first=new.first_timestamp or new.event_time,
+                first=first,
                 last=last,
                 uid=uid,
             ),
@@ -210,7 +210,7 @@ def _condition(condition: NodeCondition) -> signals.Condition:
     )
 
 
-def _said(condition: NodeCondition) -> tuple[str, str, str, datetime | None]:
+def _said(condition: NodeCondition) -> tuple[str, str, str, HostTime | None]:
     when = condition.last_transition_time
     return condition.status, condition.reason, condition.message, when
 

@@ -32,6 +32,7 @@ from kubenode.cli.replay.happenings import Happenings
 from kubenode.cli.replay.jobs import Jobs
 from kubenode.cli.replay.leases import Leases
 from kubenode.cli.replay.moments import instant
+from kubenode.cli.replay.noderecords import SimulatedRecords
 from kubenode.cli.replay.outside import HostDoctor, Hosts
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.signals import NodeLook
@@ -42,6 +43,7 @@ from remedy.hostdoctor.reported import Told
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
 from remedy.remedier.decide import Order, Why
+from remedy.remedier.dryrun import result_of
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge, rule_id
 from remedy.remedier.past import Past
@@ -125,6 +127,7 @@ class World:
         self._diagnoser: Engine = diagnoser or compiled or Diagnoser()
         self._doctor = HostDoctor(self._clock, self._facts, self._fleet.nodes, start)
         self._hosts = Hosts(self._clock, self._facts, self._later, self._touch)
+        self._records = SimulatedRecords(self._fleet.get, self._facts.events_until)
         self._judged = Judge(self, self, self._facts, self._clock)
         self._jobs = Jobs(
             self._clock,
@@ -136,6 +139,7 @@ class World:
             heals,
             self.cure,
             self._doctor.planned,
+            self._records,
             fails,
         )
         self._happenings = Happenings(
@@ -412,6 +416,7 @@ class World:
             state = self._state[name] = _NodeState()
         now, node = self.now, self._fleet.nodes[name]
         asked_at = self._hosts.ask(name, agent_of(node), wanted_probes(diagnosis))
+        self._records.judge(name, diagnosis, facts, now)
         booted_at, past = self._facts.booted_at(name), self._past(name)
         choice = state.mind.choose(node, booted_at, facts, diagnosis, self._active, past, now)
         decision = choice.decision
@@ -423,6 +428,11 @@ class World:
             self._jobs.wake_node(name)
         for order in decision.orders:
             self._make(order, choice.match(order.candidate.rule_id), node, facts)
+        for order in decision.dry_runs:
+            match, rule = choice.match(order.candidate.rule_id), order.candidate.rule
+            result, _ = result_of(order, match, node, facts, now)
+            self._records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result)
+            self._make(order, match, node, facts)  # which is over at once, and tells the verdict
         times = (decision.at, asked_at, diagnosis.flips_at, self._facts.changes_at(name))
         self._look_again(name, state, times)
 
@@ -465,7 +475,7 @@ class World:
         heappush(self._wakes, (state.wake, name))
 
     def _past(self, node: str) -> Sequence[Past]:
-        return self._jobs.past(node)
+        return [*self._records.past(node), *self._jobs.open(node)]
 
     # -- ports of the judge -----------------------------------------------------------------------
 

@@ -282,6 +282,12 @@ class MachinePermit(Wire, frozen=True):
     components: list[str]
     max_disruption: str
     start_before: datetime
+    renewed_until: datetime | None = None
+
+    @property
+    def last_start(self) -> datetime:
+        """Until when an act of a change that has begun may start."""
+        return max(self.start_before, self.renewed_until or self.start_before)
 
 
 class MachineSpec(Wire, frozen=True):

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-from kubenode.runtime.clock import Clock, SystemClock
+from kubenode.runtime.clock import Clock, SystemClock, wait
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import Result, TerminalError
 from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost
@@ -27,6 +27,7 @@ WORKERS = 8
 DEADLINE_SECONDS = 60.0
 DRAIN_SECONDS = 10.0
 GONE_LOOK_AGAIN = 30.0
+PATIENCE_SECONDS = 5.0
 TURN = 0.01
 """Seconds of keys that need no waiting, after which a worker lets others of the loop go on."""
 
@@ -84,14 +85,19 @@ class Controller:
         self._fence = fence or AlwaysLeader()
         self._meter = meter or NoMeter()
         self._informers: list[Informer[Any]] = []
+        self._others: list[Informer[Any]] = []
         self._errors: dict[str, str] = {}
         self._stopping = False
         self._running = 0
 
-    def watch(self, informer: Informer[Any], mapper: Mapper = same_key) -> None:
+    def watch(
+        self, informer: Informer[Any], mapper: Mapper = same_key, *, awaited: bool = True
+    ) -> None:
         """Enqueue what `mapper` makes of each change; `run` waits until `informer` has listed.
 
         What is only seen again comes after what has changed.
+
+        awaited  False: `run` waits for PATIENCE_SECONDS at most, and goes on without it
         """
 
         def enqueue(key: str, old: Any, new: Any) -> None:
@@ -99,13 +105,16 @@ class Controller:
             for target in mapper(key, old, new):
                 add(target)
 
-        self._informers.append(informer)
+        (self._informers if awaited else self._others).append(informer)
         informer.add_handler(enqueue)
 
     async def run(self) -> None:
         """Work until cancelled. Start it only while the lease is held."""
         for informer in self._informers:
             await informer.synced.wait()
+        patience = self.clock.monotonic() + PATIENCE_SECONDS
+        for informer in self._others:
+            await wait(self.clock, informer.synced, max(patience - self.clock.monotonic(), 0.0))
         log.info("controller starts", extra={"controller": self.name})
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.queue.run(), name=f"{self.name} timer")
@@ -177,14 +186,14 @@ class Controller:
             case NotFound():
                 # What we wanted to change is gone, and its delete is on its way to the cache.
                 # Should it be something else that is missing, this look again notices it.
-                self.queue.forget(key)
+                self.queue.wait_for_change(key)
                 self.queue.add_after(key, GONE_LOOK_AGAIN)
                 return "gone"
             case Throttled():
                 self.queue.retry(key, at_least=error.retry_after or 0.0)
                 return "throttled"
             case TerminalError():
-                self.queue.forget(key)
+                self.queue.wait_for_change(key)
                 self._report(key, error)
                 return "terminal"
             case TimeoutError():

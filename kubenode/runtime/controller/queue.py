@@ -2,6 +2,10 @@
 
 A key added while it is worked on is handed out once more afterwards, never twice at once:
 no change is lost, and no two runs fight over one node.
+
+A change hurries a key that has failed, but not without bound: a run that writes its own status and
+then fails causes a change itself, and would be its own next reason to run. After the second
+failure in a row a change waits for the backoff, HURRIED seconds at most.
 """
 
 import asyncio
@@ -17,6 +21,8 @@ K = TypeVar("K", bound=Hashable)
 
 RETRY_LOW = 0.5
 RETRY_HIGH = 300.0
+HURRIED = 5.0
+"""Seconds after a repeated failure, before which no change hands the key out again."""
 RATE = 1000.0
 BURST = 10_000.0
 MOST_OUTDATED = 1000
@@ -51,6 +57,7 @@ class WorkQueue(Generic[K]):
         self._busy: set[K] = set()
         self._again: dict[K, float] = {}  # changed while busy
         self._failures: dict[K, int] = {}
+        self._not_before: dict[K, float] = {}  # when a change may hand out a key that failed
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []  # may hold outdated entries; _due decides
         self._pushed = 0  # breaks ties, as keys need not be ordered
@@ -86,12 +93,18 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def add(self, key: K) -> None:
-        """Hand out `key` as soon as a worker is free; what was planned for later is dropped."""
-        self._due.pop(key, None)
+        """Hand out `key` as soon as a worker is free; what was planned for later is dropped.
+
+        A key that failed again and again is handed out when its change may (see `retry`).
+        """
         now = self._clock.monotonic()
         if key in self._busy:
+            self._due.pop(key, None)
             self._again.setdefault(key, now)
+        elif (at := self._not_before.get(key, now)) > now:
+            self._plan(key, at)
         elif key not in self._ready:
+            self._due.pop(key, None)
             self._idle.pop(key, None)
             self._ready[key] = now
             self._some.set()
@@ -100,10 +113,13 @@ class WorkQueue(Generic[K]):
         """Hand out `key` after those that something has happened to: it is only looked at again,
         as is every other one.
         """
+        now = self._clock.monotonic()
         if key in self._busy:
-            self._again.setdefault(key, self._clock.monotonic())
+            self._again.setdefault(key, now)
+        elif (at := self._not_before.get(key, now)) > now:
+            self._plan(key, at)
         elif key not in self._ready and key not in self._idle:
-            self._idle[key] = self._clock.monotonic()
+            self._idle[key] = now
             self._some.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -113,7 +129,10 @@ class WorkQueue(Generic[K]):
             return
         if key in self._ready or key in self._again:
             return  # due already, which is earlier
-        at = self._clock.monotonic() + seconds
+        self._plan(key, self._clock.monotonic() + seconds)
+
+    def _plan(self, key: K, at: float) -> None:
+        """Hand out `key` at the monotonic time `at`, unless it is due earlier."""
         if self._due.get(key, float("inf")) <= at:
             return
         self._due[key] = at
@@ -126,18 +145,34 @@ class WorkQueue(Generic[K]):
             self._earlier.set()
 
     def retry(self, key: K, at_least: float = 0.0) -> float:
-        """Hand out `key` again after its backoff, or `at_least` seconds; the delay chosen."""
+        """Hand out `key` again after its backoff, or `at_least` seconds; the delay chosen.
+
+        A change hands it out earlier: at once after the first failure in a row, later after
+        HURRIED seconds, and never before `at_least`.
+        """
+        self.retries += 1
+        delay = self._failed(key, at_least)
+        self._plan(key, self._clock.monotonic() + delay)
+        return delay
+
+    def wait_for_change(self, key: K) -> None:
+        """The key failed, and only a change can help: it is not planned again."""
+        self._failed(key, 0.0)
+
+    def _failed(self, key: K, at_least: float) -> float:
+        """Count a failure, bound how soon a change hands out the key; seconds of its backoff."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self.retries += 1
         delay = min(self._high, self._low * 2 ** min(failures, 30))
-        delay = max(at_least, delay * (0.8 + 0.4 * self._spread()))
-        self.add_after(key, delay)
-        return float(delay)
+        delay = float(max(at_least, delay * (0.8 + 0.4 * self._spread())))
+        hurried = max(at_least, min(delay, HURRIED) if failures else 0.0)
+        self._not_before[key] = self._clock.monotonic() + hurried
+        return delay
 
     def forget(self, key: K) -> None:
         """The key went well: its next failure starts with the shortest delay."""
         self._failures.pop(key, None)
+        self._not_before.pop(key, None)
 
     async def get(self) -> K:
         """The next key; it is at work until `done(key)`."""
@@ -160,10 +195,15 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         self._busy.discard(key)
-        if (since := self._again.pop(key, None)) is not None:
-            self._due.pop(key, None)
-            self._ready[key] = since
-            self._some.set()
+        if (since := self._again.pop(key, None)) is None:
+            return
+        now = self._clock.monotonic()
+        if (at := self._not_before.get(key, now)) > now:
+            self._plan(key, at)
+            return
+        self._due.pop(key, None)
+        self._ready[key] = since
+        self._some.set()
 
     def promote(self) -> float | None:
         """Move the keys whose time has come; seconds until the next one, None if there is none."""
@@ -174,6 +214,7 @@ class WorkQueue(Generic[K]):
                 heapq.heappop(self._heap)  # outdated: asked for earlier, or added since
             elif at <= now:
                 heapq.heappop(self._heap)
+                del self._due[key]
                 self.add(key)
             else:
                 return at - now

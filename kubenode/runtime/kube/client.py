@@ -25,8 +25,10 @@ from kubenode.runtime.kube.errors import (
     error_for,
 )
 from kubenode.runtime.kube.outage import Outage
+from kubenode.runtime.kube.servertime import ServerTime
 from kubenode.runtime.kube.transport import CredentialsError, Transport
-from kubenode.runtime.rate import TokenBucket
+from kubenode.runtime.loopdelay import LoopDelay
+from kubenode.runtime.rate import Spread, TokenBucket
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -47,10 +49,14 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 Query = Mapping[str, str | int | None]
+WentBackHandler = Callable[[str, int, int], None]
+"""Path of the resource, the resourceVersion that was seen, and the one that a full list has now."""
 Decode = Callable[[bytes], T]
 
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 READ_ATTEMPTS = 3
+RETRY_AFTER_SPREAD = 0.25
+"""Of Retry-After, added by chance."""
 # Refusals that prove a working server: a starting one answers 403 and 429 to everything.
 _FROM_STORAGE = frozenset({404, 409, 410, 422})
 _WORTH_ANOTHER_READ = frozenset({0, 429, 500, 502, 503, 504})
@@ -80,6 +86,7 @@ class Kube:
     rate      bound on requests per second, `burst` at once; a caller above it waits
     attempts  how often a read is tried at most
     outage    shared by all clients of this server, see `Outage`
+    delay     when our own loop was late, for informers; whoever owns the process runs it
 
     Lease traffic gets a Kube and a Transport of its own, so that no burst of calls delays it.
     """
@@ -95,13 +102,18 @@ class Kube:
         attempts: int = READ_ATTEMPTS,
         gzip: bool = False,
         outage: Outage | None = None,
+        delay: LoopDelay | None = None,
         meter: Meter | None = None,
     ) -> None:
         self.transport = transport
         self.timeout = timeout
         self.clock = clock or SystemClock()
+        self.server_time = ServerTime(self.clock)
         self.attempts = attempts
         self.outage = outage or Outage()
+        self.delay = delay or LoopDelay(self.clock)
+        self.on_went_back: list[WentBackHandler] = []
+        """Told by informers whose list is below what they had seen."""
         self._meter = meter or NoMeter()
         self._bucket = TokenBucket(rate, burst, self.clock)
         # Within a cluster compressing costs the server more than the bytes do (kube.md: 0.33 s
@@ -182,6 +194,7 @@ class Kube:
         try:
             response = await self.transport.send(method, path, data, headers, limit)
             code = str(response.status)
+            self.server_time.answered(response.headers.get("Date"), began)
             return response
         except NETWORK_ERRORS as error:
             if method != "GET":
@@ -212,7 +225,7 @@ class Kube:
             try:
                 return await self._once(method, path, query, body, content_type, decode, left)
             except KubeError as error:
-                delay = _delay(error, attempt)
+                delay = delay_before_read(error, attempt)
                 last = attempt == tries or delay is None
                 if last or delay is None or self.clock.monotonic() + delay >= deadline:
                     raise
@@ -238,7 +251,8 @@ class Kube:
                 raise Unreachable(_sentence(error), tried=tried) from error
             try:
                 return decode(raw)
-            except ValueError as error:  # msgspec's and pydantic's errors are ValueErrors
+            # msgspec's and pydantic's errors are ValueErrors; what is nested too deeply is none.
+            except (ValueError, RecursionError) as error:
                 text = f"cannot read the answer: {error}"
                 raise Undecodable(response.status, "", text, tried=tried) from error
 
@@ -293,13 +307,16 @@ class Kube:
         return await self.call("DELETE", path, None, options, decode=decode)
 
 
-def _delay(error: KubeError, attempt: int) -> float | None:
+def delay_before_read(
+    error: KubeError, attempt: int, spread: Spread = random.random
+) -> float | None:
     """Seconds before a read is repeated, None if repeating it cannot help."""
     if error.status not in _WORTH_ANOTHER_READ or TOO_LARGE_RESOURCE_VERSION in error.causes:
         return None
     if error.retry_after is not None:
-        return error.retry_after
-    return float(0.1 * 2**attempt * random.uniform(0.5, 1.0))
+        # All who are refused at once are given the same time: they must not come back in step.
+        return error.retry_after * (1 + RETRY_AFTER_SPREAD * spread())
+    return float(0.1 * 2**attempt * (0.5 + 0.5 * spread()))
 
 
 def _sentence(error: BaseException) -> str:

@@ -9,7 +9,7 @@ LIST in pages, then WATCH from there, for ever. Each way a watch can fail has it
     a watch without a single line             ask whether the server still knows our version: one
                                               from a restored backup accepts it and stays silent
     a line that cannot be read, twice         list again
-    an object that cannot be read             keep its last good copy and say so
+    an object that cannot be read or indexed  keep its last good copy and say so
 
 `age()` counts the seconds since the server last proved that the cache is current. Whoever acts
 on it asks `fresh()` first. Whoever concludes something from a silence asks `hearing_since()`, and
@@ -33,6 +33,7 @@ from kubenode.runtime.kube.objects import Object
 from kubenode.runtime.kube.recovery import Recovery
 from kubenode.runtime.kube.store import Handler, Index, Store, key_of
 from kubenode.runtime.kube.wire import decode_event, decode_head, error_of
+from kubenode.runtime.loopdelay import Span, joined
 from kubenode.runtime.rate import Spread
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,8 @@ class Informer(Generic[T]):
                    none: level-triggered controllers then forget nothing for longer than that
     relist         seconds between full lists, None for none: the last resort against a watch that
                    lives but tells lies (failures.md F47)
+    relist_spread  seconds over which the list after a lost place (410) is spread: thousands of
+                   agents lose theirs together when the API server starts anew
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Informer(Generic[T]):
         grace: float = GRACE_SECONDS,
         resync: float | None = RESYNC_SECONDS,
         relist: float | None = RELIST_SECONDS,
+        relist_spread: float = 0.0,
         backoff: tuple[float, float] = (BACKOFF_LOW, BACKOFF_HIGH),
         spread: Spread = random.random,
     ) -> None:
@@ -121,7 +125,7 @@ class Informer(Generic[T]):
         self._longest_silence = watch_seconds + LATE_SECONDS
         self._resync_seconds, self._relist_seconds = resync, relist
         self._spread = spread
-        self._recovery = Recovery(self.name, *backoff, self._clock, spread)
+        self._recovery = Recovery(self.name, *backoff, self._clock, spread, relist_spread)
         self._store: Store[T] = Store(self.name)
         self._contact = self._listed = float("-inf")
         self._hearing_since: float | None = None
@@ -180,25 +184,39 @@ class Informer(Generic[T]):
         return self._clock.monotonic() - self._contact
 
     def fresh(self, limit: float = FRESH_SECONDS) -> bool:
-        """Whether one may act on this cache. `limit` must exceed `watch_seconds`."""
-        return self.synced.is_set() and self.age() <= limit
+        """Whether one may act on this cache: not while our own loop is late, as what changed may
+        wait to be read. `limit` must exceed `watch_seconds`.
+        """
+        in_time = self.kube.delay.late_since() is None
+        return in_time and self.synced.is_set() and self.age() <= limit
 
     def hearing_since(self) -> float | None:
         """The monotonic time since when the server has proved, again and again, that the cache is
-        current; None: it does not, since a request failed or it is silent for too long.
+        current, and our own loop turns in time; None: it does not, since a request failed or it
+        is silent for too long, or our loop is late.
         """
-        return self._hearing_since if self.age() <= self._longest_silence else None
+        in_time_since = self.kube.delay.in_time_since()
+        if in_time_since is None or not self._heard():
+            return None
+        return max(self._hearing_since or in_time_since, in_time_since)
 
     def unheard(self) -> Sequence[tuple[float, float]]:
         """The last gaps, by the monotonic clock, in which the server did not prove that the cache
-        is current: after a request failed, or it was silent for too long. One that lasts ends now.
+        is current: after a request failed, or it was silent for too long, or our own loop was
+        late. One that lasts ends now.
         """
         if self._contact == float("-inf"):
             return ()
-        gaps = tuple(self._unheard)
-        if self.hearing_since() is None:
-            return (*gaps, (self._contact, self._clock.monotonic()))
-        return gaps
+        now = self._clock.monotonic()
+        lasts = () if self._heard() else ((self._contact, now),)
+        return joined((*self._unheard, *lasts, *self.kube.delay.delays()))
+
+    def _heard(self) -> bool:
+        return self._hearing_since is not None and self.age() <= self._longest_silence
+
+    def delays(self) -> Sequence[Span]:
+        """When our own loop was late, the last few times, by the monotonic clock."""
+        return self.kube.delay.delays()
 
     def readable(self, key: str) -> bool:
         """False while the newest version of the object could not be decoded."""
@@ -234,7 +252,7 @@ class Informer(Generic[T]):
     # -- following the server -----------------------------------------------------------------
 
     async def run(self) -> None:
-        """Follow the server until cancelled. Raises only for a broken index function."""
+        """Follow the server until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow(), name=f"informer {self.name}")
             if self._resync_seconds is not None:
@@ -311,6 +329,10 @@ class Informer(Generic[T]):
         if self.stats.lists:
             self.stats.relists += 1
         self.stats.lists += 1
+        # A full list is read from the store itself: below what it showed us it was restored.
+        if int(version) < self._seen():
+            for tell in self.kube.on_went_back:
+                tell(self.path, self._seen(), int(version))
         self.resource_version = version
         self._must_list = self._distrust = False
         self._proven()
@@ -335,22 +357,22 @@ class Informer(Generic[T]):
     def _listed_one(self, raw: bytes) -> str:
         try:
             obj = self._decode(raw)
-        except ValueError as error:
+            key = key_of(obj.metadata)
+            have = self.cache.get(key)
+            # After a restore the same version may stand for other content.
+            if (
+                have is None
+                or have.metadata.resource_version != obj.metadata.resource_version
+                or (self._distrust and have != obj)
+            ):
+                self._store.put(key, obj)
+        except (ValueError, RecursionError) as error:
             return self._undecodable(raw, error)[0]
-        key = key_of(obj.metadata)
         self.broken.pop(key, None)
-        have = self.cache.get(key)
-        # After a restore the same version may stand for other content.
-        if (
-            have is None
-            or have.metadata.resource_version != obj.metadata.resource_version
-            or (self._distrust and have != obj)
-        ):
-            self._store.put(key, obj)
         return key
 
     def _undecodable(self, raw: bytes, error: Exception) -> tuple[str, str]:
-        """Count and report an object that does not fit; its last good copy stays.
+        """Count and report an object that is unreadable; its last good copy stays.
 
         Returns its key and resourceVersion. Raises BadLine if not even these can be read.
         """
@@ -426,15 +448,14 @@ class Informer(Generic[T]):
     def _changed(self, raw: bytes) -> None:
         try:
             obj = self._decoded(raw)
-        except ValueError as error:
+            self._check(obj.metadata.resource_version or "")
+            self._store.put(key_of(obj.metadata), obj)
+        except (ValueError, RecursionError) as error:
             _, version = self._undecodable(raw, error)
             self._check(version)
         else:
             version = obj.metadata.resource_version or ""
-            self._check(version)
-            key = key_of(obj.metadata)
-            self.broken.pop(key, None)
-            self._store.put(key, obj)
+            self.broken.pop(key_of(obj.metadata), None)
         self._advance(version)
 
     def _check(self, version: str) -> None:

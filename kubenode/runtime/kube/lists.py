@@ -1,9 +1,16 @@
 """Long lists page by page, for what is read once; what is followed has an informer."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Generic, TypeVar
 
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.wire import decode_page
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PAGE = 500
 
@@ -21,3 +28,55 @@ async def items(kube: Kube, path: str, *, selector: str | None = None) -> AsyncI
         more = (page.get("metadata") or {}).get("continue")
         if not more:
             return
+
+
+async def raw_items(kube: Kube, path: str) -> AsyncIterator[bytes]:
+    """The JSON of each object of the list at `path`. Raises KubeError in the middle too."""
+    more: str | None = None
+    while True:
+        query = {"limit": PAGE, "continue": more}
+        page = await kube.get(path, decode_page, query)
+        for raw in page.items or ():
+            yield bytes(raw)
+        more = page.metadata.more
+        if not more:
+            return
+
+
+async def decoded(kube: Kube, path: str, decode: Callable[[bytes], T]) -> AsyncIterator[T]:
+    """The objects of the list at `path`: one that cannot be decoded is left out, and the log says
+    so. Raises KubeError in the middle too.
+    """
+    async for raw in raw_items(kube, path):
+        try:
+            found = decode(raw)
+        except ValueError as error:
+            log.warning("object of a list cannot be read", extra={"path": path, "why": str(error)})
+            continue
+        yield found
+
+
+class RecentList(Generic[T]):
+    """One list for all who look for something in it: read anew once it is older than `max_age`.
+
+    decode   one object's JSON to the few fields that are compared: all are kept in memory
+    max_age  seconds
+    """
+
+    def __init__(self, kube: Kube, decode: Callable[[bytes], T], max_age: float) -> None:
+        self._kube, self._decode, self._max_age = kube, decode, max_age
+        self._reading = asyncio.Lock()
+        self._lists: dict[str, tuple[float, list[T]]] = {}
+
+    async def get(self, path: str, *, anew: bool = False) -> list[T]:
+        """The objects of the list at `path` as they were at most `max_age` seconds ago, or as they
+        are now. Raises KubeError.
+        """
+        async with self._reading:
+            now = self._kube.clock.monotonic()
+            fresh = {p: each for p, each in self._lists.items() if now - each[0] < self._max_age}
+            self._lists = fresh
+            if anew or path not in fresh:
+                objects = [each async for each in decoded(self._kube, path, self._decode)]
+                fresh[path] = (now, objects)
+            return fresh[path][1]

@@ -11,6 +11,9 @@ Words that thousands of nodes say alike are kept once (`sys.intern`, which forge
 are the times of one report, and what a new version of a Node says as the one before (`share`):
 whoever remembers a part of an older version would else hold it a second time, for each node.
 
+Times that any client may write are bounded (kubenode.instants), so that arithmetic on them
+never overflows.
+
 Source of all fields: the OpenAPI v3 document of Kubernetes 1.36.
 """
 
@@ -20,6 +23,9 @@ from sys import intern
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+
+from kubenode.instants import bounded
+from kubenode.runtime.hosttime import HostTime, bounded_stamp
 
 
 class Meta(Protocol):
@@ -75,6 +81,7 @@ class Taint(msgspec.Struct, rename="camel", gc=False):
     def __post_init__(self) -> None:
         self.key, self.effect = intern(self.key), intern(self.effect)
         self.value = intern(self.value)
+        self.time_added = bounded(self.time_added)
 
 
 class NodeSpec(msgspec.Struct, rename="camel", gc=False):
@@ -84,18 +91,22 @@ class NodeSpec(msgspec.Struct, rename="camel", gc=False):
 
 
 class NodeCondition(msgspec.Struct, rename="camel", gc=False):
-    """`status` is "True", "False" or "Unknown"; the times are the writer's clock."""
+    """`status` is "True", "False" or "Unknown"; the times are the writer's clock: a host's, but for
+    the transition that the node controller writes when a kubelet falls silent.
+    """
 
     type: str = ""
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    last_heartbeat_time: datetime | None = None
-    last_transition_time: datetime | None = None
+    last_heartbeat_time: HostTime | None = None
+    last_transition_time: HostTime | None = None
 
     def __post_init__(self) -> None:
         self.type, self.status = intern(self.type), intern(self.status)
         self.reason, self.message = intern(self.reason), intern(self.message)
+        self.last_heartbeat_time = bounded_stamp(self.last_heartbeat_time)
+        self.last_transition_time = bounded_stamp(self.last_transition_time)
 
 
 class NodeInfo(msgspec.Struct, rename="camel", gc=False):
@@ -242,6 +253,9 @@ class PodCondition(msgspec.Struct, rename="camel", gc=False):
     message: str = ""
     last_transition_time: datetime | None = None
 
+    def __post_init__(self) -> None:
+        self.last_transition_time = bounded(self.last_transition_time)
+
 
 class PodStatus(msgspec.Struct, rename="camel", gc=False):
     phase: str = ""
@@ -249,6 +263,9 @@ class PodStatus(msgspec.Struct, rename="camel", gc=False):
     message: str = ""
     start_time: datetime | None = None
     conditions: list[PodCondition] = []
+
+    def __post_init__(self) -> None:
+        self.start_time = bounded(self.start_time)
 
 
 class Pod(msgspec.Struct, rename="camel", gc=False):
@@ -263,6 +280,10 @@ class LeaseSpec(msgspec.Struct, rename="camel", gc=False):
     lease_transitions: int = 0
     acquire_time: datetime | None = None
     renew_time: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.acquire_time = bounded(self.acquire_time)
+        self.renew_time = bounded(self.renew_time)
 
 
 class Lease(msgspec.Struct, rename="camel", gc=False):
@@ -286,12 +307,15 @@ class EventSource(msgspec.Struct, rename="camel", gc=False):
 
 class EventSeries(msgspec.Struct, rename="camel", gc=False):
     count: int = 0
-    last_observed_time: datetime | None = None
+    last_observed_time: HostTime | None = None
+
+    def __post_init__(self) -> None:
+        self.last_observed_time = bounded_stamp(self.last_observed_time)
 
 
 class Event(msgspec.Struct, rename="camel", gc=False):
     """core/v1. Writers of events.k8s.io fill `event_time` and `series`, others `count` and
-    the two timestamps: read both."""
+    the two timestamps: read both. They are the reporter's clock."""
 
     metadata: ObjectMeta
     involved_object: ObjectReference = msgspec.field(default_factory=ObjectReference)
@@ -300,12 +324,17 @@ class Event(msgspec.Struct, rename="camel", gc=False):
     message: str = ""
     source: EventSource = msgspec.field(default_factory=EventSource)
     count: int = 0
-    first_timestamp: datetime | None = None
-    last_timestamp: datetime | None = None
-    event_time: datetime | None = None
+    first_timestamp: HostTime | None = None
+    last_timestamp: HostTime | None = None
+    event_time: HostTime | None = None
     series: EventSeries | None = None
     reporting_component: str = ""
     reporting_instance: str = ""
+
+    def __post_init__(self) -> None:
+        self.first_timestamp = bounded_stamp(self.first_timestamp)
+        self.last_timestamp = bounded_stamp(self.last_timestamp)
+        self.event_time = bounded_stamp(self.event_time)
 
 
 class Expression(msgspec.Struct, rename="camel", gc=False):

@@ -2,7 +2,8 @@
 
 Delays grow with jitter and start over only after a watch that lasted: a server which ends every
 watch at once looks well each time. Retry-After wins over our own delays. The first 410 after a
-good spell does not wait, as listing again is all there is to do about it. The end of an outage,
+good spell waits only for `relist_spread`, which operators do not have: listing again is all there
+is to do about it. The end of an outage,
 noticed by anybody, wakes those who wait because of one.
 """
 
@@ -19,13 +20,24 @@ WAKE_GAP = 1.0
 
 
 class Recovery:
-    """`low`, `high`: seconds of the first and the longest delay."""
+    """low, high      seconds of the first and the longest delay
+    relist_spread  seconds over which the first 410 of many clients is spread
+    """
 
-    def __init__(self, name: str, low: float, high: float, clock: Clock, spread: Spread) -> None:
+    def __init__(
+        self,
+        name: str,
+        low: float,
+        high: float,
+        clock: Clock,
+        spread: Spread,
+        relist_spread: float = 0.0,
+    ) -> None:
         self.woken = 0
         self._name = name
         self._clock, self._spread = clock, spread
         self._high = high
+        self._relist_spread = relist_spread
         self._backoff = Backoff(low, high, spread)
         self._woken_at = float("-inf")
         self._gap = WAKE_GAP
@@ -65,6 +77,8 @@ class Recovery:
             self._expired += 1
             if self._expired == 1:
                 log.info("listing again", extra={"informer": self._name, "why": why})
+                if self._relist_spread:
+                    await self._clock.sleep(self._relist_spread * self._spread())
                 return
         self._note(why)
         if retry_after is not None:

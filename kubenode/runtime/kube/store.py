@@ -26,8 +26,8 @@ def key_of(meta: Meta) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-class IndexFailed(Exception):
-    """An index function raised: lookups would silently miss objects, so the process ends."""
+class IndexFailed(ValueError):
+    """An index function raised for an object: it is as unreadable as one that does not decode."""
 
 
 class Store(Generic[T]):
@@ -49,7 +49,7 @@ class Store(Generic[T]):
             raise ValueError(f"index {name!r} exists already")
         self._indexes[name] = (values, {})
         for key, obj in self.cache.items():
-            self._file(name, key, None, obj)
+            self._file(name, key, set(), self._values(name, key, obj))
 
     def by(self, index: str, value: str) -> list[T]:
         """All objects with `value` in `index`, in the order they came. KeyError for no index."""
@@ -57,14 +57,21 @@ class Store(Generic[T]):
         return [self.cache[key] for key in keys]
 
     def put(self, key: str, new: T | None) -> None:
-        """Replace the object under `key`, None to remove it, and tell the handlers."""
+        """Replace the object under `key`, None to remove it, and tell the handlers.
+
+        Raises IndexFailed and changes nothing when an index cannot be made of `new`.
+        """
         old = self.cache.get(key)
         if old is None and new is None:
             return
+        filed = {
+            name: (self._values(name, key, old), self._values(name, key, new))
+            for name in self._indexes
+        }
         if isinstance(new, Node) and isinstance(old, Node) and old is not new:
             new.share(old)
-        for name in self._indexes:
-            self._file(name, key, old, new)
+        for name, (before, after) in filed.items():
+            self._file(name, key, before, after)
         if new is None:
             del self.cache[key]
         else:
@@ -78,13 +85,16 @@ class Store(Generic[T]):
             for handler in self._handlers:
                 self._call(handler, key, obj, obj)
 
-    def _file(self, name: str, key: str, old: T | None, new: T | None) -> None:
-        values, filed = self._indexes[name]
+    def _values(self, name: str, key: str, obj: T | None) -> set[str]:
+        if obj is None:
+            return set()
         try:
-            before = set(values(old)) if old is not None else set()
-            after = set(values(new)) if new is not None else set()
+            return set(self._indexes[name][0](obj))
         except Exception as error:
-            raise IndexFailed(f"index {name!r} of {self.name} failed for {key}") from error
+            raise IndexFailed(f"index {name!r} of {self.name} failed for {key}: {error}") from error
+
+    def _file(self, name: str, key: str, before: set[str], after: set[str]) -> None:
+        _, filed = self._indexes[name]
         for value in before - after:
             filed[value].pop(key, None)
             if not filed[value]:

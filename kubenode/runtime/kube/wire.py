@@ -1,8 +1,12 @@
 """What lists and watches look like on the wire, decoded no further than needed.
 
 Objects stay `Raw` here: each is decoded on its own, so that one odd object spoils neither its
-page nor its watch.
+page nor its watch. An object may be nested as deeply as the API server allows.
 """
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -55,9 +59,34 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-decode_page = msgspec.json.Decoder(Page).decode
-decode_event = msgspec.json.Decoder(WatchEvent).decode
-decode_head = msgspec.json.Decoder(Head).decode
+T = TypeVar("T")
+MOST_NESTED = 10_000
+"""Levels of a JSON document that an API server takes (sigs.k8s.io/json)."""
+
+
+def _of_any_depth(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """The decoder of `kind`. It passes over what it does not read by recursion in C, and Python's
+    own limit is below what an API server takes: some 100 bytes of the stack for each level.
+    """
+    decode = msgspec.json.Decoder(kind).decode
+
+    def decode_any(raw: bytes | msgspec.Raw) -> T:
+        try:
+            return decode(raw)
+        except RecursionError:
+            usual = sys.getrecursionlimit()
+            sys.setrecursionlimit(usual + 2 * MOST_NESTED)
+            try:
+                return decode(raw)
+            finally:
+                sys.setrecursionlimit(usual)
+
+    return decode_any
+
+
+decode_page = _of_any_depth(Page)
+decode_event = _of_any_depth(WatchEvent)
+decode_head = _of_any_depth(Head)
 _decode_status = msgspec.json.Decoder(_Status).decode
 
 

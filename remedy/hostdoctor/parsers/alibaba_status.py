@@ -28,16 +28,18 @@ def parse_instances(payload: object, now: datetime) -> Told:
     body = fields(decoded(payload))
     found = _list(body, "InstanceFullStatusSet", "InstanceFullStatusType")
     read = understood(list(_of(found, "InstanceId", "ScheduledSystemEvent")), "", _instance_event)
-    whole = read.whole and _all(body, len(found))
-    return Told(read.events, INSTANCES, complete=whole, ignored=read.ignored)
+    without = _without(found, "ScheduledSystemEventSet")
+    whole = read.whole and not without and _all(body, len(found))
+    return Told(read.events, INSTANCES, complete=whole, ignored=(*read.ignored, *without))
 
 
 def parse_disks(payload: object, now: datetime) -> Told:
     body = fields(decoded(payload))
     found = _list(body, "DiskFullStatusSet", "DiskFullStatusType")
     read = understood(list(_of(found, "InstanceId", "DiskEvent", "DiskId")), "", _disk_event)
-    whole = read.whole and _all(body, len(found))
-    return Told(read.events, DISKS, complete=whole, ignored=read.ignored)
+    without = _without(found, "DiskEventSet")
+    whole = read.whole and not without and _all(body, len(found))
+    return Told(read.events, DISKS, complete=whole, ignored=(*read.ignored, *without))
 
 
 def parse_history(payload: object, now: datetime) -> Told:
@@ -64,6 +66,12 @@ def _of(found: list[Fields], *names: str) -> Iterator[Fields]:
         about = {name: entry.values.get(name) for name in (owner, *more)}
         for event in entry.inside(f"{kind}Set").each(f"{kind}Type"):
             yield Fields({**event.values, **about}, event.at)
+
+
+def _without(found: list[Fields], name: str) -> tuple[str, ...]:
+    """A sentence if entries lack their set of events: they say nothing, not that there are none."""
+    count = sum(name not in entry.values for entry in found)
+    return (f"{count} entries have no {name}: the list is not whole",) if count else ()
 
 
 def _all(body: Fields, count: int) -> bool:

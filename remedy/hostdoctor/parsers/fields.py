@@ -25,6 +25,9 @@ def items(value: Any, path: str) -> Sequence[Any]:
     return value
 
 
+EARLIEST_YEAR = 1990
+
+
 def text(of: Fields, name: str, path: str = "") -> str:
     """ "" where it is absent. Raises ParseError for what is no text."""
     value = of.get(name)
@@ -58,7 +61,8 @@ def plain(value: Any) -> str:
 
 
 def time(of: Fields, name: str, path: str = "") -> datetime | None:
-    """RFC 3339, in UTC; None where it is absent, empty, or Go's year 1 that stands for "none".
+    """RFC 3339, in UTC; None where it is absent, empty, or so early that it stands for "none", as
+    Go's year 1 and Unix' 1970 do.
 
     Raises ParseError.
     """
@@ -68,7 +72,7 @@ def time(of: Fields, name: str, path: str = "") -> datetime | None:
     try:
         at = datetime.fromisoformat(value)
         at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        return at.astimezone(UTC) if at.year > 1 else None
+        return at.astimezone(UTC) if at.year >= EARLIEST_YEAR else None
     except (ValueError, OverflowError):
         hint = "a time as in 2026-01-10T08:00:00Z"
         raise wrong(under(path, name), value, hint) from None

@@ -70,9 +70,15 @@ class Fields:
         return text
 
     def instant(self, name: str) -> datetime | None:
-        """In UTC; None if it is not there or empty."""
+        """In UTC; None if it is not there or empty, or of a year that stands for "none".
+
+        Raises ParseError for what is no time.
+        """
         value = self.values.get(name)
-        return None if value in (None, "") else instant(self.path(name), value)
+        if value in (None, ""):
+            return None
+        at = value if isinstance(value, datetime) else _date(value)
+        return None if at is not None and _stands_for_none(at) else instant(self.path(name), value)
 
     def number(self, name: str) -> int | None:
         value = self.values.get(name)
@@ -131,6 +137,11 @@ def instant(at: str, value: object) -> datetime:
     if moment.year not in YEARS:
         raise wrong(at, value, "a date of our days")
     return moment
+
+
+def _stands_for_none(at: datetime) -> bool:
+    """Whether it is a placeholder: the year 1 of Go, 1970 of Unix, the last year there is."""
+    return at.year not in YEARS
 
 
 def _date(value: object) -> datetime | None:

@@ -14,16 +14,25 @@ from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from kubenode.runtime.patience import patience
+from remedy.job import silence
 from remedy.job.model import Act, Fault, Job, NodeSeen, Seen
 from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
+from remedy.job.power_record import (
+    ASKED,
+    BACK,
+    HEARD,
+    MACHINE,
+    OFF_WORD,
+    ON_WORD,
+    WAS,
+    left_off,
+    switched_off,
+)
 from remedy.job.records import ask, begun, put, unheard
+from remedy.job.silence import by_our_clock
 from remedy.power.seen import Outcome, PowerSeen
 from rules.truth import Truth
 
-ASKED, HEARD, WAS, MACHINE = "asked", "heard", "was", "machine"
-"""Keys of a step's output: the word of the wish, what came of it, the machine's power before, and
-which machine.
-"""
 TAKEN, UNCLEAR, LATER, GONE = "taken", "unclear", "later", "gone"
 """What was heard; absent: nothing, so nobody knows whether it was asked."""
 AGAIN = timedelta(minutes=1)
@@ -63,8 +72,8 @@ class Wish:
     state: bool
 
 
-OFF = Wish("off", Act.POWER_OFF, state=True)
-ON = Wish("on", Act.POWER_ON, state=True)
+OFF = Wish(OFF_WORD, Act.POWER_OFF, state=True)
+ON = Wish(ON_WORD, Act.POWER_ON, state=True)
 RESET = Wish("reset", Act.RESET, state=False)
 REPLACE = Wish("replace", Act.REPLACE, state=False)
 ROLL_BACK = Wish("rollback", Act.ROLL_BACK, state=False)
@@ -88,9 +97,15 @@ def deadline(step: Step, record: StepStatus) -> datetime | None:
     return end
 
 
-def over(step: Step, record: StepStatus, now: datetime) -> bool:
+def over(step: Step, record: StepStatus, seen: Seen) -> bool:
     end = deadline(step, record)
-    return end is not None and now >= end
+    return end is not None and silence.over(seen, record.started_at, end)
+
+
+def ends_at(step: Step, record: StepStatus, seen: Seen) -> datetime:
+    """`deadline`, by our clock: what is asked for now expires then."""
+    end = deadline(step, record) or seen.now
+    return by_our_clock(seen, record.started_at or seen.now, end)
 
 
 def never_shown(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Move:
@@ -117,11 +132,11 @@ def write(
     job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, wish: Wish, **noted: str
 ) -> Move:
     """The request goes into the status; it is asked for by the round after that write."""
-    output = {k: v for k, v in record.output.items() if k != HEARD}
+    output = {k: v for k, v in record.output.items() if k not in (HEARD, BACK)}
     machine = {MACHINE: node.provider_id} if node.provider_id else {}
     output |= {ASKED: wish.word, **machine, **noted}
     noted_record = record.model_copy(update={"output": output})
-    end = deadline(step, record) or seen.now
+    end = ends_at(step, record, seen)
     if wish is ON and seen.now >= end:
         end = seen.now + step.body.timeout
     return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), Act.NONE
@@ -234,17 +249,6 @@ def unread(job: Job, seen: Seen, record: StepStatus, no: No) -> Move:
     return away(job, seen, record, power.why, power.after)
 
 
-def switched_off(job: Job) -> bool:
-    """Whether this job switched the machine off and has not seen it boot since."""
-    off = False
-    for record in job.status.steps:
-        if record.output.get(ASKED) in (OFF.word, ON.word):
-            off = record.name == "powerOff" or record.state is not StepState.DONE
-        elif record.name == "reboot" and record.state is StepState.DONE:
-            off = False
-    return off
-
-
 def kept_dark(job: Job, fault: Fault, power: PowerSeen | None) -> Fault:
     """A machine that we switched off is not well, whatever its evidence says of a dark host: the
     ladder goes on, or a person finds the node cordoned and fenced.
@@ -261,13 +265,21 @@ def next_path(step: Step, record: StepStatus) -> PowerPath | None:
     return next((path for path in step.reboot.via if path not in record.output), None)
 
 
+def fence_failed(job: Job) -> bool:
+    """Whether the step that the job stopped at is a fence that could not be set."""
+    record = job.record
+    return record is not None and record.name == "fence" and record.state is StepState.FAILED
+
+
 def asks_power(job: Job, node: NodeSeen | None) -> bool:
     """Whether the provider's word on the machine is needed now."""
     step, record = job.step, job.under_way
     if job.close_reason is not None:
-        return False
+        return left_off(job)
     if switched_off(job) and job.phase in OPEN:
         return True
+    if job.phase is JobPhase.NEEDS_HUMAN:
+        return fence_failed(job)
     if job.phase is not JobPhase.RUNNING or step is None or record is None:
         return False
     if step.migrate is not None:

@@ -8,13 +8,13 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Job, NodeSeen, Seen
 from remedy.job.moves import Move
 from remedy.job.records import failed
-from remedy.job.silence import counts
+from remedy.job.silence import already
 from remedy.job.steps.agent import agent
 from rules.history import DAWN
 
 
 def collect(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
-    if job.answer is None and node.agent_silent and counts(seen, DAWN, seen.now):
+    if job.answer is None and node.agent_silent and already(seen, DAWN):
         why = f"agent {job.spec.agent} is silent: nothing could be collected"
         return failed(job, seen, step, record, why)
     return agent(job, seen, node, step, record)

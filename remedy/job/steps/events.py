@@ -12,10 +12,11 @@ from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepS
 from kubenode.runtime.patience import patience
 from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Seen
 from remedy.job.moves import MESSAGE, Move, close, hold, wait
-from remedy.job.planned import WHY_CANCELLED, acted
+from remedy.job.planned import WHY_CANCELLED, WHY_PUT_OFF, acted, put_off
 from remedy.job.records import ask, disrupt, done, failed, late, put, unheard
+from remedy.job.silence import over
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import deadline, waits_for_provider
+from remedy.job.steps.asking import deadline, ends_at, waits_for_provider
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
 from remedy.power.seen import Outcome
 
@@ -44,6 +45,8 @@ def wait_for_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Ste
         return done(job, seen, record, _over(seen.events))
     if stands is Ending.COMPLETED and "NewBootID" not in until:
         return failed(job, seen, step, record, f"{_over(seen.events)}: it cannot be cancelled now")
+    if put_off(job, seen):
+        return close(job, seen.now, CloseReason.FAULT_GONE, WHY_PUT_OFF)
     if late(record, seen):
         within = format_duration(step.body.timeout)
         return failed(job, seen, step, record, f"the planned event was not over within {within}")
@@ -78,7 +81,7 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     event = next_to_approve(job, seen.events)
     if event is None:
         return done(job, seen, record, "the planned act may start, or has started")
-    if record.expires_at is not None and seen.now >= record.expires_at:
+    if record.expires_at is not None and over(seen, record.started_at, record.expires_at):
         why = event.shared or f"the provider was not heard to take it: event {event.external_id}"
         return unheard(job, seen, step, record, record.expires_at, why)
     if event.shared:
@@ -86,7 +89,7 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     if waits_for_provider(job, seen.now):
         return wait(job)
     if record.output.get(event.name) != ASKED:
-        return _intent(job, seen, node, record, event)
+        return _intent(job, seen, node, step, record, event)
     if not (seen.unasked or event.repeatable):
         return wait(job)  # asked by a process that died since: the event's phase will tell
     return disrupt(job, seen, Act.APPROVE_EVENT)
@@ -101,7 +104,9 @@ def next_to_approve(job: Job, events: tuple[EventSeen, ...]) -> EventSeen | None
     return min(left, key=lambda e: (noted.get(e.name) != ASKED, e.name), default=None)
 
 
-def _intent(job: Job, seen: Seen, node: NodeSeen, record: StepStatus, event: EventSeen) -> Move:
+def _intent(
+    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, event: EventSeen
+) -> Move:
     """Write down which event is asked for, before it is; nothing is, while anything speaks against
     it.
     """
@@ -111,10 +116,10 @@ def _intent(job: Job, seen: Seen, node: NodeSeen, record: StepStatus, event: Eve
     output = {**record.output, event.name: ASKED}
     if event.inside:
         noted = record.model_copy(update={"output": {**output, EVENT: event.external_id}})
-        until = min(record.expires_at or seen.now + ANSWER, seen.now + ANSWER)
+        until = min(ends_at(step, record, seen), seen.now + ANSWER)
         return ask(job, seen.now, node, noted, StepBy.AGENT, until), Act.NONE
     noted = record.model_copy(update={"output": output})
-    expires = record.expires_at or seen.now + ANSWER
+    expires = ends_at(step, record, seen)
     return ask(job, seen.now, node, noted, StepBy.PROVIDER, expires), Act.NONE
 
 

@@ -15,11 +15,10 @@ from remedy.job.migration.cordoning import PATIENCE
 from remedy.job.migration.ending import drained, hangs, hopeless, too_late
 from remedy.job.migration.force import proven_off
 from remedy.job.migration.surge_step import surge
-from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Pods, Seen
-from remedy.job.moves import MESSAGE, Move, close, due, held_for, hold, wait
+from remedy.job.model import Act, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.moves import MESSAGE, Move, due, healed, held_for, hold, wait
 from remedy.job.records import begun, disrupt, late, put
-from remedy.job.silence import of_step
-from rules.truth import Truth
+from remedy.job.silence import already
 
 
 def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
@@ -32,7 +31,7 @@ def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
         return drained(job, seen, record, pods)
     if proven_off(seen):
         return _once(job, seen, Act.DELETE_PODS)
-    if (why := hopeless(node, pods, now)) and of_step(seen, record, now):
+    if (why := hopeless(node, pods, now)) and already(seen, record.started_at or now):
         return hangs(job, seen, step, record, why)
     if late(record, seen):
         return too_late(job, seen, step, record, pods)
@@ -114,8 +113,8 @@ def _blocked(job: Job, seen: Seen) -> Move:
 
 def _waiting(job: Job, seen: Seen, record: StepStatus, pods: Pods) -> Move:
     """Nothing can be done now: say why, as seldom as the reason changes."""
-    if seen.fault.evidence is Truth.FALSE and not begun(job):
-        return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if not begun(job) and (gone := healed(job, seen)) is not None:
+        return gone
     if pods.blocked is not None:
         if held_for(job, HoldReason.PDB_BLOCKED) and not due(job, seen.now):
             return wait(job)

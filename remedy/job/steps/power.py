@@ -10,14 +10,13 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, PowerState
 from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move
+from remedy.job.power_record import HEARD, WAS
 from remedy.job.records import begun, done, failed, put
 from remedy.job.steps.asking import (
     GONE,
-    HEARD,
     OFF,
     ON,
     RESET,
-    WAS,
     No,
     Wish,
     asked,
@@ -45,7 +44,7 @@ def power_off(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStat
     power = seen.power
     if power is not None and proven_dark(job, power):
         return done(job, seen, record, f"proven dark: {power.told}")
-    if over(step, record, seen.now):
+    if over(step, record, seen):
         return no(_not_in_time(job, seen, step, "proven dark"))
     if power is None or power.power is None:
         return unread(job, seen, record, no)
@@ -53,6 +52,8 @@ def power_off(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStat
         return go_on(job, seen, record, OFF, no)
     if not power.can.off:
         return no(f"{power.provider} cannot switch this machine off")
+    if not job.finalizer:  # else a job that is deleted would leave the machine off
+        return job, Act.ADD_FINALIZER
     return free_to_ask(job, seen, evidence=not begun(job)) or write(
         job, seen, node, step, record, OFF, **{WAS: power.told}
     )
@@ -63,7 +64,7 @@ def power_on(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatu
         return failed(job, seen, step, record, why)
 
     power = seen.power
-    if over(step, record, seen.now):
+    if over(step, record, seen):
         return no(_not_in_time(job, seen, step, "switched on"))
     if (move := unfenced(job, node)) is not None:
         return move
@@ -98,7 +99,7 @@ def boot(
     if word in ("on", "reset") and rebooted(record.boot_id, node.boot_id):
         return done(job, seen, record, f"booted again: {node.boot_id}, before {record.boot_id}")
     left_dark = word == OFF.word and proven_dark(job, seen.power)
-    if over(step, record, seen.now) and not left_dark:
+    if over(step, record, seen) and not left_dark:
         why = _not_in_time(job, seen, step, "back with a new boot")
         return never_shown(job, seen, step, record, why)
     match word:
@@ -164,6 +165,8 @@ def _begin(
     if (stop := free_to_ask(job, seen, evidence=not begun(job))) is not None:
         return stop
     wish = ON if power.dark else _first_way(power.can, record, by_reset=by_reset)
+    if wish is OFF and not job.finalizer:
+        return job, Act.ADD_FINALIZER
     return unfenced(job, node) or write(job, seen, node, step, record, wish, **{WAS: power.told})
 
 

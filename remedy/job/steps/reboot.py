@@ -17,7 +17,7 @@ from remedy.job.moves import Move, wait
 from remedy.job.records import ask, begun, done, failed, put
 from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import asked, deadline, leave, never_shown, next_path, over
+from remedy.job.steps.asking import asked, ends_at, leave, never_shown, next_path, over
 from remedy.job.steps.power import boot, rebooted
 
 LONGEST = timedelta(minutes=3)
@@ -45,7 +45,7 @@ def _ask_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepSta
         return _give_way(job, seen, step, record, PowerPath.AGENT, why)
     if (stop := leave(job, seen, evidence=not begun(job))) is not None:
         return stop
-    until = deadline(step, record) or seen.now
+    until = ends_at(step, record, seen)
     if _left(step, record, PowerPath.AGENT):
         until = min(until, seen.now + min(step.body.timeout / 3, LONGEST))
     return ask(job, seen.now, node, record, StepBy.AGENT, until), Act.NONE
@@ -57,7 +57,7 @@ def _by_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStat
     for boot_id in (node.boot_id, answer.boot_id if answer is not None and done_by_it else ""):
         if rebooted(record.boot_id, boot_id):
             return done(job, seen, record, f"booted again: {boot_id}, before {record.boot_id}")
-    if over(step, record, now):
+    if over(step, record, seen):
         why = f"not back with a new boot within {format_duration(step.body.timeout)}"
         return never_shown(job, seen, step, record, why)
     no = _no(job)

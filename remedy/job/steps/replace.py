@@ -13,10 +13,10 @@ from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move, wait
+from remedy.job.power_record import WAS
 from remedy.job.records import begun, done, failed, put
 from remedy.job.steps.asking import (
     REPLACE,
-    WAS,
     asked,
     away,
     free_to_ask,
@@ -29,7 +29,7 @@ from remedy.job.steps.asking import (
 )
 from remedy.power.seen import Outcome, ReplaceSeen
 
-PATH, TARGET, GROUP, GONE_AT = "path", "target", "group", "goneAt"
+PATH, TARGET, GROUP, NEWEST, GONE_AT = "path", "target", "group", "newest", "goneAt"
 ENOUGH = timedelta(minutes=1)
 """Who makes machines only when they are wanted has had the time to want one."""
 
@@ -38,7 +38,7 @@ def replace(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
     far = seen.replacing or ReplaceSeen(outcome=Outcome.UNCLEAR)
     if asked(record):
         return _asked(job, seen, step, record, far)
-    if over(step, record, seen.now):
+    if over(step, record, seen):
         why = job.status.hold.message if job.status.hold is not None else "nobody could be asked"
         return never_shown(job, seen, step, record, f"not replaced: {why}")
     if not far.path:
@@ -47,6 +47,7 @@ def replace(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
         return stop
     was = seen.power.told if seen.power is not None and seen.power.power is not None else ""
     to = {PATH: far.path, TARGET: far.target, GROUP: far.group, **({WAS: was} if was else {})}
+    to |= {NEWEST: far.newest} if far.newest else {}
     return write(job, seen, node, step, record, REPLACE, **to)
 
 
@@ -72,7 +73,7 @@ def _asked(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSee
         return done(job, seen, record, f"replaced by {far.new} through {record.output[PATH]}")
     if gone and far.enough and since and format_time(seen.now - ENOUGH) >= since:
         return done(job, seen, record, f"{far.group} wants no other node; the old one is gone")
-    if over(step, record, seen.now):
+    if over(step, record, seen):
         still = far.why if seen.node is None or not far.gone else "the old Node is still there"
         within = format_duration(step.body.timeout)
         return never_shown(job, seen, step, record, f"not replaced within {within}: {still}")

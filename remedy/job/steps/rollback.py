@@ -39,7 +39,7 @@ def rollback_component(
         return done(job, seen, record, f"back at revision {far.to}: {far.why}")
     if far.state is Back.FAILED:
         return no(far.why)
-    if over(step, record, seen.now):
+    if over(step, record, seen):
         within = format_duration(step.body.timeout)
         why = f"not back within {within}: {far.why or 'nobody could be asked'}"
         return never_shown(job, seen, step, record, why)

@@ -7,6 +7,7 @@ from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import Move, due, held_for, hold
 from remedy.job.moves import wait as waits
 from remedy.job.records import done, failed, late
+from remedy.job.silence import over
 
 MINE = {
     "uncordon": Act.UNCORDON,
@@ -18,7 +19,8 @@ MINE = {
 
 def wait(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     assert step.wait is not None
-    if seen.now >= (record.started_at or seen.now) + step.wait.for_:
+    began = record.started_at or seen.now
+    if over(seen, began, began + step.wait.for_):
         return done(job, seen, record, "")
     return waits(job)
 

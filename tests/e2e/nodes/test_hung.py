@@ -21,6 +21,7 @@ RULES = (
     shipped("correlated/rack-power-loss.yaml"),
     shipped("correlated/zone-network-loss.yaml"),
     shipped("correlated/control-path-loss.yaml"),
+    shipped("correlated/silent-together.yaml"),
 )
 
 

@@ -1,6 +1,7 @@
 """The agent's own code and identity on a real API server; only the host is simulated."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -71,12 +72,12 @@ async def answered(operator: Operator, job: str) -> dict[str, Any]:
 async def test_it_answers_once_and_tells_its_boot(cluster: ControlPlane, tmp_path: Path) -> None:
     operator, world = Operator(cluster), World(tmp_path)
     async with an_agent(cluster, "int-1", world) as agent:
-        await until(agent.informer.synced.is_set, 60)
+        await until(agent.requests.jobs.synced.is_set, 60)
         job = operator.make(an_agent_job("int-1-a", "int-1", UNIT), asked("boot-1"))
         answer = await answered(operator, job)
         written = operator.read(job)["metadata"]["resourceVersion"]
         operator.write(job, {"message": "the operator writes on"})
-        await until(lambda: agent.informer.cache[job].metadata.resource_version != written, 60)
+        await until(lambda: agent.requests.jobs.cache[job].metadata.resource_version != written, 60)
     assert (answer["state"], answer["code"], answer["bootID"]) == ("Done", 0, "boot-1")
     assert answer["startedAt"] <= answer["finishedAt"]
     assert world.acts == [(UnitVerb.RESTART, UNIT)]
@@ -107,6 +108,30 @@ async def test_what_was_asked_while_it_was_away_is_done_if_it_is_still_valid(
     cluster.kubectl("delete", "knj", fresh, late, old, foreign)
 
 
+async def test_it_may_follow_its_assignment_and_read_what_that_names(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    operator, world = Operator(cluster), World(tmp_path)
+    made = {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "AgentAssignment",
+        "metadata": {"name": "int-9"},
+        "spec": {},
+    }
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(made))
+    async with an_agent(cluster, "int-9", world) as agent:
+        await until(agent.requests.assignment.synced.is_set, 60)
+        job = operator.make(an_agent_job("int-9-a", "int-9", UNIT), asked("boot-1"))
+        probe = operator.ask(a_probe("int-9-disk", "int-9", "disk"))
+        spec = {"jobs": [{"name": job, "request": "r0s0a1"}], "probes": [probe]}
+        patch = json.dumps({"spec": spec})
+        cluster.kubectl("patch", "knaa", "int-9", "--type=merge", "-p", patch)
+        answer = await answered(operator, job)
+        await asyncio.to_thread(operator.wait_status, probe)
+        assert not agent.requests.jobs.synced.is_set()
+    assert answer["state"] == "Done"
+
+
 async def test_it_answers_its_questions_while_somebody_wants_to_know(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
@@ -119,7 +144,7 @@ async def test_it_answers_its_questions_while_somebody_wants_to_know(
         said = await asyncio.to_thread(operator.wait_status, early)
         strange = operator.ask(a_probe("int-3-mount", "int-3", "mount"))
         refused = await asyncio.to_thread(operator.wait_status, strange)
-        await until(agent.questions.synced.is_set, 60)
+        await until(agent.requests.questions.synced.is_set, 60)
     assert 0 < said["answer"]["used_pct"] < 100 and not said["error"]
     assert said["answer"]["space_ok"] in (True, False)
     assert refused["error"] == (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-HALF_AN_HOUR = ("--for", "30m", "--faults", "25", "--seed", "7", "--nodes", "45")
+HALF_AN_HOUR = ("--for", "30m", "--faults", "25", "--seed", "7", "--nodes", "45", "--every", "6s")
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -31,3 +31,4 @@ def test_programs_die_in_the_middle_of_anything_and_every_fault_is_healed() -> N
     assert found["faultsHealed"] == found["faultsInjected"] > 10
     assert found["actsJudged"] > found["healedByUs"] > 10
     assert sum(sum(blows.values()) for blows in found["blows"].values()) >= 3
+    assert sum(found["disturbances"].values()) >= 3, found["disturbances"]

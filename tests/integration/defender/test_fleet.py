@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from support.defender_world import Fate, a_policy
-from support.redis_fleet import Fleet
+from support.redis_fleet import NAMESPACE, Cluster, Fleet
 from support.redis_server import RedisServer
 
+from defender.charge.note import Note
+from defender.fleet.departure import ANNOTATION, Answered, Departure
+from defender.fleet.sharing import NAME
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 
@@ -199,7 +202,7 @@ async def test_however_the_network_splits_the_sum_never_passes_the_limit(
         granted = 0
         for _ in range(250):
             cluster = chance.choice(fleet.clusters)
-            match chance.choice("aaaarrrbbbcwfo"):
+            match chance.choice("aaaarrrbbbcwfol"):
                 case "a":
                     granted += (await cluster.ask()).allowed
                 case "r":
@@ -218,6 +221,8 @@ async def test_however_the_network_splits_the_sum_never_passes_the_limit(
                 case "o" if chance.random() < 0.5:
                     await cluster.restart()
                     cluster.current()
+                case "l" if chance.random() < 0.5:
+                    await fleet.beats(65)  # for as long as it takes to be silent
             assert fleet.held <= most
         assert granted > 2
         for cluster in fleet.clusters:
@@ -238,3 +243,128 @@ async def test_however_the_network_splits_the_sum_never_passes_the_limit(
         verdicts = [await fleet.clusters[i % 3].ask() for i in range(12)]
         assert sum(v.allowed for v in verdicts) == (most if kind == "Closed" else fleet.held)
         assert fleet.held >= 4
+
+
+# -- a cluster that is gone -------------------------------------------------------------------
+
+
+async def gone(fleet: Fleet, held: int = 2) -> Cluster:
+    """The last cluster holds permits and is switched off; the others have noticed."""
+    last = fleet.clusters[-1]
+    for _ in range(held):
+        assert (await last.ask()).allowed
+    last.cut = True
+    fleet.clusters.remove(last)
+    await fleet.beats(75)
+    return last
+
+
+async def test_a_silent_cluster_keeps_its_claims_and_the_others_go_on(server: RedisServer) -> None:
+    async with a_fleet(server, a_limit()) as fleet:
+        last = await gone(fleet)
+        for cluster in fleet.clusters:
+            assert cluster.group().silent == {"c2"}
+        for _ in range(6):
+            for cluster in fleet.clusters:
+                await cluster.ask()
+        assert fleet.held + last.held == 6
+
+
+async def test_healthy_nodes_of_a_silent_cluster_are_not_asked_for(server: RedisServer) -> None:
+    async with a_fleet(server, a_limit(max_concurrent=None, min_healthy="98%")) as fleet:
+        last = fleet.clusters[-1]
+        for number in range(100):
+            last.node(f"n{number}", "False")
+        await fleet.beats(2)
+        assert (await fleet.clusters[0].ask()).reason is Reason.MIN_HEALTHY
+        await gone(fleet, held=0)
+        assert (await fleet.clusters[0].ask()).allowed
+
+
+async def test_after_redis_forgot_everything_a_silent_cluster_closes_nothing_for_ever(
+    server: RedisServer,
+) -> None:
+    async with a_fleet(server, a_limit(on_unreachable="Closed")) as fleet:
+        last = await gone(fleet)
+        server.do("FLUSHALL")
+        await fleet.beats(6)
+        first, second = fleet.clusters
+        assert "c2" not in first.group().rows
+        await first.restart()
+        await fleet.beats(6)
+        for _ in range(6):
+            await first.ask()
+            await second.ask()
+        assert fleet.held + last.held == 6
+
+
+async def test_a_cluster_that_comes_back_takes_nothing_before_all_have_heard_it(
+    server: RedisServer,
+) -> None:
+    async with a_fleet(server, a_limit(on_unreachable="Closed")) as fleet:
+        first, second, last = fleet.clusters
+        await gone(fleet, held=1)
+        last.cut = False
+        fleet.clock.step(timedelta(seconds=1))
+        last.current()
+        await last.sharing.round()
+        refused = await last.ask()
+        assert refused.reason is Reason.STORE_UNAVAILABLE
+        fleet.clusters.append(last)
+        await fleet.beats(5)
+        assert (await last.ask()).allowed
+        assert first.group().silent == second.group().silent == frozenset()
+
+
+async def test_a_cluster_that_a_person_says_is_gone_frees_what_it_held(server: RedisServer) -> None:
+    async with a_fleet(server, a_limit(on_unreachable="Closed")) as fleet:
+        await gone(fleet)
+        first, second = fleet.clusters
+        note = Note(first.api, NAMESPACE, NAME, ANNOTATION)
+        await note.read()
+        await note.write(Departure("c2", "ada", "the site was sold").text)
+        await fleet.beats(15)
+        assert await note.read() == ""
+        for cluster in fleet.clusters:
+            assert "c2" not in cluster.group().known.roster
+        for _ in range(4):
+            await first.ask()
+            await second.ask()
+        assert fleet.held == 4  # 2 % of the two hundred that are left
+        server.do("FLUSHALL")
+        await second.restart()
+        await fleet.beats(6)
+        assert not first.group().missing()
+
+
+async def test_a_cluster_that_is_heard_is_not_forgotten(server: RedisServer) -> None:
+    async with a_fleet(server, a_limit()) as fleet:
+        first = fleet.clusters[0]
+        told: list[Answered] = []
+        first.sharing.on_departure = told.append
+        note = Note(first.api, NAMESPACE, NAME, ANNOTATION)
+        await note.read()
+        await note.write(Departure("c2", "ada", "a mistake").text)
+        await fleet.beats(15)
+        assert ["is heard" in each.refused for each in told] == [True]
+        assert "c2" in first.group().known.roster
+
+
+async def test_a_forgotten_cluster_that_comes_back_is_one_of_them_again(
+    server: RedisServer,
+) -> None:
+    async with a_fleet(server, a_limit(on_unreachable="Closed")) as fleet:
+        first, last = fleet.clusters[0], fleet.clusters[-1]
+        await gone(fleet)
+        note = Note(first.api, NAMESPACE, NAME, ANNOTATION)
+        await note.read()
+        await note.write(Departure("c2", "ada", "believed to be gone").text)
+        await fleet.beats(15)
+        last.cut = False
+        fleet.clusters.append(last)
+        await fleet.beats(8)
+        assert all("c2" in cluster.group().known.roster for cluster in fleet.clusters)
+        for _ in range(6):
+            for cluster in fleet.clusters:
+                await cluster.ask()
+        assert fleet.held == 6

@@ -57,6 +57,7 @@ BUCKETS = (
     f'{D}_ask_seconds_bucket{{le="+Inf"}}',
 )
 WAITING = f'{D}_waiting_oldest_seconds{{reason="%s"}}'
+HELD = 'kubenode_job_held_oldest_seconds{reason="%s"}'
 REQUESTS = 'kubenode_client_requests_total{code="%s",client="main",method="GET"}'
 REFUSED = 'kubenode_hostdoctor_refusals_total{endpoint="alertmanager",why="%s"}'
 LOOKS = 'kubenode_hostdoctor_looks_total{source="aws",result="%s"}'
@@ -139,6 +140,21 @@ CASES = {
         {f'{D}_permits{{state="Overdue"}}': "0 2x30"},
         {f'{D}_permits{{state="Granted"}}': "9x30", f'{D}_permits{{state="Overdue"}}': "1x10 0x30"},
     ),
+    "KubeDefenderPermitUnreadable": Case(
+        "10m",
+        {f'{D}_unreadable_permits{{state="open"}}': "0 1x20"},
+        {
+            f'{D}_unreadable_permits{{state="open"}}': "0x20",
+            f'{D}_unreadable_permits{{state="released"}}': "3x20",
+        },
+        ({"state": "open"},),
+    ),
+    "KubeDefenderFleetClusterSilent": Case(
+        "10m",
+        {f'{D}_fleet_silent{{group="g",cluster="c"}}': "1x20"},
+        {f'{D}_fleet_silent{{group="g",cluster="c"}}': "1x2 _x20"},
+        ({"group": "g", "cluster": "c"},),
+    ),
     "KubeDefenderLongWait": Case(
         "90m",
         {WAITING % "RateLimit": "0+60x100"},
@@ -217,6 +233,12 @@ CASES = {
         {f'{D}_jobs{{phase="NeedsHuman"}}': "1x30"},
         {f'{D}_jobs{{phase="Running"}}': "1x30", f'{D}_jobs{{phase="NeedsHuman"}}': "0x30"},
     ),
+    "KubeNodeJobHeldLong": Case(
+        "40m",
+        {HELD % "GuardTrue": "0+60x60"},
+        {HELD % "Paused": "0+60x60", HELD % "GuardTrue": "0+60x29 0x30"},
+        ({"reason": "GuardTrue"},),
+    ),
     "KubeNodeJobAwaitsApproval": Case(
         "70m",
         {f'{D}_jobs{{phase="AwaitingApproval"}}': "1x90"},
@@ -286,6 +308,16 @@ CASES = {
         {"kubenode_machine_frozen": "1x20"},
         {"kubenode_machine_frozen": "1x3 0x20"},
     ),
+    "KubeNodeRestoreFrozen": Case(
+        "5m",
+        {"kubenode_restore_frozen": "1x20"},
+        {"kubenode_restore_frozen": "0x20"},
+    ),
+    "KubeNodeOrphans": Case(
+        "40m",
+        {"kubenode_machine_orphans": "2x60"},
+        {"kubenode_machine_orphans": "2x5 0x60"},
+    ),
     "KubeNodeOrphansEnded": Case(
         "10m",
         {"kubenode_machine_orphans_ended_total": "0 0 1x20"},
@@ -307,6 +339,10 @@ CASES = {
 ENDING = re.compile(r"_(bucket|sum|count)$")
 OF_SOURCES = {"kubenode_hostdoctor_looks_total"}
 """Metrics that exist where sources of events are configured; none of this test."""
+OF_FLEETS = {f"{D}_fleet_silent"}
+"""Metrics that have series only while a cluster of a fleet is silent; this test has no fleet."""
+MADE_LATER = {f"{D}_ask_seconds_bucket"} | OF_SOURCES | OF_FLEETS
+"""Metrics of alerts that have no series yet in the cluster of this test."""
 
 
 def test_every_alert_has_its_case() -> None:
@@ -372,7 +408,7 @@ class TestAlert:
         prometheus: Prometheus = world.prometheus
         expr = RULES[name]["expr"]
         prometheus.query(expr)
-        assert metrics_in(expr) <= prometheus.names() | {f"{D}_ask_seconds_bucket"} | OF_SOURCES
+        assert metrics_in(expr) <= prometheus.names() | MADE_LATER
 
 
 def test_the_watchdog_that_was_never_heard_is_missed_where_alerts_are_delivered(
@@ -388,6 +424,10 @@ def test_what_sources_count_begins_with_their_configuration() -> None:
     Metrics(registry).announce("aws", queue=False)
     page = generate_latest(registry).decode()
     assert all(f'{name}{{result="ok",source="aws"}} 0.0' in page for name in OF_SOURCES)
+
+
+def test_metrics_of_fleets_are_registered_when_no_cluster_is_silent() -> None:
+    assert {metric.name for metric in registered()} >= OF_FLEETS
 
 
 def recorded(folder: Path, series: Series, at: str, expr: str, value: float | None) -> str:

@@ -128,7 +128,7 @@ def asked(node: Node, found: Found) -> Asked:
 async def test_cluster_api_deletes_a_machine_that_a_set_made(
     cluster: Cluster, nodes: Informer[Node]
 ) -> None:
-    way = ClusterApi(cluster.kube, nodes)
+    way = ClusterApi(cluster.kube, nodes, recent=0.0)
     await cluster.node("c1", annotations=of_machine("m1"))
     await a_machine(cluster, "m1", "c1", finalizers=["machine.cluster.x-k8s.io"])
     node = await seen(cluster, nodes, "c1")
@@ -153,7 +153,7 @@ async def test_cluster_api_deletes_a_machine_that_a_set_made(
 async def test_cluster_api_marks_a_machine_of_another_controller_for_remediation(
     cluster: Cluster, nodes: Informer[Node]
 ) -> None:
-    way = ClusterApi(cluster.kube, nodes)
+    way = ClusterApi(cluster.kube, nodes, recent=0.0)
     await cluster.node("c3", annotations=of_machine("m3"))
     owner = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane"}
     owner |= {"name": "cp", "uid": "u"}
@@ -197,7 +197,7 @@ async def test_cluster_api_does_not_apply(
 async def test_karpenter_is_asked_by_deleting_the_claim_of_the_node(
     cluster: Cluster, nodes: Informer[Node]
 ) -> None:
-    way = Karpenter(cluster.kube, nodes)
+    way = Karpenter(cluster.kube, nodes, recent=0.0)
     claim = await a_claim(cluster, "k1", "w1")
     await cluster.node("w1", ownerReferences=owned_by(claim))
     node = await seen(cluster, nodes, "w1")

@@ -111,9 +111,7 @@ async def test_a_connection_that_falls_silent_again_and_again_only_costs_time(
 async def test_a_clock_that_jumps_by_an_hour_leads_to_no_second_act(
     with_crds: ControlPlane, cluster: Cluster, jump: int
 ) -> None:
-    """Deadlines are wall time, as they must outlive a restart: a step may count as late, and then a
-    person is asked.
-    """
+    """No step is late either: whatever is waited for is waited for anew by the clock as it is."""
     story = Story(cluster, f"w-clock{jump + 1}", "restart")
     await story.begin()
     clock = JumpingClock()
@@ -122,11 +120,9 @@ async def test_a_clock_that_jumps_by_an_hour_leads_to_no_second_act(
         clock.jump(hours=jump)
         await asyncio.sleep(2.0)
         clock.jump(hours=-jump)
-        over = (JobPhase.SUCCEEDED, JobPhase.NEEDS_HUMAN)
-        job = await cluster.wait(lambda job: job.status.phase in over, SECONDS)
+        await cluster.wait(lambda job: job.status.phase is JobPhase.SUCCEEDED, SECONDS)
         await until(lambda: cluster.permits.held == {}, SECONDS, "no permit is left")
-    assert len(story.answered) <= 1
+    assert len(story.answered) == 1
     assert len(await cluster.jobs()) == 1
     node = await cluster.kube.get(paths.node(story.name))
-    kept = bool(node["spec"].get("unschedulable"))
-    assert kept == (job.status.phase is JobPhase.NEEDS_HUMAN), "a cordon is lost, or left"
+    assert not node["spec"].get("unschedulable"), "a cordon is left"

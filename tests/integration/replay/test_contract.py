@@ -140,7 +140,7 @@ async def real(told: Sequence[Told], until: int = 500) -> Made:
         fed.nodes[name]["Ready"] = ("True", T0 - timedelta(days=30))
         fed.write(name)
     await fed.run(told, T0 + until * SECOND)
-    return sorted(
+    jobs = [
         (
             (made - T0).total_seconds(),
             job.spec.node_name,
@@ -149,7 +149,17 @@ async def real(told: Sequence[Told], until: int = 500) -> Made:
         )
         for job in hands.made()
         if (made := job.metadata.creation_timestamp) is not None
-    )
+    ]
+    return sorted(jobs + [result for name in NODES for result in await dry_runs(hands, name)])
+
+
+async def dry_runs(hands: Hands, node: str) -> Made:
+    """Return what rules in DryRun would have begun, as the record of the node has it."""
+    return [
+        ((result.at - T0).total_seconds(), node, of_rule.remedier, 0)
+        for of_rule in (await hands.record(node)).dry_runs
+        for result in of_rule.recent
+    ]
 
 
 class Fed:

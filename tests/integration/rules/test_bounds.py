@@ -14,7 +14,7 @@ from support.rules_engines import CHILD, Children
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Agreement, Diagnoser
-from rules.history import CLIP, ConditionClock, EventWindow
+from rules.history import CLIP, ConditionClock, EventWindow, Report
 from rules.loading import MOST_RULES, MOST_TERMS
 from rules.program import Rule
 from rules.truth import Truth
@@ -138,7 +138,7 @@ def test_cycle_is_refused_and_names_its_way(diagnoser: Diagnoser) -> None:
 def test_message_of_a_mebibyte_is_clipped_before_any_rule_reads_it(diagnoser: Diagnoser) -> None:
     huge = "x" * MEBIBYTE + "y"
     clock, window = ConditionClock(), EventWindow()
-    clock.hear("Fault", status="True", reason=huge, message=huge, transition=None, heard=T0, now=T0)
+    clock.take([Report("Fault", "True", huge, huge, None, None)], T0)
     window.hear("u", reason="Oops", message=huge, source=huge, severity="Warning", count=1, at=T0)
     (condition,), (event,) = clock.facts().values(), window.facts(T0)
     assert max(map(len, (condition.reason, condition.message, event.message))) <= CLIP

@@ -16,7 +16,6 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import LATE_SECONDS, WATCH_SECONDS, Informer
 from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.plain import PlainTransport
-from kubenode.runtime.kube.store import IndexFailed
 
 Change = tuple[str, str | None, str | None]
 
@@ -325,13 +324,61 @@ async def test_a_raising_handler_is_counted_and_the_others_still_hear(
         assert informer.handler_errors == 1
 
 
-async def test_a_raising_index_function_ends_the_process(server: FakeKube, kube: Kube) -> None:
-    informer = Informer(kube, NODES, structs(Node))
-    informer.add_index("zone", lambda n: [n.metadata.labels["zone"]])
-    server.put(NODES, node("n1"))
-    with pytest.raises(ExceptionGroup) as caught:
-        await asyncio.wait_for(informer.run(), 5)
-    assert caught.group_contains(IndexFailed)
+async def test_an_object_that_cannot_be_indexed_keeps_its_last_good_copy(
+    server: FakeKube, kube: Kube
+) -> None:
+    def zone(found: Node) -> list[str]:
+        return [found.metadata.labels["zone"]]
+
+    def labelled(name: str, zone: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "labels": {"zone": zone}}}
+
+    async with following(kube) as informer:
+        await until(lambda: server.watches == 1)
+        informer.add_index("zone", zone)
+        server.put(NODES, labelled("n1", "a"))
+        server.put(NODES, node("n1"))
+        server.put(NODES, labelled("n2", "a"))
+        await until(lambda: informer.get("n2") is not None)
+        assert not informer.readable("n1")
+        assert "index 'zone'" in informer.broken["n1"]
+        assert [n.metadata.name for n in informer.by("zone", "a")] == ["n1", "n2"]
+        server.put(NODES, labelled("n1", "b"))
+        await until(lambda: informer.readable("n1"))
+        assert [n.metadata.name for n in informer.by("zone", "b")] == ["n1"]
+
+
+DEEP = (
+    b'{"metadata": {"name": "deep", "resourceVersion": "101"}, "odd": '
+    + b'{"a":' * 9000 + b"1" + b"}" * 9000 + b"}"
+)  # fmt: skip
+
+
+async def test_an_object_of_any_depth_in_a_watch_hides_nothing_else(
+    server: FakeKube, kube: Kube
+) -> None:
+    async with following(kube) as informer:
+        await until(lambda: server.watches == 1)
+        server.send_line(b'{"type": "ADDED", "object": ' + DEEP + b"}\n")
+        server.put(NODES, node("n1"))
+        await until(lambda: informer.get("n1") is not None)
+        assert list(informer.broken) == ["deep"]
+
+
+async def test_an_object_of_any_depth_in_a_list_hides_nothing_else(
+    server: FakeKube, kube: Kube
+) -> None:
+    async def listed(request: web.Request) -> web.StreamResponse | None:
+        if request.query.get("watch"):
+            return None
+        page = b'{"metadata": {"resourceVersion": "100"}, "items": [' + DEEP + b"]}"
+        return web.Response(body=page, content_type="application/json")
+
+    server.faults.append(listed)
+    async with following(kube) as informer:
+        assert list(informer.broken) == ["deep"]
+        server.put(NODES, node("n1"))
+        await until(lambda: informer.get("n1") is not None)
 
 
 async def test_a_line_that_fails_twice_leads_to_a_list(server: FakeKube, kube: Kube) -> None:

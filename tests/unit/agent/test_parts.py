@@ -12,7 +12,7 @@ from support.clock import T0, FakeClock
 from agent import logs
 from agent.agent import Worker
 from agent.core import AgentCore
-from agent.heartbeat import BOOT_ID_ANNOTATION, Heartbeat
+from agent.heartbeat import BOOT_ID_ANNOTATION, CLOCK_OFFSET_ANNOTATION, Heartbeat
 from agent.outcome import OUTPUT_LIMIT, bounded
 from agent.wire import Job
 from kubenode.runtime import duration
@@ -107,12 +107,27 @@ async def test_the_lease_is_made_then_renewed_and_tells_the_boot() -> None:
     clock.step(timedelta(seconds=10))
     await heart.beat()
     assert leases.lease is not None
-    assert leases.lease["metadata"]["annotations"] == {BOOT_ID_ANNOTATION: "boot-1"}
+    said = {BOOT_ID_ANNOTATION: "boot-1", CLOCK_OFFSET_ANNOTATION: None}
+    assert leases.lease["metadata"]["annotations"] == said
     assert leases.lease["spec"] == {
         "holderIdentity": "n1",
         "leaseDurationSeconds": 40,
         "renewTime": "2026-01-01T12:00:10.000000Z",
     }
+
+
+async def test_lease_tells_by_how_much_the_clock_is_off_with_the_renewals_alone() -> None:
+    leases, clock, measured = Leases(), FakeClock(), [None, -7200.4, 0.3]
+    heart = Heartbeat(
+        cast(Kube, leases), cast(Any, Boot()), "n1", clock, offset=lambda: measured.pop(0)
+    )
+    told = []
+    for _ in range(3):
+        await heart.beat()
+        assert leases.lease is not None
+        told.append(leases.lease["metadata"]["annotations"].get(CLOCK_OFFSET_ANNOTATION))
+    assert told == [None, "-7200", "0"]
+    assert leases.beats == 3
 
 
 async def test_a_server_that_is_away_is_logged_once_and_tried_every_ten_seconds(

@@ -10,7 +10,7 @@ from support.api_objects import BAD, GOOD, Bad
 
 from kubenode.api.base import Resource
 from kubenode.api.problems import problems
-from kubenode.api.v1alpha1 import KINDS, DefenderPolicy, NodeRemedier, default_policy
+from kubenode.api.v1alpha1 import KINDS, DefenderPolicy, HostEvent, NodeRemedier, default_policy
 
 BY_KIND: Mapping[str, type[Resource]] = {kind.__name__: kind for kind in KINDS}
 
@@ -72,3 +72,31 @@ def test_unknown_field_is_a_mistake_of_a_person_and_passed_over_from_a_server() 
 
 def test_metadata_that_is_the_servers_is_not_written() -> None:
     assert default_policy().to_dict()["metadata"] == {"name": "default"}
+
+
+def a_host_event(at: str) -> dict[str, Any]:
+    spec = {"source": "Webhook", "externalID": "e", "class": "Maintenance", "node": {"name": "a"}}
+    return {
+        **{"apiVersion": "kubenode.io/v1alpha1", "kind": "HostEvent", "metadata": {"name": "x"}},
+        "spec": spec | {"notBefore": at},
+    }
+
+
+@pytest.mark.parametrize(
+    ("at", "year"),
+    [
+        ("0000-01-01T00:00:00Z", 1970),
+        ("0001-01-01T00:00:00Z", 1970),
+        ("1970-01-01T00:00:00Z", 1970),
+        ("9999-12-31T23:59:59.999999Z", 9000),
+    ],
+)
+def test_a_stored_time_out_of_bounds_is_read_as_the_nearest_one(at: str, year: int) -> None:
+    event = HostEvent.from_server(json.dumps(a_host_event(at)).encode())
+    assert event.spec.not_before is not None
+    assert event.spec.not_before.year == year
+
+
+def test_a_time_before_1970_is_refused_when_a_person_writes_it() -> None:
+    with pytest.raises(ValidationError, match="is before 1970"):
+        read(a_host_event("0001-01-01T00:00:00Z"))

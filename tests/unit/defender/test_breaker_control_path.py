@@ -5,10 +5,12 @@ from typing import Any
 
 from support.breaker_core import Fleet, a_job
 from support.clock import T0
-from support.defender_core import a_policy, an_ask
+from support.defender_core import ZONE, a_policy, an_ask
 
+from defender.breaker.control_path import Thaw
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+from kubenode.runtime.kube.objects import Taint
 
 SECOND = timedelta(seconds=1)
 
@@ -53,7 +55,7 @@ def test_f15_heartbeats_that_stop_while_agents_go_on_freeze_everything() -> None
     assert breakers.opened() == [("default", "cluster"), ("built-in default", "cluster")]
 
 
-def test_it_thaws_on_fresh_heartbeats_and_on_nothing_else() -> None:
+def test_it_thaws_on_fresh_heartbeats_and_not_by_time() -> None:
     fleet = fleet_of(100)
     silent(fleet, 60)
     breakers = fleet.control.breakers
@@ -128,3 +130,139 @@ def test_jobs_of_the_outage_change_nothing() -> None:
         fleet.job(a_job(f"n{number}", created=T0))
     fleet.control.breakers.heard(alive(fleet, 60), fleet.now)
     assert fleet.judge(an_ask("n99")).reason is Reason.BREAKER_OPEN
+
+
+# -- a part that stays away -------------------------------------------------------------------
+
+
+def frozen_zones(each: int = 30) -> Fleet:
+    """Three zones whose heartbeats all stopped while hosts ran; breakers of zones may open."""
+    spec: dict[str, Any] = {
+        "limits": [{"scope": "Cluster", "maxConcurrent": 1000}],
+        "breaker": {"scopes": [{"scope": "Label", "label": ZONE}]},
+    }
+    fleet = Fleet(a_policy(**spec))
+    fleet.zones(each)
+    for zone in "abc":
+        fleet.down(zone, each, ready="Unknown")
+    names = list(fleet.objects)
+    fleet.control.breakers.heard(dict.fromkeys(names, fleet.now + SECOND), fleet.now)
+    assert frozen(fleet)
+    return fleet
+
+
+def frozen(fleet: Fleet) -> bool:
+    fleet.control.advance(fleet.now)
+    return fleet.control.breakers.control_path.frozen is not None
+
+
+def calm(fleet: Fleet) -> None:
+    for _ in range(60):
+        fleet.step(minutes=1)
+        fleet.control.advance(fleet.now)
+
+
+def test_it_thaws_when_the_breaker_of_the_zone_that_stays_away_holds_it() -> None:
+    fleet = frozen_zones()
+    calm(fleet)
+    assert frozen(fleet)
+    fleet.up("a", 30)
+    fleet.up("b", 30)
+    calm(fleet)
+    assert not frozen(fleet)
+    fleet.down("a", 1)
+    assert fleet.judge(an_ask("a0")).allowed
+    held = fleet.judge(an_ask("c0"))
+    assert held.reason is Reason.BREAKER_OPEN
+    assert "control path" not in held.message
+
+
+def test_it_stays_frozen_while_no_zone_is_back() -> None:
+    fleet = frozen_zones()
+    for zone in "abc":
+        fleet.up(zone, 10)
+    calm(fleet)
+    assert frozen(fleet)
+
+
+def test_it_stays_frozen_when_only_zones_that_never_fell_silent_are_heard() -> None:
+    healthy = Fleet(*frozen_zones(4).policies)
+    healthy.zones(10)
+    for zone in "ab":
+        healthy.down(zone, 10, ready="Unknown")
+    signs = dict.fromkeys(list(healthy.objects), healthy.now + SECOND)
+    healthy.control.breakers.heard(signs, healthy.now)
+    calm(healthy)
+    assert frozen(healthy)
+
+
+def test_it_thaws_when_those_that_stay_away_are_gone() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 100)
+    fleet.control.breakers.heard(alive(fleet, 100), fleet.now)
+    fleet.up("n", 60)
+    assert frozen(fleet)
+    for number in range(60, 100):
+        fleet.control.node_changed(f"n{number}", None, fleet.now)
+    assert not frozen(fleet)
+
+
+def test_it_thaws_when_the_provider_says_that_those_that_stay_away_are_off() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 100)
+    fleet.control.breakers.heard(alive(fleet, 100), fleet.now)
+    fleet.up("n", 60)
+    assert frozen(fleet)
+    for number in range(60, 100):
+        node = fleet.objects[f"n{number}"]
+        node.spec.taints.append(Taint("node.cloudprovider.kubernetes.io/shutdown"))
+        fleet.control.node_changed(f"n{number}", node, fleet.now)
+    fleet.step(minutes=1)
+    assert not frozen(fleet)
+
+
+def test_after_a_restart_it_thaws_when_the_breaker_of_what_stays_away_holds_it() -> None:
+    fleet = frozen_zones()
+    policy = fleet.policies[0]
+    fleet.up("a", 30)
+    fleet.up("b", 30)
+    status = policy.status.model_copy(update={"breaker": fleet.control.breakers.status("default")})
+    again = fleet.restarted(type(policy)(policy.metadata, policy.spec, status))
+    assert again.control.breakers.control_path.frozen is not None
+    calm(again)
+    assert not frozen(again)
+    assert again.judge(an_ask("c0")).reason is Reason.BREAKER_OPEN
+
+
+def test_a_person_thaws_it_and_the_same_silence_does_not_freeze_it_again() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 100)
+    breakers = fleet.control.breakers
+    breakers.heard(alive(fleet, 100), fleet.now)
+    path = breakers.control_path
+    assert path.frozen is not None
+    thaw = Thaw(path.frozen.since, "ada", "the rack was sold")
+    assert breakers.lift(thaw)
+    assert not frozen(fleet)
+    fleet.step(minutes=5)
+    breakers.heard(alive(fleet, 100), fleet.now)
+    assert not frozen(fleet)
+    assert not breakers.lift(thaw)
+
+
+def test_a_later_outage_freezes_again_whatever_a_person_thawed_before() -> None:
+    fleet = fleet_of(100)
+    silent(fleet, 100)
+    breakers = fleet.control.breakers
+    breakers.heard(alive(fleet, 100), fleet.now)
+    path = breakers.control_path
+    assert path.frozen is not None
+    thaw = Thaw(path.frozen.since, "ada", "known")
+    breakers.lift(thaw)
+    fleet.step(hours=1)
+    fleet.up("n", 100)
+    fleet.step(minutes=10)
+    silent(fleet, 100)
+    breakers.heard(alive(fleet, 100), fleet.now)
+    breakers.lift(thaw)  # an old word that is read again
+    assert frozen(fleet)

@@ -3,9 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from support.defender_world import JOBS, NODES, POLICIES, World, a_policy, an_ask
 
 from defender.lifesigns import NAMESPACE
+from defender.thaw import ANNOTATION, NotFrozen, write_thaw
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope
 from kubenode.runtime.kube import paths
@@ -123,6 +125,19 @@ async def silence() -> World:
     return world
 
 
+async def test_leases_of_agents_are_listed_in_pages_and_a_broken_one_is_left_out() -> None:
+    world = await silence()
+    look = world.defender.life_signs.look
+    world.api.put(LEASES, {"metadata": {"name": "n0"}, "spec": {"renewTime": "yesterday"}})
+    for moved in range(2):
+        for agent in range(1, 700):
+            lease(world, f"n{agent}", ago=timedelta(hours=2, seconds=moved))
+        await look()
+        world.step(seconds=15)
+    assert world.api.lists[LEASES] == [500, 500] * 2
+    assert world.defender.control.breakers.control_path.frozen is not None
+
+
 async def test_f15_agents_leases_that_go_on_freeze_and_heartbeats_thaw() -> None:
     world = await silence()
     look = world.defender.life_signs.look
@@ -183,3 +198,45 @@ async def test_nothing_is_listed_without_suspicion_and_trouble_is_no_sign() -> N
     await world.defender.life_signs.look()
     assert world.defender.control.breakers.control_path.frozen is None
     assert NODES in world.api.objects
+
+
+async def frozen_world() -> World:
+    """Half of the agents' Leases go on while all heartbeats have stopped."""
+    world = await silence()
+    for number in (8, 9):
+        world.node(f"n{number}", "Unknown")
+    for _ in range(2):
+        for agent in range(8):
+            lease(world, f"n{agent}")
+        await world.defender.life_signs.look()
+        world.step(seconds=15)
+    await world.defender._tick()
+    assert status(world)["breaker"][0]["scope"] == "control-path"
+    return world
+
+
+async def test_a_thaw_is_told_written_down_and_holds_after_a_restart() -> None:
+    world = await frozen_world()
+    events(world)
+    await write_thaw(world.api, "ada", "the rack was sold")
+    await world.defender._tick()
+    assert "control-path" not in {each["scope"] for each in status(world)["breaker"]}
+    told = [message for reason, message in events(world) if reason == "ControlPathThawed"]
+    assert told == ["ada ended the freeze of the control path: the rack was sold"]
+    defender = await world.restart()
+    for _ in range(2):
+        for agent in range(8):
+            lease(world, f"n{agent}")
+        await defender.life_signs.look()
+        world.step(seconds=15)
+    assert defender.control.breakers.control_path.frozen is None
+    with pytest.raises(NotFrozen):
+        await write_thaw(world.api, "ada", "again")
+
+
+async def test_a_thaw_that_cannot_be_read_changes_nothing() -> None:
+    world = await frozen_world()
+    policy = world.api.objects[POLICIES]["default"]
+    policy["metadata"]["annotations"] = {ANNOTATION: '{"frozenSince": 3}'}
+    world.api.put(POLICIES, policy)
+    assert world.defender.control.breakers.control_path.frozen is not None

@@ -1,15 +1,47 @@
 """Pods that we displaced: who they belong to, how many wait, and when that stops new acts."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from support.clock import T0, FakeClock
 from support.defender_core import Core, a_policy, an_ask
-from support.fake_kube import FakeKube
+from support.defender_world import World
+from support.defender_world import an_ask as an_ask_of_world
+from support.remedy_hand import NOWHERE
 
-from defender.displacing import MIRROR, UNRECORDED, Displacing, controllers, displaced, lost
+from defender.displacing import (
+    MIRROR,
+    UNRECORDED,
+    Displacing,
+    Lost,
+    Recording,
+    controllers,
+    displaced,
+    lost,
+)
 from kubenode.api.v1alpha1 import Disruption, Reason
+from kubenode.runtime.fence import AlwaysLeader
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus
+
+
+class PodsOf(Kube):
+    """Answers a list of pods by the node that is asked for, as bytes; takes every patch."""
+
+    def __init__(self, bodies: dict[str, bytes]) -> None:
+        super().__init__(NOWHERE, clock=FakeClock())
+        self._bodies = bodies
+
+    async def call(self, method: str, path: str, query: Any = None, *rest: Any, **more: Any) -> Any:
+        if method != "GET":
+            return None
+        try:
+            return more["decode"](self._bodies[query["fieldSelector"].partition("=")[2]])
+        except ValueError as error:
+            raise KubeError(200, "", f"cannot be decoded: {error}") from error
+
 
 LONG_AGO = T0 - timedelta(minutes=5)
 
@@ -52,8 +84,8 @@ def test_pending_pods_count_up_to_what_their_controller_lost() -> None:
     pending += [a_pod("other", phase="Pending"), a_pod("b", phase="Pending", born=T0)]
     leaving = a_pod("b", phase="Pending")
     leaving.metadata.deletion_timestamp = T0
-    assert displaced([*pending, leaving], {"a": 3, "b": 2}, T0) == 3
-    assert displaced([], {"a": 3}, T0) == 0
+    assert displaced([*pending, leaving], Lost({"a": 3, "b": 2}), T0) == 3
+    assert displaced([], Lost({"a": 3}), T0) == 0
 
 
 def test_what_permits_displaced_is_remembered_for_a_while_after_their_release() -> None:
@@ -62,21 +94,57 @@ def test_what_permits_displaced_is_remembered_for_a_while_after_their_release() 
     assert held is not None
     held.displaced = {"a": 2}
     core.release(held.name)
-    assert lost(core.ledger, core.now + timedelta(minutes=29)) == {"a": 2}
-    assert lost(core.ledger, core.now + timedelta(minutes=31)) == {}
+    assert lost(core.ledger, core.now + timedelta(minutes=29)) == Lost({"a": 2})
+    assert lost(core.ledger, core.now + timedelta(minutes=31)) == Lost({})
 
 
-def test_a_permit_whose_pods_nobody_could_see_makes_the_number_unknown() -> None:
+def test_of_a_permit_whose_pods_nobody_could_see_the_worst_case_counts() -> None:
     core = a_core()
     core.ask(an_ask("n0", Disruption.HOST))
     core.ask(an_ask("n1", Disruption.PODS))
-    assert lost(core.ledger, core.now + UNRECORDED) == {}
-    assert lost(core.ledger, core.now + UNRECORDED + timedelta(seconds=1)) is None
+    assert lost(core.ledger, core.now + UNRECORDED) == Lost({})
+    later = core.now + UNRECORDED + timedelta(seconds=1)
+    doubt = lost(core.ledger, later)
+    assert doubt == Lost({}, since=core.now)
+    since = [a_pod("a", phase="Pending", born=core.now) for _ in range(3)]
+    before = [a_pod("b", phase="Pending") for _ in range(9)]
+    daemons = [a_pod("d", "DaemonSet", phase="Pending", born=core.now)]
+    assert displaced([*since, *before, *daemons], doubt, later) == 3
+
+
+def test_a_pod_that_is_known_and_in_doubt_counts_once() -> None:
+    pods = [a_pod("a", phase="Pending", born=T0 - timedelta(minutes=1)) for _ in range(4)]
+    assert displaced(pods, Lost({"a": 2}, since=T0 - timedelta(minutes=2)), T0) == 4
+    assert displaced(pods, Lost({"a": 9}, since=T0), T0) == 4
+
+
+async def test_other_nodes_are_granted_while_the_pods_of_one_cannot_be_recorded() -> None:
+    world = World(10)
+    defender = await world.start()
+    assert (await defender.ask(an_ask_of_world("n0"))).allowed
+    world.step(minutes=2)
+    pending: Any = defender.displacing.pending
+    pending.current()
+    defender.displacing.count()
+    assert (await defender.ask(an_ask_of_world("n1"))).allowed
+
+
+async def test_a_permit_whose_pods_never_decode_keeps_none_behind_it_from_being_recorded() -> None:
+    world = World(10)
+    defender = await world.start()
+    for node in ("n0", "n1"):
+        assert (await defender.ask(an_ask_of_world(node))).allowed
+    pods = PodsOf({"n0": b'{"items": 3}', "n1": b'{"items": [{"metadata": {"labels": null}}]}'})
+    recording = Recording(pods, world.clock, AlwaysLeader(), defender.control)
+    await recording.round()
+    recorded = {held.node: held.displaced for held in defender.ledger.open()}
+    assert recorded == {"n0": None, "n1": {}}
 
 
 async def test_what_cannot_be_seen_is_not_known() -> None:
-    core, world = a_core(), FakeKube()
-    displacing = Displacing(world, FakeClock(), core.control)  # type: ignore[arg-type]
+    core, clock = a_core(), FakeClock()
+    kube = Kube(NOWHERE, clock=clock)
+    displacing = Displacing(kube, clock, core.control)
     displacing.count()  # its informer never listed anything
     assert core.control.displaced is None
 

@@ -216,3 +216,15 @@ def test_the_code_of_a_type_is_text_for_disks_and_a_number_for_instances(code: i
 def test_an_error_names_the_field(read: Any, named: str) -> None:
     with pytest.raises(ParseError, match=named):
         read()
+
+
+def test_an_entry_without_its_set_of_events_does_not_say_that_there_are_none() -> None:
+    whole = {"InstanceId": INSTANCE, "ScheduledSystemEventSet": {"ScheduledSystemEventType": []}}
+    for entries, complete in (([whole], True), ([whole, {"InstanceId": INSTANCE}], False)):
+        payload = {
+            "TotalCount": len(entries),
+            "InstanceFullStatusSet": {"InstanceFullStatusType": entries},
+        }
+        found = PARSERS["alibaba_instances_full_status"](payload, NOW)
+        assert found.complete is complete
+    assert "no ScheduledSystemEventSet" in found.ignored[0]

@@ -278,7 +278,6 @@ def test_a_failed_check_of_the_host_is_its_fault_and_a_failed_check_of_the_guest
         ("aws_imds_scheduled", [scheduled(EventId="x" * 513)], "EventId"),
         ("aws_imds_scheduled", [scheduled(State="sleeping")], "State"),
         ("aws_imds_scheduled", [scheduled(NotBefore="2026-01-21T09:00:43")], "NotBefore"),
-        ("aws_imds_scheduled", [scheduled(NotBefore="0001-01-01T00:00:00Z")], "NotBefore"),
         ("aws_imds_spot", {"action": 4, "time": "2026-01-10T10:01:30Z"}, "action"),
         ("aws_sqs", "{", "the body"),
         ("aws_sqs", {"hello": "world"}, "detail-type"),
@@ -302,3 +301,16 @@ def test_an_error_names_the_field_and_what_belongs_there(
     with pytest.raises(ParseError, match=named) as caught:
         told(transport, payload)
     assert "send" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "placeholder", ["1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]
+)
+def test_a_placeholder_in_place_of_a_time_loses_no_interruption_notice(placeholder: str) -> None:
+    found = told("aws_imds_spot", {"action": "terminate", "time": placeholder})
+    (event,) = found.events
+    assert event.class_ is C.SPOT_INTERRUPTION
+    assert (event.phase, event.not_before) == (P.ACTIVE, None)
+    found = told("aws_imds_scheduled", [scheduled(NotBefore=placeholder)])
+    assert [event.not_before for event in found.events] == [None]
+    assert found.complete

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -250,10 +251,38 @@ def test_what_the_source_calls_scheduled_stays_so_until_it_says_otherwise() -> N
     assert later(event, 3600) is event
 
 
-def test_the_class_is_what_was_told_first() -> None:
+def test_the_class_follows_its_source_when_it_changes_under_one_id() -> None:
     started = reboot(P.ACTIVE, class_=HostEventClass.HARDWARE_FAULT)
     event = told((0, message(reboot(P.SCHEDULED))), (9, message(started))).only()
-    assert (event.spec.class_, event.status.phase) == (HostEventClass.REBOOT, P.ACTIVE)
+    assert (event.spec.class_, event.status.phase) == (HostEventClass.HARDWARE_FAULT, P.ACTIVE)
+
+
+def test_a_message_of_another_class_counts_though_its_phase_is_an_earlier_one() -> None:
+    freeze = reboot(P.ACTIVE, class_=HostEventClass.FREEZE)
+    event = told((0, message(freeze)), (9, message(reboot(P.SCHEDULED)))).only()
+    assert (event.spec.class_, event.status.phase) == (HostEventClass.REBOOT, P.SCHEDULED)
+
+
+def test_a_maintenance_of_gcp_that_ends_the_instance_is_no_freeze_after_a_migration() -> None:
+    def said(text: str) -> Told:
+        found = PARSERS["gcp_maintenance_event"](text, at(0))
+        host = Host(instance="i-0a")
+        return replace(found, events=tuple(replace(e, host=host) for e in found.events))
+
+    texts = ("MIGRATE_ON_HOST_MAINTENANCE", "NONE", "TERMINATE_ON_HOST_MAINTENANCE")
+    shelf = told(*((60 * n, said(text)) for n, text in enumerate(texts)))
+    event = shelf.only()
+    assert event.spec.class_ is not HostEventClass.FREEZE
+    assert event.status.phase is P.SCHEDULED
+
+
+@pytest.mark.parametrize("tell", [message, listed])
+def test_an_end_that_is_said_no_more_reopens_nothing(tell: Any) -> None:
+    shelf = told((0, tell(reboot(not_after=at(60)))))
+    over = later(shelf.only(), 60)
+    shelf.events[over.metadata.name] = over
+    shelf.tell(tell(reboot()), at(70))
+    assert shelf.phases() == ["Expired"]
 
 
 def test_an_end_that_is_past_expires_it_unless_the_end_moves() -> None:

@@ -198,3 +198,12 @@ def test_invariant_13_after_a_thaw_one_is_replaced_before_others() -> None:
 def test_without_a_freeze_nothing_is_held_back() -> None:
     fleet = a_fleet()
     assert {fleet.meltdown.held_back(f"uid-m{i}") for i in range(5)} == {""}
+
+
+def test_a_restore_freezes_until_it_is_lifted() -> None:
+    clock, restored = FakeClock(), ["the cluster's data were restored from a backup"]
+    meltdown = Meltdown(clock, [], {}, restored=lambda: restored[0])
+    clock.step(timedelta(days=30))
+    assert meltdown.frozen() == meltdown.held_back("uid") == restored[0]
+    restored[0] = ""
+    assert meltdown.frozen() == meltdown.held_back("uid") == ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -14,7 +15,9 @@ from support.clock import FakeClock, settle
 from support.notify_world import FakeSender, a_notice
 from support.running import running
 
+from kubenode.runtime.fence import LeaseLost, under
 from remedy.notify.channel import MOST_WAITING, Channel
+from remedy.notify.direct import Direct
 from remedy.notify.limit import Limit
 from remedy.notify.message import NotDelivered
 from remedy.notify.metrics import Metrics
@@ -176,3 +179,45 @@ def test_never_more_than_the_rate_and_nothing_is_forgotten(
     assert summed == held
     for at in sent:
         assert len([t for t in sent if at - per < t <= at]) <= count
+
+
+class Term:
+    """A reign that a test ends."""
+
+    over = False
+
+    def check(self) -> int:
+        if self.over:
+            raise LeaseLost("taken by another")
+        return 1
+
+    def left(self) -> float:
+        return 0.0 if self.over else 10.0
+
+
+async def test_a_deposed_leader_tells_nothing_that_waits() -> None:
+    """Neither a notice that waits for its turn, nor one that is tried again."""
+    world, term = World(), Term()
+    world.sender.no = [NotDelivered("it answered 503")]
+    with pytest.raises(ExceptionGroup) as found, under(term):
+        async with world.channel() as channel:
+            channel.put(a_notice(1))
+            channel.put(a_notice(2))
+            await settle()
+            assert len(world.sender.tries) == 1
+            term.over = True
+            await world.clock.advance(MINUTE)
+    assert found.group_contains(LeaseLost)
+    assert len(world.sender.tries) == 1 and world.sender.taken == [] and world.ends == []
+
+
+async def test_a_deposed_leader_asks_no_receiver_directly() -> None:
+    term = Term()
+    direct = Direct({"saver": Receiver.model_validate({"webhook": {"url": "http://127.0.0.1:9/"}})})
+    with under(term):
+        with pytest.raises(NotDelivered):
+            await direct.ask("saver", {}, "key")
+        term.over = True
+        with pytest.raises(LeaseLost):
+            await direct.ask("saver", {}, "key")
+    await direct.close()

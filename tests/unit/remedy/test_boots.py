@@ -14,6 +14,7 @@ import pytest
 from support.clock import T0, FakeClock
 from support.remedy_hand import HandFed
 
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeStatus, ObjectMeta
 from remedy.remedier.boots import LONGEST, Boots, boot_of
 from remedy.remedier.leases import Renewal, decode_renewal
@@ -23,7 +24,8 @@ NOWHERE: Any = None
 
 
 def a_node(boot_id: str, heard: datetime | None = T0, made: datetime | None = T0 - YEAR) -> Node:
-    ready = NodeCondition("Ready", "True", last_heartbeat_time=heard)
+    stamp = None if heard is None else host_time(heard)
+    ready = NodeCondition("Ready", "True", last_heartbeat_time=stamp)
     status = NodeStatus([ready], NodeInfo(boot_id=boot_id))
     return Node(ObjectMeta(name="n1", uid="uid-n1", creation_timestamp=made), status=status)
 
@@ -74,8 +76,8 @@ def test_what_the_node_controller_writes_of_a_silent_kubelet_makes_its_word_no_n
         "Ready",
         "Unknown",
         "NodeStatusUnknown",
-        last_heartbeat_time=T0,
-        last_transition_time=T0 + 2 * MINUTE,
+        last_heartbeat_time=host_time(T0),
+        last_transition_time=host_time(T0 + 2 * MINUTE),
     )
     node.status.conditions = [unknown]
     assert boot_of(node, a_lease("new", T0 + MINUTE)) == "new"

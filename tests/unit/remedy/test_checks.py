@@ -1,5 +1,6 @@
 """A rung's own proof: asked for last, all at once, again if one fails, and never believed early."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from support.clock import T0
 from support.remedy_builders import FAULTY, HEALED, OURS, RESTART, a_job, a_record, seen
 
-from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1 import Expression, JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
 from remedy.job.model import Act, CloseReason, Fault, Job, binding
 from remedy.job.records import FIRST_CHECK
@@ -144,3 +145,13 @@ def test_while_a_person_is_waited_for_nobody_is_asked_unless_the_evidence_is_gon
     assert after(job, T0 + 5 * MINUTE) == job
     well = after(after(job, T0 + 5 * MINUTE, HEALED), T0 + 6 * MINUTE, HEALED)
     assert record(well, 0).state is StepState.RUNNING
+
+
+def test_checks_prove_nothing_of_a_node_that_is_not_ready_if_the_evidence_is_about_that() -> None:
+    ready = Expression.model_validate({"condition": {"type": "Ready", "status": "Unknown"}})
+    job = verifying()
+    about = replace(job, spec=job.spec.model_copy(update={"when": ready}))
+    for state, stands in (("True", True), ("False", False), ("Unknown", False), ("", False)):
+        world = seen(now=T0, fault=FAULTY, node=replace(OURS, ready=state))
+        assert (step(about, world)[0].status.evidence_false_since is not None) is stands
+        assert step(job, world)[0].status.evidence_false_since == T0, "of other evidence it does"

@@ -1,7 +1,7 @@
 """Which job a node gets: choice, waits, memory. Everything from what is given, nothing kept."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from support.clock import T0
@@ -171,17 +171,30 @@ def test_a_cancelled_job_whose_fault_went_by_itself_keeps_nobody_back() -> None:
     assert decide(NODE, [a_candidate()], [replace(gone, acted_at=None)], T0).orders
 
 
-def test_dry_runs_are_made_beside_open_jobs_once_per_incident() -> None:
+def test_dry_runs_are_ordered_beside_open_jobs_once_per_incident() -> None:
     rule = a_candidate(a_rule("shadow", mode="DryRun"))
     open_job = a_past(phase=JobPhase.RUNNING, closed=None, reason=None)
-    (order,) = decide(NODE, [rule], [open_job], T0).orders
-    done = a_past(order.name, remedier="shadow", shadow=True, phase=JobPhase.SHADOWED, closed=T0)
-    assert decide(NODE, [rule], [open_job, done], T0 + MINUTE).orders == ()
-    back = replace(rule, since=T0 + 5 * MINUTE)
-    (next_,) = decide(NODE, [back], [open_job, done], T0 + 6 * MINUTE).orders
-    assert next_.name != order.name
+    decision = decide(NODE, [rule], [open_job], T0)
+    assert [o.candidate for o in decision.dry_runs] == [rule] and decision.orders == ()
+    done = a_dry_run(at=T0)
+    assert decide(NODE, [rule], [open_job, done], T0 + 90 * MINUTE).dry_runs == ()
+    over = replace(done, false_since=T0 + 4 * MINUTE)
+    assert decide(NODE, [rule], [open_job, over], T0 + 90 * MINUTE).dry_runs
     real = decide(NODE, [a_candidate()], [done], T0 + MINUTE)
-    assert real.orders, "a shadow never is the node's open job"
+    assert real.orders, "a dry run never is the node's open job"
+
+
+def test_dry_runs_keep_to_the_cooldown_and_the_attempts_of_their_rule() -> None:
+    rule = a_candidate(a_rule("shadow", mode="DryRun", attempts={"max": 2, "within": "24h"}))
+    past = [a_dry_run(at=T0 - 60 * MINUTE, over=T0 - 59 * MINUTE)]
+    assert decide(NODE, [rule], past, T0 - 40 * MINUTE).waits == (("shadow", Why.COOLDOWN),)
+    past.append(a_dry_run(at=T0 - 31 * MINUTE, over=T0 - 30 * MINUTE))
+    assert decide(NODE, [rule], past, T0).waits == (("shadow", Why.ATTEMPTS),)
+
+
+def a_dry_run(at: datetime, over: datetime | None = None) -> Past:
+    base = a_past("", remedier="shadow", shadow=True, phase=JobPhase.SHADOWED, reason=None)
+    return replace(base, created=at, acted_at=at, closed=at, false_since=over)
 
 
 def test_rules_that_are_off_make_nothing() -> None:

@@ -11,7 +11,7 @@ from support.remedy_hand import RULE, Hands
 from support.running import running
 
 from remedy.job.model import Fault, Job
-from remedy.remedier.judge import Judge
+from remedy.remedier.judge import BRIEF, Judge
 from rules.truth import Truth
 
 MINUTE = timedelta(minutes=1)
@@ -125,6 +125,25 @@ async def test_after_a_boot_a_report_counts_only_once_things_have_settled() -> N
     assert (await judged(hands, rebooted)).gone is Truth.UNKNOWN
 
 
+@pytest.mark.parametrize(("seconds", "gone"), [(0.4, Truth.TRUE), (1.4, Truth.UNKNOWN)])
+async def test_a_boot_counts_only_from_the_second_after_the_jobs_creation(
+    seconds: float, gone: Truth
+) -> None:
+    """The API server tells the creation in whole seconds, and the boot is told by our clock."""
+    hands = Hands()
+    await hands.rule("runtime-unhealthy")
+    hands.clock.step(timedelta(seconds=seconds))
+    hands.node(Ready=("True", hands.clock.now()), Sick=("True", hands.clock.now()))
+    done = a_record(0, "agent", "Done")
+    status = {"phase": "Verifying", "steps": [done], "owned": {"bootID": "boot-1"}}
+    job = the_job(ladder=[RULE["ladder"][0]], status=status)
+    assert job.created == T0
+    hands.clock.step(timedelta(seconds=30))
+    hands.node(Ready=("True", T0), Sick=("False", hands.clock.now()))
+    hands.current()
+    assert (await judged(hands, job)).gone is gone
+
+
 async def test_a_report_between_the_acts_effect_and_its_end_proves() -> None:
     """The next heartbeat may come when the proof's time is over."""
     hands = await a_cluster()
@@ -197,3 +216,22 @@ async def test_before_the_agents_were_read_no_report_proves_anything() -> None:
     says_that_all_is_well(hands)
     hands.agents.synced.clear()
     assert (await judged(hands, job)).gone is Truth.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("status", "since", "wanted"),
+    [
+        ("True", timedelta(seconds=5), Truth.UNKNOWN),
+        ("False", timedelta(seconds=5), Truth.FALSE),
+    ],
+)
+async def test_a_fault_that_is_back_has_not_gone_although_it_has_not_lasted_long_enough(
+    status: str, since: timedelta, wanted: Truth
+) -> None:
+    """Its `for` begins anew when a detector takes it back for a moment."""
+    hands = await a_cluster()
+    hands.node(Ready=("True", T0 - MINUTE), Sick=("False", T0 - MINUTE))
+    hands.node(Ready=("True", T0 - MINUTE), Sick=(status, T0 - since))
+    fault = await judged(hands, the_job())
+    assert fault.evidence is wanted
+    assert (fault.why == BRIEF) is (wanted is Truth.UNKNOWN)

@@ -1,5 +1,6 @@
 """How old Leases are by our own clock: what is known, when nothing is, who has to look again."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,16 @@ from support.clock import FakeClock, settle
 from support.remedy_facts import Facts, a_rule
 from support.running import running
 
-from remedy.remedier.leases import FORGOTTEN, SOON, LeaseAges, Renewal, bounds, decode_renewal
+from kubenode.runtime.loopdelay import Span
+from remedy.remedier.leases import (
+    FORGOTTEN,
+    RENEWED_WITHIN,
+    SOON,
+    LeaseAges,
+    Renewal,
+    bounds,
+    decode_renewal,
+)
 
 SECOND = timedelta(seconds=1)
 HUNG: dict[str, Any] = {"fact": {"name": "node.leaseAge", "above": 15}}
@@ -22,12 +32,16 @@ class Cache:
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
         self.deaf: float | None = None
+        self.late: Sequence[Span] = ()
 
     def age(self) -> float:
         return 0.0 if self.deaf is None else self._clock.monotonic() - self.deaf
 
     def fresh(self, limit: float) -> bool:
         return self.age() <= limit
+
+    def delays(self) -> Sequence[Span]:
+        return self.late
 
 
 class Fleet:
@@ -273,3 +287,85 @@ class _Told:
 
     def rules_loaded(self, rules: Any) -> None:
         return None
+
+
+# -- our own event loop was late -------------------------------------------------------------------
+
+
+def stopped(fleet: Fleet, seconds: int) -> None:
+    """Our process does nothing for so long, and reads nothing; then its loop turns in time."""
+    began = fleet.clock.monotonic()
+    fleet.clock.step(seconds * SECOND)
+    fleet.cache.late = (*fleet.cache.late, (began, fleet.clock.monotonic()))
+
+
+def test_nobody_is_silent_until_one_report_after_our_loop_has_caught_up() -> None:
+    fleet = Fleet("a", "b", "c")
+    stopped(fleet, 40)
+    for _ in range(int(RENEWED_WITHIN)):
+        fleet.ages.turn()
+        assert all((fleet.ages.age(name) or 0.0) <= SOON for name in "abc")
+        assert not fleet.ages.blind and fleet.woken == []
+        fleet.clock.step(SECOND)
+    fleet.renew("a", "b", "c")
+    fleet.ages.turn()
+    assert fleet.woken == [] and fleet.ages.age("a") == 0.0
+
+
+def test_who_stays_silent_after_our_loop_has_caught_up_is_silent() -> None:
+    fleet = Fleet("a", "b", "c")
+    stopped(fleet, 40)
+    fleet.renew("a", "b")
+    fleet.silent.add("c")
+    fleet.beat(int(RENEWED_WITHIN) + int(SOON) + 1)
+    age = fleet.ages.age("c")
+    assert age is not None and age > SOON and fleet.woken == ["c"]
+
+
+def test_who_was_silent_before_our_loop_was_late_is_no_younger_after_it() -> None:
+    fleet = Fleet("a", "b", "c")
+    fleet.silent.add("c")
+    fleet.beat(30)
+    before = fleet.ages.age("c")
+    stopped(fleet, 40)
+    fleet.renew("a", "b")
+    after = fleet.ages.age("c")
+    assert before is not None and after is not None and before <= after < before + 1.0
+
+
+def test_leases_that_their_nodes_left_behind_do_not_blind_a_new_leader() -> None:
+    clock = FakeClock()
+    live = {f"n{i}" for i in range(20)}
+    ages = LeaseAges(Cache(clock), clock, expected=live.__contains__)
+    told: dict[str, Renewal] = {}
+
+    def renew(name: str, at: str) -> None:
+        new = decode_renewal(
+            b'{"metadata":{"name":"%s"},"spec":{"renewTime":"%s"}}' % (name.encode(), at.encode())
+        )
+        ages.changed(name, told.get(name), new)
+        told[name] = new
+
+    for i in range(60):
+        renew(f"left{i}", "2025")
+    for second in range(1, 100):
+        clock.step(SECOND)
+        if second % 10 == 1:
+            for name in live - ({"n7"} if second > 40 else set()):
+                renew(name, str(second))
+        ages.turn()
+        if second > 20:
+            assert not ages.blind
+    assert ages.age("n7") == 68.0
+
+
+def test_leases_of_nodes_that_are_there_count_though_nobody_renews_them() -> None:
+    """A leader that starts in the middle of an outage hears nobody."""
+    clock = FakeClock()
+    ages = LeaseAges(Cache(clock), clock)
+    for i in range(20):
+        ages.changed(f"n{i}", None, decode_renewal(b'{"metadata":{"name":"n%d"}}' % i))
+    for _ in range(30):
+        clock.step(SECOND)
+        ages.turn()
+    assert ages.blind

@@ -32,6 +32,7 @@ from remedy.job.migration import surging
 from remedy.job.migration.force import deletion
 from remedy.job.migration.surging import Controller, lowered, places, refusal
 from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from remedy.power.seen import PowerSeen
 
@@ -76,7 +77,8 @@ DARK = PowerSeen("fake", Can(), Power(PowerState.OFF, "stopped", T0))
 
 def test_f16_a_drain_that_only_waits_is_cancelled_too_when_the_fault_goes() -> None:
     waits = Pods(left=1, patient=1, waiting="pods run to completion")
-    after, act = moved(draining(RESTART), pods=waits, fault=HEALED)
+    gone = draining(RESTART).having(evidence_false_since=T0 - SETTLES)
+    after, act = moved(gone, pods=waits, fault=HEALED)
     assert act is Act.NONE and str(after.close_reason) == "FaultGone"
     assert record(after).state == "Cancelled"
 

@@ -14,8 +14,8 @@ from kubenode.runtime.kube.errors import BadRequest
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
 from remedy.machines import MACHINES
 from remedy.power.machines import OwnMachine
-from remedy.power.seen import Outcome
-from remedy.power.ways import Asked, Found
+from remedy.power.seen import Outcome, ReplaceSeen
+from remedy.power.ways import RECENT_SECONDS, Asked, Found
 
 NODE = Node(ObjectMeta(name="n1", uid="node-uid"))
 SET = meta.ObjectMeta(name="web", uid="s")
@@ -59,6 +59,11 @@ class World:
         status = {"nodeRef": {"name": node, "uid": uid}, **change.pop("status", {})}
         made = {"apiVersion": "kubenode.io/v1alpha1", "kind": "Machine", "metadata": metadata}
         self.api.put(MACHINES, {**made, "spec": spec | change, "status": status})
+
+    async def far(self, asked: Asked) -> ReplaceSeen:
+        """A look at the replacement, so long after the last one that Machines are read anew."""
+        self.api.clock.step(timedelta(seconds=RECENT_SECONDS))  # type: ignore[attr-defined]
+        return await self.way.far(asked)
 
     def operation(self, name: str = "m1") -> Any:
         return self.api.objects[MACHINES][name]["spec"].get("operation")
@@ -142,46 +147,67 @@ async def test_it_is_over_when_the_old_is_gone_and_a_new_one_of_the_set_has_a_re
     world = World("n9")
     world.machine("m1")
     world.machine(name_of(SET, 6), "n2")
-    assert not (await world.way.far(ASKED)).gone
+    assert not (await world.far(ASKED)).gone
     world.api.remove(MACHINES, "m1")
-    far = await world.way.far(ASKED)
+    far = await world.far(ASKED)
     assert (far.gone, far.new) == (True, "") and "no new Machine" in far.why
     world.machine(name_of(SET, 8), "n8")
-    assert (await world.way.far(ASKED)).why == "the new node is not Ready"
+    assert (await world.far(ASKED)).why == "the new node is not Ready"
     world.machine(name_of(SET, 9), "n9")
-    assert (await world.way.far(ASKED)).new == "n9"
+    assert (await world.far(ASKED)).new == "n9"
+
+
+async def test_machines_are_not_listed_while_the_old_one_is_there() -> None:
+    world = World()
+    for n in range(1200):
+        world.machine(name_of(SET, n + 1), f"other{n}")
+    world.machine("m1")
+    for _ in range(5):
+        await world.far(ASKED)
+    assert MACHINES not in world.api.lists
+
+
+async def test_jobs_that_wait_for_new_machines_share_one_list_in_pages() -> None:
+    world = World()
+    for n in range(1200):
+        world.machine(name_of(SET, n + 1), f"other{n}")
+    for _ in range(20):
+        await world.way.far(ASKED)
+    assert world.api.lists[MACHINES] == [500, 500, 500]
+    await world.far(ASKED)
+    assert len(world.api.lists[MACHINES]) == 6
 
 
 async def test_one_made_just_before_is_not_the_new_one() -> None:
     """Its Node may be Ready long before that of the one that takes the old one's place."""
     world = World("n7")
     world.machine(name_of(SET, 7), "n7", age=0)
-    assert (await world.way.far(ASKED)).new == ""
+    assert (await world.far(ASKED)).new == ""
     world.machine(name_of(SET, 8), "n8", age=0)
-    assert (await world.way.far(ASKED)).new == ""
+    assert (await world.far(ASKED)).new == ""
 
 
 async def test_a_job_whose_version_wrote_no_number_down_goes_by_the_time() -> None:
     world = World("n2", "n9")
     older = replace(ASKED, target="m1/uid-m1")
     world.machine(name_of(SET, 6), "n2")
-    assert (await world.way.far(older)).new == ""
+    assert (await world.far(older)).new == ""
     world.machine(name_of(SET, 8), "n9", age=-1)
-    assert (await world.way.far(older)).new == "n9"
+    assert (await world.far(older)).new == "n9"
 
 
 async def test_a_machine_that_cannot_be_replaced_says_its_code() -> None:
     world = World()
     last = {"id": ASKED.operation, "type": "Replace", "state": "Failed"}
     world.machine("m1", status={"lastOperation": last | {"code": "FAILED_PRECONDITION"}})
-    far = await world.way.far(ASKED)
+    far = await world.far(ASKED)
     assert far.outcome is Outcome.REFUSED and "FAILED_PRECONDITION" in far.why
 
 
 async def test_an_old_server_that_cannot_search_is_asked_by_the_nodes_name() -> None:
     class Old(MemoryApi):
         async def get(self, path: str, decode: Any = None, query: Any = None) -> Any:
-            if query is not None:
+            if query is not None and "fieldSelector" in query:
                 raise BadRequest(400, "BadRequest", "field label not supported")
             return await super().get(path, decode, query)
 

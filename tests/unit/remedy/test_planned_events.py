@@ -402,3 +402,46 @@ def test_who_tells_of_an_event_is_read_from_what_host_doctor_noted(
     )
     job = a_job(evacuate(), nodeName="n1", nodeUID="")
     assert event_seen("e1", event, job, T0).by_agent is by_agent
+
+
+# -- an event that is put off ----------------------------------------------------------------------
+
+NO_EVIDENCE = Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
+
+
+def due_in(hours: float, phase: HostEventPhase = HostEventPhase.SCHEDULED) -> EventSeen:
+    return EventSeen("reboot-1", phase, HostEventClass.REBOOT, due=T0 + timedelta(hours=hours))
+
+
+def test_an_event_that_is_put_off_gives_the_node_back_at_once() -> None:
+    after, act = step(waiting(), at_step((due_in(24),), fault=NO_EVIDENCE))
+    assert act is Act.NONE and after.close_reason is CloseReason.FAULT_GONE
+    assert "put off" in after.status.message
+    assert not after.close_reason.outlasts_the_job, "another job may come when it is due"
+    assert step(after, at_step((due_in(24),)))[1] is Act.UNCORDON
+
+
+@pytest.mark.parametrize(
+    ("job", "looked"),
+    [
+        (waiting(), at_step((due_in(24),))),
+        (waiting(), at_step((due_in(24),), fault=replace(NO_EVIDENCE, evidence=Truth.UNKNOWN))),
+        (waiting(), at_step((due_in(24),), fault=NO_EVIDENCE, fresh=False)),
+        (waiting(acted=True), at_step((due_in(24),), fault=NO_EVIDENCE)),
+        (waiting(), at_step((due_in(-0.1),), fault=NO_EVIDENCE)),
+        (waiting(), at_step((due_in(24, HostEventPhase.ACTIVE),), fault=NO_EVIDENCE)),
+        (waiting(), at_step((due_in(24), due_in(-0.1)), fault=NO_EVIDENCE)),
+    ],
+    ids=["still asked for", "unknown", "outdated", "acted", "overdue", "runs", "another is due"],
+)
+def test_a_node_is_not_given_back_when_its_event_may_still_come_soon(
+    job: Job, looked: Seen
+) -> None:
+    assert step(job, looked) == (job, Act.NONE)
+
+
+async def test_the_evidence_is_asked_for_while_an_event_is_waited_for() -> None:
+    world = a_world(WAIT)
+    await world.run(lambda w: w.obj.status.step == 2, 2)
+    looked = await observe(world.job, Reads(world), world.clock.now())
+    assert looked.fault.evidence is Truth.TRUE

@@ -1,7 +1,9 @@
 """How a provider's words become outcomes, and who counts as a replacement."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from kubenode.runtime.kube.objects import (
 from remedy.job.model import Act, NodeSeen
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
+from remedy.power.replacing import Replacing
 from remedy.power.seen import Outcome
 from remedy.power.ways import Asked, BootOf, Found, outcome_of
 
@@ -199,7 +202,8 @@ def a_group(
 async def test_a_young_ready_node_of_the_same_group_is_the_replacement() -> None:
     young = a_node("n9", age=-2, **POOL)
     group, provider = a_group(OLD, young)
-    assert await group.find(OLD) == Found("memory:///n1", "kubenode.io/pool=a")
+    found = await group.find(OLD)
+    assert found == Found("memory:///n1", "kubenode.io/pool=a", "2026-01-01T12:02:00.000Z")
     assert (await group.ask(ASKED)).outcome is Outcome.TAKEN
     far = await group.far(ASKED)
     assert (far.gone, far.new) == (True, "n9")
@@ -263,3 +267,46 @@ def test_a_node_without_a_group_label_is_one_of_its_providers() -> None:
     assert group_of(a_node("n1")) == "scheme=memory"
     labels = {"eks.amazonaws.com/nodegroup": "ng"}
     assert group_of(a_node("n1", age=0, **labels)) == "eks.amazonaws.com/nodegroup=ng"
+
+
+@pytest.mark.parametrize("act", [Act.POWER_OFF, Act.RESET, Act.POWER_ON])
+async def test_no_machine_is_stopped_while_a_restore_freezes_and_one_that_is_off_is_started(
+    act: Act,
+) -> None:
+    provider, why = MemoryProvider(), "the cluster's data were restored from a backup"
+    access = PowerAccess(Providers([provider]), FakeClock(), lambda: why)
+    heard = await access.switch(a_rebooting_job(), act, NODE)
+    if act is Act.POWER_ON:
+        assert heard.outcome is Outcome.TAKEN and len(provider.requests) == 1
+    else:
+        assert (heard.outcome, heard.error) == (Outcome.LATER, why)
+        assert not provider.requests
+
+
+async def test_no_machine_is_replaced_while_a_restore_freezes() -> None:
+    provider, why = MemoryProvider(), "the cluster's data were restored from a backup"
+    output = {"path": "InstanceGroup", "target": "memory:///n1", "group": "g"}
+    record = {"name": "replace", "by": "Provider", "output": output}
+    frozen = [why]
+    replacing = Replacing(
+        None,  # type: ignore[arg-type]
+        Nothing(),
+        Providers([provider]),
+        lambda node, agent: "",
+        lambda: frozen[0],
+    )
+    job = a_rebooting_job(**record)
+    heard = await replacing.ask(job, NODE)
+    assert (heard.outcome, heard.error) == (Outcome.LATER, why) and not provider.requests
+    frozen[0] = ""
+    assert (await replacing.ask(job, NODE)).outcome is Outcome.TAKEN
+    assert len(provider.requests) == 1
+
+
+class Nothing:
+    """No Node is known."""
+
+    cache: Mapping[str, Node] = MappingProxyType({})
+
+    def get(self, key: str) -> Node | None:
+        return None

@@ -292,6 +292,37 @@ async def test_without_proof_of_darkness_nothing_is_fenced() -> None:
     assert not world.out_of_service and "does not prove that it is off" in world.obj.status.message
 
 
+FENCE: dict[str, Any] = {
+    "name": "fence",
+    "steps": [{"cordon": {}}, {"fence": {}}, {"notify": {"message": "fenced"}}],
+    "verify": VERIFY,
+}
+
+
+@pytest.mark.parametrize("unread", [(), [(Outcome.UNCLEAR, "no answer")] * 200])
+async def test_fencing_goes_on_by_itself_when_the_provider_says_off_later(
+    unread: list[tuple[Outcome, str]],
+) -> None:
+    world = hung(FENCE, host=FakeHost(unread=list(unread)))
+    await world.run(needs_human)
+    assert not world.out_of_service and world.unschedulable
+    assert states(world.obj)["0.fence"] == "Failed" and world.permits == {}
+    world.host.state, world.host.unread = PowerState.OFF, []
+    await world.run(lambda w: w.obj.status.phase is JobPhase.VERIFYING, hours=1)
+    assert world.out_of_service and states(world.obj)["0.notify"] == "Done"
+    assert world.cordons == 1, "only the step that failed is done again"
+
+
+async def test_fencing_does_not_go_on_while_the_machine_runs_or_the_fault_is_unclear() -> None:
+    world = hung(FENCE)
+    await world.run(needs_human)
+    await world.run(closed, hours=1)
+    assert needs_human(world) and not world.out_of_service
+    world.host.state, world.disagree = PowerState.OFF, True
+    await world.run(closed, hours=1)
+    assert needs_human(world) and not world.out_of_service
+
+
 async def test_the_fence_is_off_before_the_machine_is_on() -> None:
     world = hung(OFF_AND_ON)
     await world.run(at_rest)
@@ -318,6 +349,7 @@ async def test_a_cancelled_job_takes_its_fence_and_cordon_off() -> None:
     world.obj = obj.model_copy(update={"spec": obj.spec.model_copy(update={"cancel": True})})
     await world.run(closed)
     assert world.obj.status.phase is JobPhase.CANCELLED
+    assert world.host.asked[-1] == ("on", "undo"), "and the machine runs again"
     clean(world)
 
 

@@ -12,13 +12,13 @@ from support.remedy_hand import Hands
 from kubenode.runtime.kube.errors import Forbidden
 from remedy.hostprobes.answers import facts_of
 from remedy.hostprobes.asking import (
-    MOST_IN_ALL,
     MOST_OF_NODE,
     Wait,
     plan,
     probe_name,
 )
 from remedy.hostprobes.metrics import OUTCOMES, Metrics
+from remedy.hostprobes.shares import MOST_IN_ALL
 from rules.facts import ProbeFact
 from rules.probes import PROBES
 

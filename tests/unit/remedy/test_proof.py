@@ -150,3 +150,43 @@ def test_a_rule_may_say_that_its_detector_settles_sooner() -> None:
     for now, wanted in ((early, Truth.UNKNOWN), (soon, Truth.TRUE)):
         known = FactSet("n1", "uid", conditions={"Sick": replace(started, heard=now)})
         assert gone(WHEN_SICK, None, known, now, since) is wanted
+
+
+# -- evidence about readiness ----------------------------------------------------------------------
+
+
+def ready(status: str, **more: Any) -> dict[str, Any]:
+    return {"condition": {"type": "Ready", "status": status, **more}}
+
+
+ABOUT_READINESS: dict[str, dict[str, Any]] = {
+    "silent": ready("Unknown", **{"for": "1m"}),
+    "not ready": ready("False"),
+    "message": ready("False", message="PLEG is not healthy"),
+    "any": {"any": [ready("Unknown"), ready("False", reason="x")]},
+    "all": {"all": [ready("Unknown"), SICK]},
+    "for": {"fact": {"name": "node.notReadyFor", "above": 300}},
+    "lease": {"fact": {"name": "node.leaseAge", "above": 15}},
+}
+
+
+@pytest.mark.parametrize("cleared", [None, {"fact": {"name": "node.leaseAge", "below": 15}}])
+@pytest.mark.parametrize("name", ABOUT_READINESS)
+def test_a_node_that_is_not_ready_is_not_healed_when_the_evidence_is_about_readiness(
+    name: str, cleared: dict[str, Any] | None
+) -> None:
+    when = ABOUT_READINESS[name]
+    for status in ("False", "Unknown", "True"):
+        known = facts(Ready=(status, AFTER, AFTER), Sick=("False", AFTER, AFTER))
+        known = replace(known, values={"node.leaseAge": 1.0, "node.notReadyFor": 2.0})
+        assert (proven(when, known, cleared) is Truth.TRUE) is (status == "True")
+    before = facts(Ready=("True", BEFORE, BEFORE), Sick=("False", AFTER, AFTER))
+    assert proven(when, before, cleared) is not Truth.TRUE, "not reported since the act"
+    unknown = facts(Sick=("False", AFTER, AFTER))
+    assert proven(when, unknown, cleared) is not Truth.TRUE, "no word about readiness at all"
+
+
+@pytest.mark.parametrize("when", [SICK, {"all": [SICK, ready("True")]}])
+def test_other_evidence_is_over_although_the_node_is_not_ready(when: dict[str, Any]) -> None:
+    known = facts(Ready=("False", AFTER, AFTER), Sick=("False", AFTER, AFTER))
+    assert proven(when, known) is Truth.TRUE

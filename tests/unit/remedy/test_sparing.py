@@ -29,6 +29,7 @@ from kubenode.api.v1alpha1.ladder import AgentAction
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.marks import MARKS
 from remedy.job.model import SUPPORTED, Act, Fault, Job, NodeSeen
+from remedy.job.moves import SETTLES
 from remedy.job.sparing import SPARED, WHOLE_ACTIONS
 from remedy.job.step import step
 from rules.truth import Truth
@@ -164,6 +165,7 @@ def test_a_rung_with_checks_of_its_own_is_not_proven_by_reports_alone() -> None:
 
 def test_a_rung_that_has_done_nothing_yet_is_ended_as_before() -> None:
     job = a_rung(KINDS["cordon"], KINDS["reboot"], states=("Done",))
+    job = job.having(evidence_false_since=T0 - SETTLES)
     after, _ = step(job, seen(node=NODE, fault=HEALED))
     assert after.close_reason == "FaultGone"
 

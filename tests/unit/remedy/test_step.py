@@ -1,6 +1,7 @@
 """step(): over the product of what may be remembered and what may be seen, and rule by rule."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import product
@@ -45,6 +46,7 @@ from remedy.job.model import (
     Seen,
     binding,
 )
+from remedy.job.moves import SETTLES
 from remedy.job.step import EDGES, step
 from remedy.job.wake import look_again_at
 from remedy.job.words import approved
@@ -299,6 +301,10 @@ def newly_done(job: Job, after: Job) -> str | None:
     return new[0] if new else None
 
 
+LEFT_DARK = {(JobPhase.AWAITING_PERMIT, JobPhase.NEEDS_HUMAN)}
+"""Taken by jobs that switched a machine off: see test_left_dark."""
+
+
 @pytest.mark.exhaustive
 def test_every_case_keeps_the_promises() -> None:
     """Some 250,000 cases: too many for a person who waits; `make test` has them."""
@@ -331,7 +337,7 @@ def test_every_case_keeps_the_promises() -> None:
             assert after.phase is job.phase, case
         elif after == job and act is Act.NONE:
             assert says_why_it_waits(job, world), case
-    assert taken == {(a, b) for a in EDGES for b in EDGES[a]}
+    assert taken == {(a, b) for a in EDGES for b in EDGES[a]} - LEFT_DARK
 
 
 def harmless(job: Job, seen: Seen) -> bool:
@@ -425,6 +431,7 @@ def test_a_lost_permit_stops_what_is_new_and_is_asked_for_again() -> None:
 
 def test_f16_a_drain_is_cancelled_not_succeeded_when_the_fault_goes() -> None:
     job = a_job(status=running(1, CORDONED, a_record(1, "migrate")))
+    job = job.having(evidence_false_since=T0 - SETTLES)
     ending, act = moved(job, node=OURS, fault=HEALED, pods=Pods(2, ("a/b",)))
     assert act is Act.NONE and ending.close_reason is not None
     assert [r.state for r in ending.status.steps] == [StepState.DONE, StepState.CANCELLED]
@@ -545,20 +552,32 @@ def test_f46_an_end_needs_no_permit() -> None:
     assert step(ending, world) == (ending, Act.UNCORDON)
 
 
-def test_a_person_s_word_outlasts_the_job_until_ten_minutes_without_the_fault() -> None:
-    status = {
-        "phase": "Cancelled",
-        "conditions": [closing("PersonCancelled")],
-        "timeline": {"closed": T0.isoformat()},
-    }
+def test_a_closed_job_stays_until_the_record_of_its_node_holds_it() -> None:
+    status = {"phase": "Cancelled", "timeline": {"closed": T0.isoformat()}}
+    job, late = a_job(status=status), T0 + timedelta(days=30)
+    held = replace(job, finalizer=True)
+    assert step(held, seen(node=None, now=late, recorded=False)) == (held, Act.NONE)
+    assert step(held, seen(node=None, now=late)) == (held, Act.REMOVE_FINALIZER)
+    assert step(job, seen(node=None, now=late, recorded=False)) == (job, Act.NONE)
+    assert step(job, seen(node=None, now=late)) == (job, Act.DELETE)
+
+
+def test_a_dry_run_of_a_rule_that_an_earlier_version_stored_goes_once_it_is_recorded() -> None:
+    status = {"phase": "Shadowed", "timeline": {"closed": T0.isoformat()}}
+    job = a_job(mode="DryRun", status=status)
+    assert step(job, seen(node=None, recorded=False)) == (job, Act.NONE)
+    assert step(job, seen(node=None)) == (job, Act.DELETE)
+    by_hand = replace(job, spec=job.spec.model_copy(update={"remedier": None}))
+    assert step(by_hand, seen(node=None)) == (by_hand, Act.NONE), "a person wants to read it"
+
+
+def test_a_closed_job_goes_before_its_time_when_newer_ones_outnumber_it() -> None:
+    status = {"phase": "Cancelled", "timeline": {"closed": T0.isoformat()}}
     job = a_job(status=status)
-    assert step(job, seen(node=None)) == (job, Act.NONE)
-    since, _ = step(job, seen(node=None, fault=HEALED))
-    assert since.status.evidence_false_since == T0
-    back, _ = step(since, seen(node=None, now=T0 + timedelta(minutes=9)))
-    assert back.status.evidence_false_since is None
-    over = seen(node=None, now=T0 + timedelta(minutes=10))
-    assert step(since, over) == (since, Act.NONE), "the incident is over for good"
+    assert step(job, seen(node=None, outnumbered=True, recorded=False)) == (job, Act.NONE)
+    held = replace(job, finalizer=True)
+    assert step(held, seen(node=None, outnumbered=True)) == (held, Act.REMOVE_FINALIZER)
+    assert step(job, seen(node=None, outnumbered=True)) == (job, Act.DELETE)
 
 
 def test_a_closed_job_is_deleted_in_time_and_a_finalizer_goes_first() -> None:

@@ -11,6 +11,7 @@ from support.clock import T0
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.runtime.kube.objects import Node
 from remedy.remedier.fleet import Fleet
+from remedy.remedier.kept import Kept
 from remedy.remedier.past import Past
 from remedy.remedier.values import GATHERED, OF_THE_FLEET, OF_TIME, values
 from rules.builtin import BUILTIN, NOT_GATHERED, SAME_FAULT
@@ -22,13 +23,16 @@ def a_node(name: str = "n1", ready: str = "True", **parts: Any) -> Node:
     metadata = {"name": name, "labels": parts.pop("labels", {"topology.kubernetes.io/zone": "a"})}
     metadata |= {"creationTimestamp": (T0 - HOUR).isoformat(), **parts.pop("metadata", {})}
     since = (T0 - timedelta(minutes=5)).isoformat()
-    conditions = [{"type": "Ready", "status": ready, "lastTransitionTime": since}]
+    stamps = {"lastTransitionTime": since, "lastHeartbeatTime": T0.isoformat()}
+    conditions = [{"type": "Ready", "status": ready, **stamps}]
     data = {"metadata": metadata, "spec": parts, "status": {"conditions": conditions}}
     return msgspec.convert(data, Node)
 
 
 def facts(node: Node, fleet: Fleet | None = None, past: list[Past] | None = None) -> dict[str, Any]:
-    return values(node, fleet or Fleet(), past or [], None, T0)
+    kept = Kept.at_first_sight(node, T0)
+    ready = kept.conditions.facts().get("Ready")
+    return values(node, fleet or Fleet(), past or [], None, T0, ready=ready)
 
 
 def test_what_is_gathered_is_documented_and_nothing_else_is_given() -> None:

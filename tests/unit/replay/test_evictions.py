@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from support.replay_world import a_rule, a_world, at, feed, sick
 
 from kubenode.api.v1alpha1 import JobPhase
@@ -59,3 +60,23 @@ def test_with_a_persons_approval_the_rest_is_deleted_at_the_end_of_the_time() ->
     (job,) = world.jobs
     assert job.deleted
     assert job.phase is not JobPhase.RUNNING
+
+
+@pytest.mark.parametrize("seconds", range(25, 125, 5))
+def test_a_node_that_is_deleted_at_any_moment_of_its_drain_ends_its_job(seconds: int) -> None:
+    world = a_world()
+    sick(world, 0)
+    feed(world, 1, "a", pods=30)
+    feed(world, seconds, "a", lifecycle="deleted")
+    at(world, 3600)
+    assert not any(job.open for job in world.jobs), [job.phase for job in world.jobs]
+
+
+@pytest.mark.parametrize("seconds", [45, 60, 90])
+def test_a_node_that_is_deleted_while_evictions_are_refused_ends_its_job(seconds: int) -> None:
+    world = a_world()
+    feed(world, 0, "a", evictions={"budget": "shop/db"})
+    sick(world, 0)
+    feed(world, seconds, "a", lifecycle="deleted")
+    at(world, 3600)
+    assert not any(job.open for job in world.jobs), [job.phase for job in world.jobs]

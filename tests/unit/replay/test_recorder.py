@@ -11,6 +11,7 @@ from kubenode.api.v1alpha1 import HostEvent, HostProbe
 from kubenode.cli.replay.recorder import THIN, Recorder, look
 from kubenode.cli.replay.timeline import Entry, read_lines
 from kubenode.cli.replay.world import World
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
 from remedy.job.model import CORDONED_BY
@@ -22,7 +23,9 @@ replace = msgspec.structs.replace
 def condition(
     type_: str, status: str, at: datetime, heard: datetime | None = None
 ) -> NodeCondition:
-    return NodeCondition(type_, status, "Because", "it is so", heard or at, at)
+    return NodeCondition(
+        type_, status, "Because", "it is so", host_time(heard or at), host_time(at)
+    )
 
 
 def a_node(
@@ -150,7 +153,7 @@ def an_event(count: int, at: datetime = T0, kind: str = "Node") -> objects.Event
     return objects.Event(
         ObjectMeta(name="e", uid="e-1"), objects.ObjectReference(kind=kind, name="a"),
         type="Warning", reason="Oops", message="x" * 5000, count=count,
-        first_timestamp=T0, last_timestamp=at,
+        first_timestamp=host_time(T0), last_timestamp=host_time(at),
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def test_says_in_plain_words_what_is_missing_and_how_it_stands() -> None:
 
 
 STATES: list[tuple[dict[str, Any], FactSet, str]] = [
-    ({"condition": {"type": "Other"}}, a_node(), "it was never reported"),
+    ({"condition": {"type": "Other"}}, a_node(), "it is not reported"),
     (
         {"condition": {"type": "Fault", "maxAge": "1m"}},
         a_node(a_condition(heard=T0 - seconds(600))),

@@ -10,6 +10,7 @@ from support.rules_builders import a_condition, a_node, a_rule, seconds
 from kubenode.api.meta import LabelSelector, NodeSelection
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import HostEventLeaf
+from kubenode.runtime.hosttime import host_time
 from remedy.remedier.decide import Candidate, Subject, Why, decide
 from rules.diagnose import Diagnoser, Match
 from rules.facts import FactSet, ProbeFact, Value
@@ -77,9 +78,10 @@ def test_f02_start_of_the_detector_neither_heals_a_fault_nor_makes_one() -> None
 
     def post(at: float, status: str, moved: float) -> FactSet:
         when = T0 + seconds(at)
+        stamps = host_time(T0 + seconds(moved)), host_time(when)
         reports = [
-            Report("KernelDeadlock", status, "R", "", T0 + seconds(moved), when),
-            Report("ReadonlyFilesystem", "False", "ok", "", T0 + seconds(moved), when),
+            Report("KernelDeadlock", status, "R", "", *stamps),
+            Report("ReadonlyFilesystem", "False", "ok", "", *stamps),
         ]
         clock.take(reports, when)
         return a_node(*clock.facts().values())
@@ -87,8 +89,8 @@ def test_f02_start_of_the_detector_neither_heals_a_fault_nor_makes_one() -> None
     rule = a_rule("replace", when=LATCHED)
     clock.take(
         [
-            Report("KernelDeadlock", "True", "R", "", T0, T0),
-            Report("ReadonlyFilesystem", "False", "ok", "", T0, T0),
+            Report("KernelDeadlock", "True", "R", "", host_time(T0), host_time(T0)),
+            Report("ReadonlyFilesystem", "False", "ok", "", host_time(T0), host_time(T0)),
         ],
         T0,
     )
@@ -191,7 +193,7 @@ def test_message_of_a_mebibyte_is_clipped_and_invalid_text_is_searched() -> None
         window.hear(
             f"e{n}", reason=text, message=text, source="s", severity="Warning", count=1, at=T0
         )
-        clock.take([Report("Fault", "True", text, text, T0, T0)], T0)
+        clock.take([Report("Fault", "True", text, text, host_time(T0), host_time(T0))], T0)
     assert all(len(e.message) <= 1024 and len(e.reason) <= 1024 for e in window.facts(T0))
     facts = a_node(*clock.facts().values(), events=window.facts(T0))
     rules = [

@@ -11,6 +11,7 @@ from support.clock import T0
 from support.rules_builders import a_node, seconds
 
 from kubenode.api.v1alpha1 import Expression
+from kubenode.runtime.hosttime import host_time
 from rules.atoms import read
 from rules.facts import ConditionFact
 from rules.history import ClockSteps, ConditionClock, Report
@@ -70,9 +71,9 @@ class Detector:
     def post(self) -> "Detector":
         if step := self.steps.step(self.now, self.at):
             self.clock.stepped(step, self.now)
-        heard = min(T0 + seconds(self.at), self.now)
+        heard = host_time(T0 + seconds(self.at))
         reports = {
-            type_: Report(type_, status, reason, "", T0 + seconds(moved), heard)
+            type_: Report(type_, status, reason, "", host_time(T0 + seconds(moved)), heard)
             for type_, (status, reason, moved) in self.posted.items()
         }
         self._known = {type_: self._known.get(type_, reports[type_]) for type_ in reports}
@@ -195,7 +196,8 @@ FIVE = (
 def post(clock: ConditionClock, at: float, status: str, types: Sequence[str] = FIVE) -> None:
     """All of one reporter in one patch, each with a new status."""
     when = T0 + seconds(at)
-    clock.take([Report(t, status, f"{t}{status}", "", when, when) for t in types], when)
+    stamps = host_time(when), host_time(when)
+    clock.take([Report(t, status, f"{t}{status}", "", *stamps) for t in types], when)
 
 
 def test_restart_of_a_detector_all_of_whose_conditions_were_faulty_shows() -> None:
@@ -227,8 +229,10 @@ def test_restart_of_another_detector_hides_no_recovery() -> None:
     clock = ConditionClock()
 
     def take(at: float, mine: str, mine_at: float, other_at: float, other_heard: float) -> None:
-        mine_report = Report("Mine", mine, "", "", T0 + seconds(mine_at), T0 + seconds(at))
-        other = Report("Other", "False", "", "", T0 + seconds(other_at), T0 + seconds(other_heard))
+        mine_at_, other_at_ = host_time(T0 + seconds(mine_at)), host_time(T0 + seconds(other_at))
+        heard = host_time(T0 + seconds(other_heard))
+        mine_report = Report("Mine", mine, "", "", mine_at_, host_time(T0 + seconds(at)))
+        other = Report("Other", "False", "", "", other_at_, heard)
         clock.take([mine_report, other], T0 + seconds(at))
 
     take(0, "True", 0, 0, 0)
@@ -257,13 +261,14 @@ def test_setting_our_clock_makes_no_fault_older_and_loses_none(by: float) -> Non
     assert detector.wait(30).age == 90
 
 
-def test_silence_is_not_made_fresh_by_setting_our_clock_forward() -> None:
-    detector = Detector().wait(100).fails()
-    heard = detector.fact.heard
-    detector.offset += 3600
+@pytest.mark.parametrize("by", [3600, -3600])
+def test_silence_lasts_as_long_as_it_did_when_our_clock_is_set(by: float) -> None:
+    detector = Detector().wait(100).fails().wait(60)
+    assert detector.steps.step(detector.now, detector.at) == timedelta(0)
+    detector.offset += by
     step = detector.steps.step(detector.now, detector.at)
     detector.clock.stepped(step, detector.now)
-    assert detector.fact.heard == heard
+    assert detector.now - detector.fact.heard == timedelta(seconds=60)
 
 
 def test_clock_that_is_slewed_is_not_set() -> None:

@@ -1,19 +1,32 @@
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
+import pytest
 from support.clock import T0
 from support.rules_builders import a_node, seconds
 
 from kubenode.api.v1alpha1 import Expression
+from kubenode.runtime.hosttime import host_time
 from rules.atoms import read
-from rules.history import MOST_CONDITIONS, MOST_EVENTS, ConditionClock, EventWindow, KeyClock
+from rules.held import LONGEST_BETWEEN
+from rules.history import (
+    MOST_CONDITIONS,
+    MOST_EVENTS,
+    ConditionClock,
+    EventWindow,
+    KeyClock,
+    Report,
+)
 from rules.since import MOST_KEYS
 from rules.truth import Truth
 
 
 def hear(clock: ConditionClock, at: float, status: str = "True", **changes: object) -> None:
     now = T0 + seconds(at)
-    report: dict[str, object] = {"reason": "R", "message": "m", "transition": now, "heard": now}
-    clock.hear("Fault", status=status, now=now, **{**report, **changes})  # type: ignore[arg-type]
+    stamps = {"transition": host_time(now), "heartbeat": host_time(now)}
+    report: dict[str, Any] = {"reason": "R", "message": "m", **stamps, **changes}
+    clock.take([Report("Fault", status, **report)], now)
 
 
 def since(clock: ConditionClock) -> datetime:
@@ -24,39 +37,103 @@ def test_change_of_reason_and_heartbeats_do_not_make_a_fault_younger() -> None:
     clock = ConditionClock()
     hear(clock, 0, "False")
     hear(clock, 10)
-    hear(clock, 20, reason="Other", transition=T0 + seconds(20))
+    hear(clock, 20, reason="Other", transition=host_time(T0 + seconds(20)))
     hear(clock, 30)
     assert since(clock) == T0 + seconds(10)
     assert clock.facts()["Fault"].heard == T0 + seconds(30)
 
 
-def test_first_sight_counts_from_the_reporters_transition_and_never_from_the_future() -> None:
-    clock = ConditionClock()
-    hear(clock, 100, transition=T0)
+@pytest.mark.parametrize("off", [-7200, -600, 0, 600, 7200])
+def test_first_sight_counts_what_lies_between_the_stamps_when_the_clock_is_off(off: int) -> None:
+    clock, stamp = ConditionClock(), host_time(T0 + seconds(100 + off))
+    hear(clock, 100, transition=stamp + seconds(-100), heartbeat=stamp)
     assert since(clock) == T0
-    ahead = ConditionClock()
-    hear(ahead, 100, transition=T0 + seconds(500))
-    assert since(ahead) == T0 + seconds(100)
+    assert clock.facts()["Fault"].heard == T0 + seconds(100)
+
+
+def test_first_sight_is_bounded_when_the_stamps_lie_millennia_apart() -> None:
+    first, last = (host_time(T0.replace(year=year)) for year in (1, 9999))
+    clock = ConditionClock()
+    hear(clock, 100, transition=first, heartbeat=last)
+    assert since(clock) == T0 + seconds(100) - LONGEST_BETWEEN
+
+
+def test_first_sight_counts_from_now_when_the_transition_is_after_the_report() -> None:
+    clock = ConditionClock()
+    hear(clock, 100, transition=host_time(T0 + seconds(500)))
+    assert since(clock) == T0 + seconds(100)
+
+
+@pytest.mark.parametrize("off", [-7200, 0, 7200])
+def test_condition_is_as_old_as_it_is_when_its_reporter_repeats_it_after_a_restart(
+    off: int,
+) -> None:
+    """Its last report is 240 s old when we start: so much more is known with the next one."""
+    stamp, clock = host_time(T0 + seconds(off)), ConditionClock()
+    hear(clock, 240, transition=stamp, heartbeat=stamp)
+    assert since(clock) == T0 + seconds(240)
+    hear(clock, 300, transition=stamp, heartbeat=stamp + seconds(300))
+    assert since(clock) == T0
+
+
+def test_clock_that_is_set_between_two_reports_makes_no_condition_older() -> None:
+    stamp, clock = host_time(T0), ConditionClock()
+    hear(clock, 240, transition=stamp, heartbeat=stamp)
+    hear(clock, 300, transition=stamp, heartbeat=stamp + seconds(7500))
+    assert since(clock) == T0 + seconds(240)
+
+
+def test_reporter_that_fell_silent_long_before_we_started_is_not_fresh() -> None:
+    """Its host lives on: the kubelet's stamps say how long ago the detector's was made."""
+    stamp, clock = host_time(T0 - seconds(7200)), ConditionClock()
+    silent = Report("Fault", "True", "", "", stamp, stamp + seconds(-3600))
+    clock.take([silent, Report("Ready", "True", "", "", stamp, stamp)], T0)
+    assert clock.facts()["Fault"].heard == T0 - seconds(3600)
+    assert clock.facts()["Ready"].heard == T0
+
+
+def test_detector_of_a_silent_host_is_as_silent_as_its_kubelet() -> None:
+    stamp, clock = host_time(T0 - seconds(9000)), ConditionClock()
+    turned = host_time(T0 - seconds(1200))
+    fault = Report("Fault", "True", "", "", stamp, stamp)
+    by_controller = T0 - seconds(1200)
+    ready = Report("Ready", "Unknown", "NodeStatusUnknown", "", turned, stamp, by_controller)
+    clock.take([fault, ready], T0)
+    assert clock.facts()["Ready"].since == T0 - seconds(1200)
+    assert clock.facts()["Fault"].heard == T0 - seconds(1200)
+
+
+def test_report_of_a_time_in_which_we_were_deaf_is_not_heard_now() -> None:
+    stamp, clock = host_time(T0 - seconds(7200)), ConditionClock()
+    first = Report("Fault", "True", "", "", stamp, stamp)
+    clock.take([first], T0)
+    clock.take(
+        [replace(first, heartbeat=stamp + seconds(20))], T0 + seconds(300), T0 + seconds(300)
+    )
+    assert clock.facts()["Fault"].heard == T0 + seconds(20)
 
 
 def test_status_seen_to_change_counts_from_then() -> None:
     clock = ConditionClock()
     hear(clock, 0, "False")
-    hear(clock, 50, "True", transition=T0)
+    hear(clock, 50, "True", transition=host_time(T0))
     assert since(clock) == T0 + seconds(50)
 
 
-def test_older_report_does_not_make_the_reporter_silent() -> None:
+def test_reporter_is_heard_when_we_see_its_stamp_change_also_backwards() -> None:
     clock = ConditionClock()
     hear(clock, 50)
-    hear(clock, 60, heard=T0)
-    assert clock.facts()["Fault"].heard == T0 + seconds(50)
+    hear(clock, 60, heartbeat=host_time(T0))
+    assert clock.facts()["Fault"].heard == T0 + seconds(60)
+    hear(clock, 80, heartbeat=host_time(T0), transition=host_time(T0 + seconds(60)))
+    assert clock.facts()["Fault"].heard == T0 + seconds(60), "the same report again is no report"
 
 
 def test_conditions_are_bounded() -> None:
     clock = ConditionClock()
-    for n in range(MOST_CONDITIONS + 10):
-        clock.hear(f"T{n}", status="True", reason="", message="", transition=T0, heard=T0, now=T0)
+    stamp = host_time(T0)
+    many = [Report(f"T{n}", "True", "", "", stamp, stamp) for n in range(MOST_CONDITIONS + 10)]
+    clock.take(many, T0)
     assert len(clock.facts()) == MOST_CONDITIONS
 
 

@@ -51,7 +51,7 @@ def test_every_part_of_a_factset_is_compared() -> None:
 COMPARED = {
     "node", "uid", "labels", "annotations", "taints", "conditions", "events", "host_events",
     "alerts", "alerts_heard", "probes", "values", "inferred", "same_fault", "fresh", "watched",
-    "changed", "unchanged_since", "sources_heard", "unheard",
+    "changed", "unchanged_since", "sources_heard", "unheard", "stale",
 }  # fmt: skip
 """A new field belongs into rules.touched, and into the lives of support.rules_timelines."""
 

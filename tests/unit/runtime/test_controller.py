@@ -165,6 +165,34 @@ async def test_a_terminal_error_waits_for_a_change(caplog: pytest.LogCaptureFixt
         assert world.runs == ["n1", "n1"]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("broken"),
+        TerminalError("the spec makes no sense"),
+        error_for(404, "NotFound"),
+        error_for(409, "Conflict"),
+        error_for(429, "TooManyRequests"),
+    ],
+)
+async def test_a_reconcile_is_backed_off_when_it_causes_a_change_and_then_fails(
+    error: Exception,
+) -> None:
+    world = World()
+
+    async def write_and_fail(key: str) -> Result:
+        world.runs.append(key)
+        world.controller.queue.add(key)  # the watch brings its own write
+        raise error
+
+    world.controller._reconcile = write_and_fail
+    async with running(world.controller.run()):
+        await world.handle("n1")
+        for _ in range(60):
+            await world.advance(1)
+        assert 5 <= len(world.runs) <= 20
+
+
 async def test_a_reconcile_past_its_deadline_is_an_error() -> None:
     async def hang(key: str) -> Result:
         await asyncio.Event().wait()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import FakeClock, settle
 
-from kubenode.runtime.controller.queue import MOST_OUTDATED, WorkQueue
+from kubenode.runtime.controller.queue import HURRIED, MOST_OUTDATED, WorkQueue
 
 
 def seconds(n: float) -> timedelta:
@@ -149,6 +149,89 @@ def test_the_backoff_of_a_key_doubles_up_to_its_bound_and_forget_resets_it() -> 
     assert q.retries == 28
 
 
+async def run_and_fail(q: WorkQueue[str], key: str) -> None:
+    """As a worker whose run writes the object, so that a change arrives, and then fails."""
+    assert await q.get() == key
+    q.add(key)
+    q.retry(key)
+    q.done(key)
+
+
+async def test_a_change_hurries_a_key_that_failed_once() -> None:
+    q = a_queue(FakeClock())
+    q.add("n1")
+    await run_and_fail(q, "n1")
+    assert len(q) == 1
+
+
+async def test_a_key_is_backed_off_when_its_own_change_arrives_while_it_fails_again() -> None:
+    clock = FakeClock()
+    q = a_queue(clock)
+    q.add("n1")
+    await run_and_fail(q, "n1")
+    await run_and_fail(q, "n1")
+    assert len(q) == 0
+    clock.step(seconds(0.9))
+    q.promote()
+    assert len(q) == 0
+    clock.step(seconds(0.2))
+    q.promote()
+    assert len(q) == 1
+
+
+async def test_a_key_is_backed_off_when_its_own_change_arrives_after_it_failed_again() -> None:
+    clock = FakeClock()
+    q = a_queue(clock)
+    q.add("n1")
+    await run_and_fail(q, "n1")
+    assert await q.get() == "n1"
+    q.retry("n1")
+    q.done("n1")
+    q.add("n1")
+    q.add_idle("n1")
+    assert len(q) == 0
+    clock.step(seconds(1.1))
+    q.promote()
+    assert len(q) == 1
+
+
+async def test_a_change_is_not_lost_when_the_backoff_of_its_key_is_long() -> None:
+    """What another has changed may be the cure: it waits for seconds, not for minutes."""
+    clock = FakeClock()
+    q = a_queue(clock)
+    for _ in range(10):
+        q.retry("n1")
+    q.add("n1")
+    clock.step(seconds(HURRIED - 0.1))
+    q.promote()
+    assert len(q) == 0
+    clock.step(seconds(0.2))
+    q.promote()
+    assert len(q) == 1
+
+
+async def test_a_change_waits_for_the_time_that_the_server_asked_for() -> None:
+    clock = FakeClock()
+    q = a_queue(clock)
+    q.retry("n1", at_least=20)
+    q.add("n1")
+    clock.step(seconds(19))
+    q.promote()
+    assert len(q) == 0
+    clock.step(seconds(2))
+    q.promote()
+    assert len(q) == 1
+
+
+async def test_a_key_that_went_well_is_handed_out_at_once_again() -> None:
+    q = a_queue(FakeClock())
+    for _ in range(5):
+        q.retry("n1")
+    q.forget("n1")
+    q.add("n1")
+    assert len(q) == 1
+
+
 async def test_the_rate_of_keys_handed_out_is_bounded() -> None:
     clock = FakeClock()
     q = a_queue(clock, rate=10, burst=3)
@@ -201,6 +284,7 @@ STEPS = st.lists(
         st.tuples(st.just("later"), st.sampled_from("abc")),
         st.tuples(st.just("get"), st.just("")),
         st.tuples(st.just("done"), st.sampled_from("abc")),
+        st.tuples(st.just("fail"), st.sampled_from("abc")),
         st.tuples(st.just("step"), st.just("")),
     ),
     max_size=40,
@@ -229,12 +313,17 @@ def test_no_change_is_ever_lost_and_no_key_is_at_two_workers(steps: list[tuple[s
             elif what == "done" and key in busy:
                 busy.discard(key)
                 q.done(key)
+            elif what == "fail" and key in busy:
+                busy.discard(key)
+                q.retry(key)
+                q.done(key)
+                owed.add(key)
             elif what == "step":
                 clock.step(seconds(3))
                 q.promote()
         for key in list(busy):
             q.done(key)
-        clock.step(seconds(10))
+        clock.step(seconds(400))
         q.promote()
         rest = {await q.get() for _ in range(len(q))}
         assert owed <= rest

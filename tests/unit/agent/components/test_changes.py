@@ -3,8 +3,8 @@
 import msgspec
 from support.component_world import CONFIG, PACKAGE, UNIT, ComponentWorld, component
 
+from agent.components.model import MOVING
 from agent.components.ports import FileFound, PackageWanted
-from agent.components.step import MOVING
 from agent.host.ports import Ran
 from kubenode.runtime.components.render import Text, TextRef
 from kubenode.runtime.components.wire import ComponentStatus

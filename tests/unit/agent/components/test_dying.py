@@ -1,74 +1,18 @@
 """Invariant 8: killed, or cut from power, at any step: wholly old, wholly new, or Failed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import pytest
-from support.component_world import CONFIG, ENDS, PACKAGE, UNIT, ComponentWorld, component
+from support.component_world import ENDS, PACKAGE, UNIT, component
 from support.lossy_disk import LossyDisk
+from support.mortal_components import FOLDER, Killed, MortalWorld
 
 from agent.components.keeping import FileRecords
 
-FOLDER = Path("/state/components")
 OLD, NEW = ("2.1.3-1", b"pause = '3.10'"), ("2.1.4-1", b"pause = '3.11'")
 MOST = 200
 
 
-class Killed(BaseException):
-    """Not an Exception: nothing may catch it."""
-
-
-class Fate:
-    """Kills at the n-th moment: before the effect, or after it."""
-
-    def __init__(self) -> None:
-        self.left = -1
-        self.after = False
-        self.count = 0
-
-    @contextmanager
-    def moment(self) -> Iterator[None]:
-        self.count += 1
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise Killed
-        yield
-        if self.left == 0 and self.after:
-            raise Killed
-
-
-class World(ComponentWorld):
-    """Its records are on a disk that forgets, and every act on the host is a moment."""
-
-    def __init__(self) -> None:
-        self.fate, self.disk = Fate(), LossyDisk()
-        super().__init__(FileRecords(FOLDER, self.disk))
-        self.disk.moment = self.fate.moment
-        for port, names in (
-            (self.parts.packages, ("install", "stage", "hold", "remove")),
-            (self.parts.files, ("write", "remove")),
-            (self.parts.units, ("start", "stop", "restart", "set_enabled")),
-        ):
-            for name in names:
-                self._mortal(port, name)
-
-    def _mortal(self, port: object, name: str) -> None:
-        real = getattr(port, name)
-
-        async def act(*args: object, **more: object) -> object:
-            with self.fate.moment():
-                return await real(*args, **more)
-
-        setattr(port, name, act)
-
-    @property
-    def host_is(self) -> tuple[str, bytes]:
-        return self.version, self.parts.files.files[CONFIG].content
-
-
-async def an_upgrade(**crash: bool) -> World:
-    world = World()
+async def an_upgrade(**crash: bool) -> MortalWorld:
+    world = MortalWorld()
     world.assign(component("2.1.3"))
     world.allow("containerd")
     await world.rounds(20, ENDS)
@@ -80,7 +24,7 @@ async def an_upgrade(**crash: bool) -> World:
     return world
 
 
-async def killed_at(moment: int, after: bool, **crash: bool) -> World | None:
+async def killed_at(moment: int, after: bool, **crash: bool) -> MortalWorld | None:
     """The world after a kill at this moment and a new process; None when there is no such one."""
     world = await an_upgrade(**crash)
     world.fate.left, world.fate.after = moment, after

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 from support.clock import T0
 
 from agent.components.model import (
+    MOVING,
     PUT,
     TAKE,
     Done,
@@ -18,7 +20,7 @@ from agent.components.model import (
     Seen,
     State,
 )
-from agent.components.step import EDGES, LIVE, MOVING, Act, repairing, step, taken_up
+from agent.components.step import EDGES, LIVE, Act, interrupted, repairing, step, taken_up
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.render import Rendered
 from kubenode.runtime.components.wire import ChangeClass
@@ -51,7 +53,7 @@ def records() -> Iterator[Record]:
         ):
             if state not in MOVING and (tries or how is ChangeClass.REBOOT):
                 continue
-            yield Record(
+            record = Record(
                 name="runc",
                 state=state,
                 revision="1-a",
@@ -64,6 +66,9 @@ def records() -> Iterator[Record]:
                 tries=tries,
                 boot_id="boot-1" if at is Move.REBOOT else "",
             )
+            yield record
+            if state in MOVING:
+                yield interrupted(record)
 
 
 def views(state: State) -> Iterator[Seen]:
@@ -77,6 +82,7 @@ def views(state: State) -> Iterator[Seen]:
         base = Seen(now=T0, boot_id="boot-1", known=known, assigned=one, done=done)
         if state in MOVING:
             yield base
+            yield replace(base, permitted=True)
             yield Seen(now=T0, boot_id="boot-2", known=known, assigned=one, done=done)
             yield Seen(now=T0, boot_id="", known=known, assigned=one, done=done)
             continue
@@ -137,8 +143,12 @@ def test_only_drawn_edges_are_taken_and_never_with_an_act(state: State) -> None:
             if after.state is not state:
                 assert after.state in EDGES[state], (record, view, after)
                 taken.add(after.state)
-            if act is Act.MOVE:
-                assert state in MOVING
+            if act in (Act.MOVE, Act.REBOOT):
+                assert state in MOVING and not record.interrupted
+            if record.interrupted and not after.interrupted and after.state is state:
+                assert view.permitted and after == replace(record, needs=None)
+            if state in MOVING and after.state is State.PENDING:
+                assert record.interrupted and after.stray == (record.target or record.stray)
             if act in (Act.START, Act.CORRECT):
                 assert record.applied is not None and not view.observe
             if after.state is State.APPLYING and state is not State.APPLYING:
@@ -169,7 +179,14 @@ def test_a_change_comes_to_its_end_whatever_is_wanted_meanwhile(state: State) ->
             if record.state not in MOVING:
                 break
             done = Done()
-            view = Seen(now=T0, boot_id=f"boot-{boots}", known=True, assigned=None, done=done)
+            view = Seen(
+                now=T0,
+                boot_id=f"boot-{boots}",
+                known=True,
+                assigned=None,
+                done=done,
+                permitted=True,
+            )
             after, act = step(record, view)
             boots += act is Act.REBOOT
             if record == after and act is Act.NONE:

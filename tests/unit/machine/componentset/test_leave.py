@@ -6,8 +6,8 @@ from typing import Any
 from support.clock import T0
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
-from kubenode.api.v1alpha1.machinework import ChangeClass
-from machine.componentset.leave import Act, Leave, leave_for, patience_of
+from kubenode.api.v1alpha1.machinework import ChangeClass, MachinePermit
+from machine.componentset.leave import Act, Leave, leave_for, patience_of, renewed_permit
 
 PATIENCE = timedelta(minutes=30)
 R = "1-90d2c7e1fa"
@@ -178,3 +178,30 @@ def test_f22_leave_lasts_as_long_as_the_most_patient_set_and_component() -> None
     assert lasts("c", class_="Reboot") == timedelta(hours=5, minutes=10), "c-1 is gone"
     assert patience_of(machine([entry("a")], [], permit("a")), {}, {}) == timedelta(minutes=15)
     assert patience_of(machine([entry("a")], []), sets, components) == timedelta(0)
+
+
+def test_an_interrupted_change_is_prepared_for_again_with_and_without_its_old_permit() -> None:
+    stands = [status("a", "Applying", "Reboot", reason="Interrupted")]
+    again = Leave(Act.PREPARE, "a", ("a",), ChangeClass.REBOOT)
+    assert leave(machine([entry("a")], stands), "a") == again
+    expired = machine([entry("a")], stands, permit("a", class_="Reboot", minutes=-1))
+    assert leave(expired, "a") == again
+
+
+def test_a_permit_is_renewed_before_it_ends_and_never_beyond_the_patience() -> None:
+    def after(minutes: float, before: MachinePermit | None = None) -> MachinePermit | None:
+        given = before or MachinePermit.model_validate(permit("a"))
+        return renewed_permit(given, T0 + timedelta(minutes=minutes), PATIENCE)
+
+    def end(given: MachinePermit | None) -> float | None:
+        until = given.renewed_until if given is not None else None
+        return (until - T0) / timedelta(minutes=1) if until is not None else None
+
+    assert after(4) is None
+    first = after(6)
+    assert end(first) == 16 and first is not None and first.start_before == T0 + PATIENCE / 3
+    assert after(10, first) is None
+    assert end(after(12, first)) == 22
+    last = after(38, first)
+    assert end(last) == 40 and last is not None
+    assert after(39, last) is None

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubenode.api.cordon import KEEP_CORDONED
 from kubenode.api.v1alpha1.permit import Holder
 from machine.disruption.cordon import (
     CORDONED_BY,
@@ -87,3 +88,12 @@ def test_whoever_comes_and_goes_the_node_ends_as_it_began(
     for holder in HOLDERS:
         seen = after(seen, left(seen, holder))
     assert seen == before
+
+
+def test_the_last_holder_leaves_the_cordon_when_a_person_asked_to_keep_it() -> None:
+    seen = Cordoned(True, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "disk is swapped on Monday"})
+    assert left(seen, SET) == Change(None, True)
+    undecided = Cordoned(True, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "false"})
+    assert left(undecided, SET) == Change(None, False)
+    schedulable = Cordoned(False, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "true"})
+    assert left(schedulable, SET) == Change(None, False)

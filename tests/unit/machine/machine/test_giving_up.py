@@ -13,6 +13,7 @@ from machine.disruption.port import UNNEEDED, Prepared, State, Why
 from machine.names import LEASES
 
 REVISION, CONFIG = "1-0000000001", "1-00000000cc"
+A_SET = {"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": "s", "controller": True}
 WAITING = Prepared(State.WAITING, reason="ConcurrencyLimit", message="full", look_again=5.0)
 
 
@@ -75,6 +76,20 @@ async def test_a_drain_that_ran_out_of_its_time_goes_on_and_a_persons_word_does_
     double.prepared = Prepared(State.FAILED, "p-1", reason=Why.DRAIN_TIMEOUT, message="PDB x")
     await double.run(looks=20)
     assert double.machine is None
+
+
+async def test_a_persons_uncordon_holds_the_instance_while_it_is_to_be_deleted() -> None:
+    double = await made()
+    annotate(double, pre_terminate_disks="y")
+    double.ask_to_delete()
+    await double.run(looks=10)
+    annotate(double, pre_terminate_disks=None)
+    double.prepared = Prepared(State.FAILED, reason=Why.PERSON_UNCORDONED, message="ann")
+    await double.run(looks=4)
+    assert double.cloud.instances and not double.marks
+    double.prepared = Prepared(State.READY, "p-1")
+    await double.run(looks=20)
+    assert double.machine is None and not double.cloud.instances
 
 
 async def test_volumes_are_waited_for_and_not_for_ever() -> None:
@@ -158,6 +173,34 @@ async def test_a_host_outside_kubernetes_needs_no_permit_to_be_uninstalled() -> 
     assert double.objects[MACHINE]["spec"]["permit"]["name"] == UNNEEDED
 
 
+async def test_no_instance_is_deleted_when_the_permit_is_not_held_at_that_moment() -> None:
+    double = await made()
+    double.permit = "Released"
+    double.ask_to_delete()
+    await double.run(looks=20)
+    assert stage(double) == "Terminating" and double.cloud.instances
+    found = double.there.status.condition("Deletable")
+    assert found is not None and "permit p-1 is not held any more" in found.message
+    double.permit = "Granted"
+    await double.run(looks=20)
+    assert double.machine is None and not double.cloud.instances
+
+
+async def test_no_instance_is_deleted_when_a_node_came_that_nobody_counted() -> None:
+    double = await made()
+    node = double.objects.pop(NODE)
+    double.prepared = Prepared(State.READY, UNNEEDED)
+    double.ask_to_delete()
+    controller = double.controller()
+    controller.ground.nodes.get = lambda key: None  # type: ignore[method-assign]
+    double.objects[NODE] = node
+    await double.run(controller, looks=20)
+    assert double.cloud.instances and stage(double) == "Terminating"
+    del double.objects[NODE]
+    await double.run(controller, looks=20)
+    assert double.machine is None and not double.cloud.instances
+
+
 async def test_a_node_that_stands_for_another_instance_by_now_is_not_deleted() -> None:
     double = await made()
     del double.objects[NODE]
@@ -222,8 +265,7 @@ async def test_what_is_imported_or_nobodys_is_not_replaced() -> None:
 
 async def test_replace_gives_it_up_under_the_jobs_permit_without_one_of_its_own() -> None:
     double = await made()
-    owner = {"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": "s", "controller": True}
-    double.change(MACHINE, metadata={"ownerReferences": [owner]})
+    double.change(MACHINE, metadata={"ownerReferences": [A_SET]})
     ask(double, "Replace")
     await double.run(looks=20)
     assert double.machine is None and not double.cloud.instances
@@ -246,3 +288,26 @@ async def test_invariant_02_the_finalizer_is_on_before_anybody_may_make_somethin
     double.patch = patch  # type: ignore[method-assign]
     await double.run()
     assert phases == [("Importing", False), ("Initializing", True), ("Running", True)]
+
+
+async def test_no_operation_is_asked_for_when_the_permit_of_its_job_is_not_held() -> None:
+    double = await made()
+    double.permit = ""
+    ask(double, "Redeploy")
+    await double.run(looks=10)
+    assert not double.cloud.operated
+    double.permit = "Granted"
+    await double.run(looks=10)
+    assert [one[1:] for one in double.cloud.operated] == [("Redeploy", "rj-1")]
+
+
+async def test_no_machine_is_given_up_for_a_job_whose_permit_is_not_held() -> None:
+    double = await made()
+    double.change(MACHINE, metadata={"ownerReferences": [A_SET]})
+    double.permit = "Revoked"
+    ask(double, "Replace")
+    await double.run(looks=10)
+    assert double.machine is not None and double.machine.metadata.deletion_timestamp is None
+    double.permit = "Granted"
+    await double.run(looks=30)
+    assert double.machine is None

@@ -6,9 +6,10 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machineset import MachineSetHealth
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import Node, ObjectMeta
 from machine.machineset.known import KnownMembers
 from machine.machineset.observe import Around, member
+from rules.facts import ConditionFact
 
 HEALTH = MachineSetHealth()
 META = {"name": "m", "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -22,14 +23,16 @@ def a_machine(phase: str) -> Machine:
 
 def test_it_is_made_anew_when_anything_that_it_is_made_of_is_another() -> None:
     known = KnownMembers()
-    silent = NodeCondition(type="Ready", status="Unknown", last_transition_time=T0)
-    node = Node(ObjectMeta(name="m"), status=NodeStatus(conditions=[silent]))
+    node = Node(ObjectMeta(name="m"))
+    silent = {"Ready": ConditionFact("Ready", "Unknown", "", "", T0, T0)}
+    sooner = {"Ready": ConditionFact("Ready", "Unknown", "", "", T0 - timedelta(hours=1), T0)}
     machine, minute = a_machine("Running"), timedelta(minutes=1)
     looks = [
         (machine, Around(), "1-a", HEALTH, T0),
-        (machine, Around(node), "1-a", HEALTH, T0),
-        (machine, Around(node), "1-a", HEALTH, T0 + 9 * minute),
-        (machine, Around(node), "1-a", HEALTH, T0 + 10 * minute),
+        (machine, Around(node, conditions=silent), "1-a", HEALTH, T0),
+        (machine, Around(node, conditions=sooner), "1-a", HEALTH, T0),
+        (machine, Around(node, conditions=silent), "1-a", HEALTH, T0 + 9 * minute),
+        (machine, Around(node, conditions=silent), "1-a", HEALTH, T0 + 10 * minute),
         (machine, Around(node, "job-1"), "1-a", HEALTH, T0 + 10 * minute),
         (machine, Around(node, "", T0 + 8 * minute), "1-a", HEALTH, T0 + 10 * minute),
         (machine, Around(node, "", T0 + 8 * minute), "1-b", HEALTH, T0 + 13 * minute),

@@ -4,12 +4,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from support.clock import T0
+from support.clock import T0, FakeClock
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine, MachineClass
 from kubenode.api.v1alpha1.machineset import MachineSetHealth
+from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from machine.machineset.nodeclocks import NodeClocks
 from machine.machineset.observe import Around, member, room
 from machine.names import HANDS_OFF, LEAVING, PRESERVED
 
@@ -38,13 +40,25 @@ def a_machine(name: str = "m", spec: Any = None, annotations: Any = None, **stat
     )
 
 
-def a_node(status: str, since: datetime | None) -> Node:
-    ready = NodeCondition(type="Ready", status=status, last_transition_time=since)
+def a_node(
+    status: str, since: datetime | None, heard: datetime = T0, off: timedelta = timedelta(0)
+) -> Node:
+    """off  by how much the host's clock is ahead"""
+    turned = None if since is None else host_time(since + off)
+    ready = NodeCondition("Ready", status, "", "", host_time(heard + off), turned)
     return Node(ObjectMeta(name="m"), status=NodeStatus(conditions=[ready]))
 
 
+def around(node: Node | None, **parts: Any) -> Around:
+    """As a set sees it that has just started."""
+    clock = FakeClock()
+    clocks = NodeClocks(lambda: [] if node is None else [node], clock)
+    clocks.follow(["Ready"])
+    return Around(node, **parts, conditions=clocks.conditions("m"))
+
+
 def unhealthy(machine: Machine, node: Node | None) -> tuple[str, datetime | None]:
-    found, turn = member(machine, Around(node), "", HEALTH, T0)
+    found, turn = member(machine, around(node), "", HEALTH, T0)
     return found.unhealthy, turn
 
 
@@ -55,8 +69,40 @@ def test_a_node_is_unhealthy_once_its_condition_has_lasted(status: str) -> None:
     assert unhealthy(a_machine(), a_node("True", ago(99))) == ("", None)
 
 
-def test_what_nobody_says_since_when_is_not_unhealthy() -> None:
-    assert unhealthy(a_machine(), a_node("False", None)) == ("", None)
+def test_what_nobody_says_since_when_counts_from_when_we_saw_it() -> None:
+    assert unhealthy(a_machine(), a_node("False", None)) == ("", T0 + timedelta(minutes=10))
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=-2), timedelta(hours=2)])
+def test_node_is_unhealthy_after_its_time_by_our_clock_when_its_hosts_clock_is_off(
+    off: timedelta,
+) -> None:
+    five_seconds = a_node("False", T0 - timedelta(seconds=5), T0, off)
+    assert unhealthy(a_machine(), five_seconds) == (
+        "",
+        T0 + timedelta(minutes=10) - timedelta(seconds=5),
+    )
+    assert "is False" in unhealthy(a_machine(), a_node("False", ago(10), T0, off))[0]
+
+
+def test_beginning_of_a_condition_keeps_its_age_when_our_clock_is_set() -> None:
+    clock, nodes = FakeClock(), [a_node("False", ago(5))]
+    clocks = NodeClocks(lambda: nodes, clock)
+    clocks.follow(["Ready"])
+    clock.set_wall(timedelta(hours=1))
+    assert clock.now() - clocks.conditions("m")["Ready"].since == timedelta(minutes=5)
+
+
+def test_condition_is_followed_of_nodes_that_are_there_and_of_those_that_come() -> None:
+    clock, nodes = FakeClock(), [a_node("True", ago(5))]
+    clocks = NodeClocks(lambda: nodes, clock)
+    assert not clocks.changed("m", nodes[0])
+    clocks.follow(["Ready"])
+    clock.step(timedelta(seconds=30))
+    assert clocks.changed("m", a_node("False", ago(0)))
+    assert clocks.conditions("m")["Ready"].since == clock.now()
+    assert not clocks.changed("m", a_node("False", ago(0), T0 + timedelta(seconds=10)))
+    assert clocks.changed("m", None) and not clocks.conditions("m")
 
 
 def test_a_node_that_is_no_more_is_unknown_since_the_machine_shows_it() -> None:
@@ -80,8 +126,8 @@ def test_a_machine_back_from_repair_is_available_after_its_burn_in() -> None:
     machine = a_machine(spec={"minReady": "5m"}, conditions={"Available": ("True", "Available")})
     node = a_node("True", ago(99))
 
-    def available(**around: Any) -> tuple[bool, datetime | None]:
-        found, turn = member(machine, Around(node, **around), "", HEALTH, T0)
+    def available(**parts: Any) -> tuple[bool, datetime | None]:
+        found, turn = member(machine, Around(node, **parts), "", HEALTH, T0)
         return found.available, turn
 
     assert available() == (True, None)

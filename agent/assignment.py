@@ -1,0 +1,240 @@
+"""What is asked of this agent: from its AgentAssignment, or by watches of all jobs and questions.
+
+The operator writes one AgentAssignment per agent, with the agent's name: the names of what is to be
+read. A watch by `metadata.name` costs the API server nothing for the writes of other objects; one
+by `spec.agent` is asked at each write of a job, and there are as many of them as agents. Where
+there is no such object (an older operator, or none yet) the agent watches by `spec.agent`, and
+looks for the object now and then.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from agent.kubejobs import PLURAL as JOBS
+from agent.prober import PLURAL as PROBES
+from agent.wire import Assignment, Job, Probe, decode_assignment, decode_job, decode_probe
+from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, KubeError, NotFound
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.rate import Backoff, Spread
+
+log = logging.getLogger(__name__)
+
+PLURAL = "agentassignments"
+LOOK_SECONDS = 300.0
+"""Between two looks for an AgentAssignment while there is none, and whether it is still there."""
+RELIST_SPREAD = 10.0
+"""Seconds over which the lists of all agents are spread after the API server has lost their place,
+and after somebody deleted all assignments.
+"""
+RETRY_LOW, RETRY_HIGH = 0.5, 10.0
+READERS = 2
+WATCHED = "\0"
+"""In place of a request: known from the watches, so to be read anew."""
+HIGHEST_READ_RETRY = 30.0
+
+Asked = TypeVar("Asked", Job, Probe)
+Item = tuple[str, str]
+"""Plural and name of an object to read."""
+
+
+class JobReceiver(Protocol):
+    def seen(self, name: str, job: Job | None) -> None: ...
+
+
+class ProbeReceiver(Protocol):
+    def seen(self, name: str, probe: Probe | None) -> None: ...
+
+
+class RequestSource:
+    """A Part: hands every open job and question of `agent` to `worker` and `prober`.
+
+    jobs, questions  the watches by `spec.agent`, for as long as there is no assignment
+    assignment       the watch of the agent's own object
+    """
+
+    name = "requests"
+
+    def __init__(
+        self,
+        kube: Kube,
+        agent: str,
+        worker: JobReceiver,
+        prober: ProbeReceiver,
+        clock: Clock,
+        watch_seconds: float,
+        *,
+        spread: Spread = random.random,
+    ) -> None:
+        self._kube, self._agent, self._clock, self._spread = kube, agent, clock, spread
+        self._worker, self._prober = worker, prober
+        self._watch_seconds = watch_seconds
+        self._assigned: dict[Item, str] = {}
+        self._lost = asyncio.Event()
+        self._queue: WorkQueue[Item] = WorkQueue(clock, high=HIGHEST_READ_RETRY, spread=spread)
+        self.jobs = self._watch_of(JOBS, decode_job)
+        self.jobs.add_handler(lambda key, old, new: worker.seen(key, new))
+        self.questions = self._watch_of(PROBES, decode_probe)
+        self.questions.add_handler(lambda key, old, new: prober.seen(key, new))
+        self.assignment: Informer[Assignment] = Informer(
+            kube,
+            custom(PLURAL),
+            decode_assignment,
+            field_selector=f"metadata.name={agent}",
+            clock=clock,
+            name="own assignment",
+            watch_seconds=watch_seconds,
+            relist_spread=RELIST_SPREAD,
+            spread=spread,
+        )
+        self.assignment.add_handler(lambda key, old, new: self._changed(new))
+
+    def _watch_of(self, plural: str, decode: Callable[[bytes], Asked]) -> Informer[Asked]:
+        return Informer(
+            self._kube,
+            custom(plural),
+            decode,
+            field_selector=f"spec.agent={self._agent}",
+            clock=self._clock,
+            watch_seconds=self._watch_seconds,
+            relist_spread=RELIST_SPREAD,
+            spread=self._spread,
+        )
+
+    async def run(self) -> None:
+        """Follow the assignment or the watches, whichever there is, until cancelled."""
+        while True:
+            if await self._exists():
+                log.info("the agent follows its assignment", extra={"agent": self._agent})
+                await self._follow_assignment()
+                await self._clock.sleep(RELIST_SPREAD * self._spread())
+            else:
+                log.info("the agent has no assignment: it watches", extra={"agent": self._agent})
+                await self._watch_all()
+
+    async def _exists(self) -> bool:
+        """Whether the operator writes an assignment for this agent."""
+        backoff = Backoff(RETRY_LOW, RETRY_HIGH, self._spread)
+        path = custom(PLURAL, self._agent)
+        while True:
+            over = self._kube.outage.over
+            try:
+                await self._kube.get(path, decode_assignment)
+            except (NotFound, Forbidden):
+                return False
+            except KubeError as error:
+                extra = {"agent": self._agent, "why": str(error)}
+                log.warning("the agent cannot read its assignment", extra=extra)
+                await wait(self._clock, over, max(backoff.next(), error.retry_after or 0.0))
+            else:
+                return True
+
+    # -- without an assignment ------------------------------------------------------------------
+
+    async def _watch_all(self) -> None:
+        """Watch by `spec.agent` until there is an assignment."""
+        for item in self._assigned:
+            self._hand_over(item, None)
+        self._assigned = {}
+        for name, job in [*self.jobs.cache.items()]:  # from before an assignment was followed
+            self._worker.seen(name, job)
+        for name, probe in [*self.questions.cache.items()]:
+            self._prober.seen(name, probe)
+        async with asyncio.TaskGroup() as tasks:
+            watches = [tasks.create_task(each.run()) for each in (self.jobs, self.questions)]
+            await self._pause_between_looks()
+            while not await self._exists():
+                await self._pause_between_looks()
+            for watch in watches:
+                watch.cancel()
+
+    async def _pause_between_looks(self) -> None:
+        await self._clock.sleep(LOOK_SECONDS * (0.5 + self._spread()))
+
+    # -- with an assignment ---------------------------------------------------------------------
+
+    async def _follow_assignment(self) -> None:
+        """Read what the assignment names until it is gone."""
+        self._lost.clear()
+        known = [(JOBS, name) for name in self.jobs.cache]
+        known += [(PROBES, name) for name in self.questions.cache]
+        self._assigned = dict.fromkeys(known, WATCHED)
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(self.assignment.run())]
+            running.append(tasks.create_task(self._queue.run()))
+            running += [tasks.create_task(self._read_all()) for _ in range(READERS)]
+            if (have := self.assignment.get(self._agent)) is not None:
+                self._changed(have)  # known from before, and not told again
+            await self._until_lost()
+            for task in running:
+                task.cancel()
+
+    async def _until_lost(self) -> None:
+        """A deleted object is told by the watch, a deleted kind by nobody."""
+        while True:
+            seconds = LOOK_SECONDS * (0.5 + self._spread())
+            if await wait(self._clock, self._lost, seconds):
+                return
+            fresh = self.assignment.fresh(self._watch_seconds + LOOK_SECONDS)
+            if not fresh and not await self._exists():
+                return
+
+    def _changed(self, assignment: Assignment | None) -> None:
+        """The handler of the watch of the own object."""
+        if assignment is None:
+            self._lost.set()
+            return
+        wanted = assignment.items(JOBS, PROBES)
+        for item in self._assigned.keys() - wanted.keys():
+            self._hand_over(item, None)
+        for item, request in wanted.items():
+            if self._assigned.get(item) != request:
+                self._queue.add(item)
+        self._assigned = wanted
+
+    def read_again(self, job: str) -> None:
+        """The job was not brought to its end: what is known of it may be old by now."""
+        if (JOBS, job) in self._assigned:
+            self._queue.add((JOBS, job))
+
+    async def _read_all(self) -> None:
+        while True:
+            item = await self._queue.get()
+            try:
+                if item in self._assigned:
+                    await self._read(item)
+                self._queue.forget(item)
+            except KubeError as error:
+                delay = self._queue.retry(item, at_least=error.retry_after or 0.0)
+                extra = {"object": item[1], "why": str(error), "again_seconds": round(delay, 1)}
+                log.warning("what is asked of the agent cannot be read", extra=extra)
+            finally:
+                self._queue.done(item)
+
+    async def _read(self, item: Item) -> None:
+        plural, name = item
+        found: Job | Probe | None
+        try:
+            if plural == JOBS:
+                found = await self._kube.get(custom(plural, name), decode_job)
+            else:
+                found = await self._kube.get(custom(plural, name), decode_probe)
+        except NotFound:
+            found = None
+        if item in self._assigned:
+            self._hand_over(item, found)
+
+    def _hand_over(self, item: Item, found: Job | Probe | None) -> None:
+        plural, name = item
+        if plural == JOBS:
+            assert not isinstance(found, Probe)
+            self._worker.seen(name, found)
+        else:
+            assert not isinstance(found, Job)
+            self._prober.seen(name, found)

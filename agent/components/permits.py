@@ -1,0 +1,112 @@
+"""Checks, right before an act that disturbs the host, that its permit is valid now.
+
+A change begins under the permit that the watch of the own Machine shows. The watch may be old, and
+a process that starts late finds a change in its middle. So each act of class Restart or above is
+checked against the Machine as the API server has it at that moment. A change of this process may go
+on while the API server is away, as long as the permit that was read last lasts: a change of the API
+server itself, or of the network, would never end otherwise.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from agent.components.differing import permitted
+from agent.components.telling import PLURAL
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.components.wire import ChangeClass, Machine, MachinePermit
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.objects import structs
+from kubenode.runtime.kube.paths import custom
+
+
+class PermitState(StrEnum):
+    """LIVE        the act may begin
+    MISSING     there is no permit, or it ended, or it is for less
+    UNREADABLE  the API server does not answer
+    BUSY        a repair job holds the node under another permit
+    """
+
+    LIVE = "live"
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+    BUSY = "busy"
+
+
+class PermitCheck(msgspec.Struct, frozen=True):
+    """why      for people, "" for LIVE
+    machine  as it was read; None: it is gone, or was not read
+    """
+
+    state: PermitState
+    why: str = ""
+    machine: Machine | None = None
+
+
+class LivePermits:
+    """read      the own Machine, live; None: it is gone. Raises KubeError
+    conflict  why the node is held under another permit than the named one, "" if it is not
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[Machine | None]],
+        conflict: Callable[[str], str],
+        clock: Clock,
+    ) -> None:
+        self._read, self._conflict, self._clock = read, conflict, clock
+        self._last: tuple[MachinePermit, datetime, float] | None = None
+
+    async def check(self, name: str, how: ChangeClass) -> PermitCheck:
+        """Whether an act of class `how` on the component may begin now."""
+        try:
+            machine = await self._read()
+        except KubeError as error:
+            return self._unread(name, how, error)
+        permit = machine.spec.permit if machine is not None else None
+        now = self._clock.now()
+        self._last = (permit, now, self._clock.monotonic()) if permit is not None else None
+        if not permitted(name, how, permit, now, begun=True):
+            why = f"no permit for a change of class {how} is valid"
+            return PermitCheck(PermitState.MISSING, why, machine)
+        assert permit is not None
+        if why := self._conflict(permit.name):
+            return PermitCheck(PermitState.BUSY, why, machine)
+        return PermitCheck(PermitState.LIVE, machine=machine)
+
+    def _unread(self, name: str, how: ChangeClass, error: KubeError) -> PermitCheck:
+        """By the permit that this process read last, as the monotonic clock measures its age."""
+        if self._last is not None:
+            permit, read_at, at = self._last
+            age = self._clock.monotonic() - at
+            since = (permit.last_start - read_at).total_seconds()
+            if permitted(name, how, permit, read_at, begun=True) and age < since:
+                if why := self._conflict(permit.name):
+                    return PermitCheck(PermitState.BUSY, why)
+                return PermitCheck(PermitState.LIVE)
+        return PermitCheck(PermitState.UNREADABLE, f"the permit cannot be read: {error}")
+
+
+class _Machines(msgspec.Struct):
+    items: list[Machine] = []
+
+
+_decode_machines = structs(_Machines)
+
+
+class MachineReader:
+    """Reads the agent's own Machine from the API server.
+
+    A list of one, as agents may list and watch Machines and need no further right for it.
+    """
+
+    def __init__(self, kube: Kube, agent: str) -> None:
+        self._kube, self._query = kube, {"fieldSelector": f"metadata.name={agent}"}
+
+    async def __call__(self) -> Machine | None:
+        """None: there is none. Raises KubeError."""
+        found = await self._kube.get(custom(PLURAL), _decode_machines, self._query)
+        return found.items[0] if found.items else None

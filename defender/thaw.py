@@ -1,0 +1,98 @@
+"""A person's thaw of the control path: an annotation of each policy that shows the freeze.
+
+It names the freeze that it ends by the time at which that began. So a word that arrives late, or is
+read again after a restart, ends that freeze and no other; and the nodes whose silence a person has
+answered for do not freeze everything again.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from defender.breaker.control_path import SCOPE, Thaw
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import DefenderPolicy
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Conflict
+
+ANNOTATION = "kubenode.io/thaw"
+TRIES = 8
+POLICIES = paths.custom(DefenderPolicy.resource.plural)
+
+
+class NotFrozen(Exception):
+    """No policy says that the control path is frozen."""
+
+
+class _Written(msgspec.Struct, rename="camel"):
+    frozen_since: datetime
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thawed:
+    """policies  where the word was written"""
+
+    thaw: Thaw
+    policies: tuple[str, ...]
+
+
+_read = msgspec.json.Decoder(_Written).decode
+
+
+def thaw_in(annotations: dict[str, str]) -> Thaw | None:
+    """The thaw that a policy's annotations tell of. Raises ValueError for one that does not fit."""
+    text = annotations.get(ANNOTATION, "")
+    if not text:
+        return None
+    found = _read(text)
+    if found.frozen_since.tzinfo is None:
+        raise ValueError("frozenSince has no time zone")
+    return Thaw(found.frozen_since, found.by, found.why)
+
+
+async def write_thaw(kube: Kube, by: str, why: str) -> Thawed:
+    """Thaw the control path in every policy that says it is frozen.
+
+    Raises NotFrozen, KubeError; Conflict if others keep writing a policy.
+    """
+    listed = (await kube.get(POLICIES))["items"]
+    frozen = {item["metadata"]["name"]: since for item in listed if (since := _frozen_since(item))}
+    if not frozen:
+        raise NotFrozen
+    latest = max(frozen.values())
+    thaw = Thaw(latest, by, why)
+    for name in sorted(frozen):
+        await _write(kube, name, thaw)
+    return Thawed(thaw, tuple(sorted(frozen)))
+
+
+async def _write(kube: Kube, name: str, thaw: Thaw) -> None:
+    path = paths.custom(DefenderPolicy.resource.plural, name)
+    written = {
+        "frozenSince": format_time(thaw.frozen_since),
+        "by": thaw.by,
+        "why": thaw.why,
+    }
+    text = msgspec.json.encode(written).decode()
+    for last in (*(False,) * (TRIES - 1), True):
+        version = (await kube.get(path))["metadata"]["resourceVersion"]
+        metadata = {"resourceVersion": version, "annotations": {ANNOTATION: text}}
+        try:
+            await kube.patch(path, {"metadata": metadata})
+        except Conflict:
+            if last:
+                raise
+        else:
+            return
+
+
+def _frozen_since(item: dict[str, Any]) -> datetime | None:
+    for entry in (item.get("status") or {}).get("breaker") or ():
+        if entry.get("scope") == SCOPE:
+            return msgspec.convert(entry["since"], datetime)
+    return None

@@ -1,0 +1,54 @@
+"""`kubenode machine orphans`: instances that belong to no Machine."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import typer
+
+from kubenode.cli.cluster import connected
+from kubenode.cli.exits import Exit
+from kubenode.cli.lengths import length
+from kubenode.cli.machine_tokens import refusals
+from kubenode.cli.options import Listing
+from kubenode.cli.tables import show
+from machine.orphans.model import OrphanRecord
+from machine.orphans.records import OrphanStore
+
+COLUMNS = {
+    "INSTANCE": "providerID",
+    "PROVIDER": "provider",
+    "MACHINE": "machine",
+    "AGE": "age",
+    "ABSENT": "absent",
+    "HELD": "held",
+}
+WIDE = {"ADDRESSES": "addresses", "SIGHTING": "sighting", "FOUND": "found"}
+FINDING_ONLY = "it is a finding for people"
+
+
+async def orphans_command(output: Listing, kubeconfig: str | None, context: str | None) -> Exit:
+    """Ends with FINDING while there are any."""
+    async with connected(kubeconfig, context) as kube:
+        with refusals(""):
+            _, records = await OrphanStore(kube).read()
+        now = kube.clock.now()
+    if not records and output in (Listing.TABLE, Listing.WIDE):
+        typer.echo("no orphans")
+    else:
+        show([orphan_row(one, now) for one in records], COLUMNS, WIDE, output)
+    return Exit.FINDING if records else Exit.FINE
+
+
+def orphan_row(one: OrphanRecord, now: datetime) -> dict[str, Any]:
+    """`absent`: for how long nothing of it was in the cluster."""
+    return {
+        "providerID": one.provider_id,
+        "provider": one.provider,
+        "machine": one.machine,
+        "age": "" if one.created_at is None else length(now - one.created_at),
+        "absent": length(timedelta(seconds=one.absent_seconds)),
+        "held": one.held or one.sighting or FINDING_ONLY,
+        "addresses": " ".join(one.addresses),
+        "sighting": one.sighting,
+        "found": "" if one.found_at is None else length(now - one.found_at),
+    }

@@ -1,0 +1,116 @@
+"""Does an act under the protocol of this package, or says why not."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.permits import PermitReader, invalid
+from kubenode.runtime.disruption.request import (
+    UNNEEDED,
+    ActRefused,
+    ActRequest,
+    LiveTarget,
+    RefusalReason,
+)
+from kubenode.runtime.fence import Fence
+
+T = TypeVar("T")
+
+MOST_WRITTEN = 4096
+"""Requests whose last line is remembered."""
+
+Intent = Callable[[], Awaitable[bool]]
+"""Stores what is to be done; whether it stands there under the request's ID by now."""
+Key = tuple[str, str, str]
+Look = Callable[[], Awaitable[LiveTarget]]
+
+
+def never_frozen() -> str:
+    return ""
+
+
+async def stored() -> bool:
+    """The intent of who reads it from what is stored: a status, an annotation, a journal."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionGuard:
+    """permits  reads a Permit live
+    audit    where each act and each refusal is written down
+    frozen   why nothing may be deleted, stopped or replaced in this cluster now, "" if it may
+    by       the part of KubeNode that acts, for the audit log
+    """
+
+    permits: PermitReader
+    fence: Fence
+    clock: Clock
+    audit: Audit
+    frozen: Callable[[], str] = never_frozen
+    by: str = "machine"
+    _written: dict[Key, tuple[str, str]] = field(default_factory=dict)
+
+    async def perform(
+        self, request: ActRequest, *, intent: Intent, target: Look, act: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Do the act. Raises ActRefused when it was not done, else whatever the four may raise."""
+        try:
+            await self._check(request, intent, target)
+        except ActRefused as refused:
+            self._write(request, "Refused", str(refused))
+            raise
+        self.fence.check()
+        try:
+            done = await act()
+        except Exception as error:
+            self._write(request, "Unknown", f"{type(error).__name__}: {error}")
+            raise
+        self._write(request, "Done", request.evidence)
+        return done
+
+    async def _check(self, request: ActRequest, intent: Intent, target: Look) -> None:
+        self._still(request)
+        if not await intent():
+            raise ActRefused(RefusalReason.NO_INTENT, "its intent is not stored yet")
+        live = await target()
+        if live.changed:
+            raise ActRefused(RefusalReason.TARGET_CHANGED, live.changed)
+        if request.boot_id and live.boot_id != request.boot_id:
+            told = live.boot_id or "unknown"
+            why = f"the host runs boot {told}, and it was decided on boot {request.boot_id}"
+            raise ActRefused(RefusalReason.BOOT_CHANGED, why)
+        named = request.permit not in ("", UNNEEDED)
+        permit = await self.permits.read(request.permit) if named else None
+        if why := invalid(request, permit):
+            raise ActRefused(RefusalReason.NO_PERMIT, why)
+        self._still(request)  # the reads above may have taken long
+
+    def _still(self, request: ActRequest) -> None:
+        if why := self.frozen():
+            raise ActRefused(RefusalReason.FROZEN, why)
+        if request.expires is not None and self.clock.now() >= request.expires:
+            raise ActRefused(RefusalReason.EXPIRED, "its time is over: it is decided anew")
+
+    def _write(self, request: ActRequest, outcome: str, why: str) -> None:
+        """A line in the audit log; what is asked again and again with one outcome is told once."""
+        key = (str(request.act), request.target, request.request)
+        if self._written.get(key) == (outcome, why):
+            return
+        self._written[key] = (outcome, why)
+        if len(self._written) > MOST_WRITTEN:
+            self._written.pop(next(iter(self._written)))
+        under = f"permit {request.permit}" if request.permit else "no permit"
+        self.audit.write(
+            Line(
+                self.clock.now(),
+                self.by,
+                request.who,
+                str(request.act),
+                outcome,
+                why=f"{request.target}, {under}: {why}",
+                node=request.node,
+                request_id=request.request,
+            )
+        )

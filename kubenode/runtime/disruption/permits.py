@@ -1,0 +1,89 @@
+"""Whether a permit of Kube Defender is valid now: read from the API server by its name."""
+
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from kubenode.runtime.disruption.request import UNNEEDED, ActRequest
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.paths import custom
+
+CLASSES = ("None", "Host", "Pods", "Node")
+"""By weight, the mildest first."""
+GRANTED = frozenset({"Granted", "Overdue"})
+"""An overdue permit still counts against every limit: its holder lives and is late to renew it."""
+
+
+class PermitHolder(msgspec.Struct, gc=False):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class LivePermitSpec(msgspec.Struct, rename="camel", gc=False):
+    class_: str = msgspec.field(default="", name="class")
+    node_name: str = ""
+    holder: PermitHolder = msgspec.field(default_factory=PermitHolder)
+
+
+class LivePermitStatus(msgspec.Struct, rename="camel", gc=False):
+    state: str = ""
+    expires_at: datetime | None = None
+
+
+class LivePermit(msgspec.Struct, gc=False):
+    """A Permit, as far as it says whether an act may be done under it."""
+
+    metadata: ObjectMeta
+    spec: LivePermitSpec = msgspec.field(default_factory=LivePermitSpec)
+    status: LivePermitStatus = msgspec.field(default_factory=LivePermitStatus)
+
+
+_decode = structs(LivePermit)
+
+
+class PermitReader(Protocol):
+    async def read(self, name: str) -> LivePermit | None:
+        """The Permit now, None for none. Raises KubeError."""
+        ...
+
+
+class ApiPermits:
+    """Needs the right to `get` permits."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def read(self, name: str) -> LivePermit | None:
+        try:
+            return await self._kube.get(custom("permits", name), _decode)
+        except NotFound:
+            return None
+
+
+def invalid(request: ActRequest, permit: LivePermit | None) -> str:
+    """Why the act may not be done under this permit, "" if it may. Pure."""
+    name = request.permit
+    if not name:
+        return "no permit of Kube Defender is held"
+    if name == UNNEEDED:
+        return f"node {request.node} needs a permit of Kube Defender" if request.node else ""
+    if permit is None:
+        return f"there is no permit {name}"
+    spec, state = permit.spec, permit.status.state
+    if state not in GRANTED or permit.metadata.deletion_timestamp is not None:
+        return f"permit {name} is not held any more"
+    if spec.node_name != request.node:
+        return f"permit {name} is for node {spec.node_name}, not for {request.node}"
+    if request.holder_uid and spec.holder.uid != request.holder_uid:
+        return f"permit {name} is {spec.holder.kind} {spec.holder.name}'s"
+    if _weight(spec.class_) < _weight(request.class_):
+        return f"permit {name} is for class {spec.class_}, and {request.class_} is needed"
+    return ""
+
+
+def _weight(class_: str) -> int:
+    return CLASSES.index(class_) if class_ in CLASSES else 0

@@ -1,0 +1,76 @@
+"""One ConfigMap as a small store of texts, written over what was read.
+
+RBAC cannot narrow a create by name, so the writer's Role has `create` for all ConfigMaps of the
+namespace, and `get`, `patch` for the one name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.objects import ObjectMeta, structs
+
+NAMESPACE = "kubenode-system"
+
+
+class ConfigMap(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+    data: dict[str, str] = {}
+
+
+decode_config_map = structs(ConfigMap)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTexts:
+    """What a ConfigMap holds.
+
+    version  its resourceVersion; "" while there is no such ConfigMap
+    uid      "" likewise
+    """
+
+    data: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    uid: str = ""
+
+
+class ConfigMapStore:
+    """The ConfigMap `name` of `namespace`. Both calls raise KubeError."""
+
+    def __init__(self, kube: Kube, name: str, namespace: str = NAMESPACE) -> None:
+        self._kube = kube
+        self.name, self.namespace = name, namespace
+        self._collection = paths.resource("/api/v1", "configmaps", namespace=namespace)
+        self._path = paths.resource("/api/v1", "configmaps", namespace=namespace, name=name)
+
+    async def read(self) -> StoredTexts:
+        """From the API server itself."""
+        try:
+            return _texts(await self._kube.get(self._path, decode_config_map))
+        except NotFound:
+            return StoredTexts()
+
+    async def write(self, data: Mapping[str, str | None], over: StoredTexts) -> StoredTexts:
+        """Merge `data`; None takes a key away. Raises Conflict when somebody wrote since `over` was
+        read: AlreadyExists where there was none.
+        """
+        meta = {"name": self.name, "namespace": self.namespace}
+        if not over.version:
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+            given = {key: text for key, text in data.items() if text is not None}
+            made = await self._kube.create(
+                self._collection, {**body, "data": given}, decode_config_map
+            )
+            return _texts(made)
+        version = {"uid": over.uid, "resourceVersion": over.version}
+        change = {"metadata": version, "data": dict(data)}
+        return _texts(await self._kube.patch(self._path, change, decode=decode_config_map))
+
+
+def _texts(found: ConfigMap) -> StoredTexts:
+    meta = found.metadata
+    return StoredTexts(found.data, meta.resource_version, meta.uid)

@@ -1,0 +1,257 @@
+"""Notices that the cluster's data were restored from a backup, and freezes destructive acts.
+
+After a restore of etcd what was made since the backup is unknown, and what was decided since may be
+decided again. So nothing is deleted, stopped or replaced until a person has looked.
+
+A ConfigMap counts up every minute: its sequence, and its own resourceVersion. Each process keeps in
+memory, and in a file where it has one, how far it saw it. A restore takes the ConfigMap back:
+
+    the sequence or resourceVersion is below what we saw     it went back
+    the ConfigMap is gone, or another one                    it is from before, or another cluster's
+    it speaks of a higher version than the server has        its data came into a new etcd
+    an informer's list is below what its watch had seen      at once, before the next look
+
+The freeze is written into the same ConfigMap: every operator obeys it, and a person lifts it. While
+the ConfigMap cannot be read nothing is known, and destructive acts wait.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry, Gauge
+
+from kubenode.runtime.audit import SILENT, Audit, Line
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore, StoredTexts
+from kubenode.runtime.kube.errors import Conflict, KubeError
+
+log = logging.getLogger(__name__)
+
+NAME = "kubenode-lineage"
+LOOK_SECONDS = 10.0
+BEAT_SECONDS = 60.0
+"""Between two writes of the sequence, by whichever process comes first."""
+OWN_STORES = ("/events", "/leases")
+"""Large clusters keep these in an etcd of their own, which is no part of the cluster's data."""
+UNREAD = "whether the cluster's data were restored is not known yet: ConfigMap kubenode-lineage"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What the ConfigMap says.
+
+    frozen     why destructive acts are frozen, "" if they are not
+    frozen_at  as it was written, for people; likewise `lifted_by` and `lifted_why`
+    highest    the ConfigMap's resourceVersion when it was last counted up
+    """
+
+    sequence: int = 0
+    highest: int = 0
+    frozen: str = ""
+    frozen_at: str = ""
+    noticed_by: str = ""
+    lifted_at: str = ""
+    lifted_by: str = ""
+    lifted_why: str = ""
+
+
+def read_lineage(stored: StoredTexts) -> Lineage:
+    """What cannot be read as a number is 0, so it counts as having gone back."""
+    data = stored.data
+    return Lineage(
+        _number(data.get("sequence", "")),
+        _number(data.get("resourceVersion", "")),
+        data.get("frozen", ""),
+        data.get("frozenAt", ""),
+        data.get("noticedBy", ""),
+        data.get("liftedAt", ""),
+        data.get("liftedBy", ""),
+        data.get("liftedWhy", ""),
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def lift(now: str, by: str, why: str) -> dict[str, str | None]:
+    """What ends a freeze, for `ConfigMapStore.write`."""
+    return {
+        "frozen": None,
+        "frozenAt": None,
+        "noticedBy": None,
+        "liftedAt": now,
+        "liftedBy": by,
+        "liftedWhy": why,
+    }
+
+
+class KnownLineage(msgspec.Struct, frozen=True):
+    """How far the ConfigMap was when we last saw it; kept outside etcd."""
+
+    uid: str
+    sequence: int
+    version: int
+
+
+def restored(known: KnownLineage | None, stored: StoredTexts, found: Lineage) -> str:
+    """Why the cluster's data must have been restored since `known`, "" if nothing says so. Pure."""
+    version = _number(stored.version)
+    if stored.version and version < found.highest:
+        return f"ConfigMap {NAME} is of another etcd: it was at {found.highest}, now at {version}"
+    if known is None:
+        return ""
+    if not stored.version:
+        return f"ConfigMap {NAME} is gone"
+    if stored.uid != known.uid:
+        return f"ConfigMap {NAME} is another one than before"
+    if found.sequence < known.sequence or version < known.version:
+        return (
+            f"ConfigMap {NAME} went back from {known.sequence} (resourceVersion {known.version})"
+            f" to {found.sequence} ({version})"
+        )
+    return ""
+
+
+_decode = msgspec.json.Decoder(KnownLineage).decode
+
+
+class KnownFile:
+    """A file outside etcd, in which a restarted process finds how far it was; None: there is none.
+
+    What cannot be read or written is logged and costs nothing but this memory.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def read(self) -> KnownLineage | None:
+        if self._path is None:
+            return None
+        try:
+            return _decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("lineage file cannot be read", extra={"why": str(error)})
+            return None
+
+    def write(self, known: KnownLineage) -> None:
+        if self._path is None:
+            return
+        fresh = self._path.with_suffix(".new")
+        try:
+            fresh.write_bytes(msgspec.json.encode(known))
+            os.replace(fresh, self._path)
+        except OSError as error:
+            log.warning("lineage file cannot be written", extra={"why": str(error)})
+
+
+class RestoreWatch:
+    """A Part, of the ground ring: every replica looks.
+
+    by     our program's name, for people
+    known  the file that outlives a restart
+    """
+
+    name = "restore watch"
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        registry: CollectorRegistry,
+        by: str,
+        known: KnownFile | None = None,
+        audit: Audit = SILENT,
+        namespace: str = NAMESPACE,
+    ) -> None:
+        self._store = ConfigMapStore(kube, NAME, namespace)
+        self._clock, self._by, self._audit = clock, by, audit
+        self._file = known or KnownFile(None)
+        self._known = self._file.read()
+        self._moved_at = clock.monotonic()
+        self._noticed = self._frozen = ""
+        self._doubt = f"{UNREAD} is not read yet"
+        gauge = Gauge(
+            "kubenode_restore_frozen",
+            "1 while destructive acts are frozen because the cluster's data were restored.",
+            registry=registry,
+        )
+        gauge.set_function(lambda: float(bool(self.restored)))
+        kube.on_went_back.append(self.went_back)
+
+    def frozen(self) -> str:
+        """Why nothing may be deleted, stopped or replaced now, as a sentence; "" if it may."""
+        return self.restored or self._doubt
+
+    @property
+    def restored(self) -> str:
+        """Why the freeze holds that a person has to lift, "" for none."""
+        why = self._noticed or self._frozen
+        return f"the cluster's data were restored from a backup: {why}" if why else ""
+
+    def went_back(self, path: str, before: int, now: int) -> None:
+        """An informer's list of `path` is below what it had seen."""
+        if not path.endswith(OWN_STORES):
+            self._notice(f"the API server went back from resourceVersion {before} to {now}")
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Read the ConfigMap, notice what it shows, and write what is due."""
+        try:
+            stored = await self._store.read()
+            found = read_lineage(stored)
+            if why := restored(self._known, stored, found):
+                self._notice(why)
+            if change := self._due(stored, found):
+                stored = await self._store.write(change, stored)
+                found = read_lineage(stored)
+            self._take_in(stored, found)
+        except Conflict:
+            return  # another process wrote: the next look sees it
+        except KubeError as error:
+            self._doubt = f"ConfigMap kubenode-lineage cannot be read or written: {error}"
+
+    def _notice(self, why: str) -> None:
+        if not self._noticed:
+            self._noticed = why
+            log.critical("the cluster's data were restored: frozen", extra={"why": why})
+
+    def _due(self, stored: StoredTexts, found: Lineage) -> Mapping[str, str]:
+        """What is to be written now, empty for nothing."""
+        counted = {"sequence": str(found.sequence + 1), "resourceVersion": stored.version or "0"}
+        if self._noticed and not found.frozen:
+            frozen = {
+                "frozen": self._noticed,
+                "frozenAt": self._clock.now().isoformat(timespec="seconds"),
+                "noticedBy": self._by,
+            }
+            return {**counted, **frozen}
+        late = self._clock.monotonic() >= self._moved_at + BEAT_SECONDS
+        return counted if late or not stored.version else {}
+
+    def _take_in(self, stored: StoredTexts, found: Lineage) -> None:
+        """What stands in the ConfigMap is the truth from now on."""
+        if bool(found.frozen) != bool(self._frozen):
+            what = "Freeze" if found.frozen else "Lift"
+            who = (found.noticed_by if found.frozen else found.lifted_by) or "unknown"
+            why = found.frozen or found.lifted_why
+            now = self._clock.now()
+            self._audit.write(Line(now, self._by, who, what, "Done", why=why))
+        self._frozen, self._noticed, self._doubt = found.frozen, "", ""
+        known = KnownLineage(stored.uid, found.sequence, _number(stored.version))
+        if self._known is None or known.sequence != self._known.sequence:
+            self._moved_at = self._clock.monotonic()
+        if known != self._known:
+            self._known = known
+            self._file.write(known)

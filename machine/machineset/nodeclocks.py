@@ -1,0 +1,79 @@
+"""Since when the conditions of Nodes are what they are, by our own clock (rules.held).
+
+Only conditions that some set asks about are followed: of most Nodes that is Ready alone.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.objects import Node
+from rules.facts import ConditionFact
+from rules.held import ConditionClock
+from rules.nodereports import node_reports
+from rules.since import ClockSteps
+
+Conditions = Mapping[str, ConditionFact]
+NONE: Conditions = MappingProxyType({})
+
+
+class NodeClocks:
+    """nodes  all Nodes of the cache, when another condition is to be followed"""
+
+    def __init__(self, nodes: Callable[[], Collection[Node]], clock: Clock) -> None:
+        self._nodes, self._clock, self._steps = nodes, clock, ClockSteps()
+        self._types: frozenset[str] = frozenset()
+        self._clocks: dict[str, tuple[str, ConditionClock]] = {}
+        """By name of the Node: its UID and the clock."""
+        self._facts: dict[str, Conditions] = {}
+
+    def follow(self, types: Collection[str]) -> None:
+        """Follow these conditions too, of every Node."""
+        if self._types.issuperset(types):
+            return
+        self._types |= frozenset(types)
+        now = self._now()
+        for node in self._nodes():
+            self._take(node, now)
+
+    def changed(self, key: str, new: Node | None) -> bool:
+        """Take in what a Node is now, None for gone; whether a condition has another status or
+        beginning.
+        """
+        if new is None:
+            self._clocks.pop(key, None)
+            self._facts.pop(key, None)
+            return True
+        return bool(self._types) and self._take(new, self._now())
+
+    def conditions(self, node: str) -> Conditions:
+        """By type. The same object while nothing but a heartbeat changes."""
+        self._now()
+        return self._facts.get(node, NONE)
+
+    def _take(self, node: Node, now: datetime) -> bool:
+        name, uid = node.metadata.name, node.metadata.uid
+        known, clock = self._clocks.get(name, ("", None))
+        if clock is None or known != uid:
+            clock = ConditionClock()
+            self._clocks[name] = uid, clock
+        clock.take([r for r in node_reports(node) if r.type in self._types], now)
+        facts, before = clock.facts(), self._facts.get(name, NONE)
+        if _beginnings(facts) == _beginnings(before):
+            return False
+        self._facts[name] = facts
+        return True
+
+    def _now(self) -> datetime:
+        """What is remembered keeps its age when our wall clock was set."""
+        now = self._clock.now()
+        if step := self._steps.step(now, self._clock.monotonic()):
+            for name, (_, clock) in self._clocks.items():
+                clock.stepped(step, now)
+                self._facts[name] = clock.facts()
+        return now
+
+
+def _beginnings(conditions: Conditions) -> dict[str, tuple[str, datetime]]:
+    return {type_: (fact.status, fact.since) for type_, fact in conditions.items()}

@@ -1,0 +1,46 @@
+"""Orphans as they are remembered: in a ConfigMap, so that a restart forgets none of them."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.configmaps import ConfigMapStore, StoredTexts
+from machine.orphans.model import OrphanRecord
+
+NAME, KEY = "kubenode-machine-orphans", "orphans.json"
+MOST = 500
+"""Records that are kept: the oldest. Each has about 500 bytes, and a ConfigMap takes 1 MiB."""
+
+
+_decode = msgspec.json.Decoder(tuple[OrphanRecord, ...]).decode
+
+
+def read_records(stored: StoredTexts) -> tuple[OrphanRecord, ...]:
+    """Those of the ConfigMap. What cannot be read is none: its time then begins anew."""
+    try:
+        return _decode(stored.data.get(KEY, "[]"))
+    except msgspec.MsgspecError:
+        return ()
+
+
+class OrphanStore:
+    """Both calls raise KubeError."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._store = ConfigMapStore(kube, NAME)
+
+    async def read(self) -> tuple[StoredTexts, tuple[OrphanRecord, ...]]:
+        stored = await self._store.read()
+        return stored, read_records(stored)
+
+    async def write(self, over: StoredTexts, records: Sequence[OrphanRecord]) -> StoredTexts:
+        """Nothing is written where nothing differs."""
+        text = msgspec.json.encode(records).decode()
+        if stored_text(over) == text:
+            return over
+        return await self._store.write({KEY: text}, over)
+
+
+def stored_text(stored: StoredTexts) -> str:
+    return stored.data.get(KEY, "[]")

@@ -1,0 +1,115 @@
+"""Switches a machine on again that a job switched off, before that job ends. Pure.
+
+Whatever ends the job (a person, the node's end, its own ladder), the machine runs again, is seen to
+be gone, or a person is called. The wish is written before it is asked for, and asked for until the
+provider says that the machine runs.
+"""
+
+from datetime import datetime, timedelta
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
+from kubenode.providers.port import PowerState
+from remedy.job import silence
+from remedy.job.model import CLOSING, Act, Job, Seen
+from remedy.job.power_record import (
+    ASKED,
+    BACK,
+    INTENT,
+    OFF_WORD,
+    WAS,
+    replacement_asked,
+    switching_record,
+)
+from remedy.power.seen import Outcome, PowerSeen
+
+AGAIN = timedelta(minutes=1)
+"""A machine that was asked to run, and does not, is asked again after this."""
+FOLLOWS = timedelta(minutes=5)
+"""A machine that was asked to be off, and runs by then, does not follow that any more."""
+WITHIN = timedelta(minutes=15)
+"""By then it runs, or a person is called."""
+
+Move = tuple[Job, Act]
+
+
+def switch_on_again(job: Job, seen: Seen) -> Move | None:
+    """The next move towards a machine that runs; None: nothing is to be done."""
+    record, power = switching_record(job), seen.power
+    if record is None:
+        return None
+    heard = seen.heard
+    if heard is not None and heard.act is Act.POWER_ON and heard.outcome is not None:
+        if heard.outcome is Outcome.REFUSED:
+            return _call(job, record, f"it could not be switched on again: {heard.error}")
+        return _back(job, record, format_time(seen.now)), Act.NONE
+    if power is None:
+        return job, Act.NONE
+    if _is_gone(job, power):
+        return _back(job, record, "gone"), Act.NONE
+    if replacement_asked(job):
+        return _call(job, record, "its replacement was asked for and is not seen to have come")
+    asked_again = record.output.get(BACK, "")
+    state = power.power.state if power.power is not None else None
+    if state is PowerState.ON and (asked_again or not _may_go_off(record, seen)):
+        return _back(job, record, "on"), Act.NONE
+    if _is_late(job, record, seen):
+        return _call(job, record, f"it was not seen to run again: {power.why or power.told}")
+    if power.outcome is Outcome.REFUSED:
+        return _call(job, record, f"it could not be switched on again: {power.why}")
+    if not power.dark:
+        return job, Act.NONE
+    if not asked_again:
+        return _back(job, record, INTENT), Act.NONE
+    return job, Act.POWER_ON if _is_due(asked_again, seen.now) else Act.NONE
+
+
+def _is_gone(job: Job, power: PowerSeen) -> bool:
+    """A provider that does not know the machine proves that it is gone if it knew it before."""
+    if power.power is not None:
+        return power.power.state is PowerState.GONE
+    known = any(WAS in record.output for record in job.status.steps)
+    return power.outcome is Outcome.GONE and known
+
+
+def _may_go_off(record: StepStatus, seen: Seen) -> bool:
+    """Whether a machine that runs may still follow our wish to be off."""
+    pending = record.output.get(ASKED) == OFF_WORD and record.state is not StepState.DONE
+    if not pending or record.expires_at is None:
+        return False
+    end = max(record.expires_at, (record.asked_at or record.expires_at) + FOLLOWS)
+    return not silence.over(seen, record.started_at, end)
+
+
+def _is_late(job: Job, record: StepStatus, seen: Seen) -> bool:
+    closing = job.condition(CLOSING)
+    began = closing.last_transition_time if closing is not None else seen.now
+    end = max(began, record.expires_at or began) + WITHIN
+    return silence.over(seen, began, end)
+
+
+def _is_due(asked_again: str, now: datetime) -> bool:
+    """An instant that lies ahead comes of a clock that was set back."""
+    if asked_again == INTENT:
+        return True
+    at = datetime.fromisoformat(asked_again)
+    return not now - AGAIN < at <= now
+
+
+def _back(job: Job, record: StepStatus, word: str) -> Job:
+    noted = record.model_copy(update={"output": {**record.output, BACK: word}})
+    steps = [noted if one is record else one for one in job.status.steps]
+    return job.having(steps=steps)
+
+
+def _call(job: Job, record: StepStatus, why: str) -> Move:
+    """The job stays, with a person called, and is closed no more unless somebody closes it."""
+    after = _back(job, record, "called")
+    message = f"the machine is off: this job switched it off, and {why}; see that it runs"
+    return after.having(
+        phase=JobPhase.NEEDS_HUMAN,
+        message=message[:1024],
+        hold=None,
+        conditions=[c for c in job.status.conditions if c.type != CLOSING],
+    ), Act.NONE

@@ -1,0 +1,282 @@
+"""What a node's record remembers, and for how long. Pure.
+
+A closed job is remembered
+
+    as the last one of its rule           names of later jobs, and Events that it was made for
+    for 30 days, if it acted              cooldown, attempts, relapse
+    while its incident lasts              no other job may follow: it was given up, a person spoke;
+                                          and for 30 days, or the job that is still there would
+                                          begin the incident anew
+
+so a job may be deleted at any time once the record holds it. Of a rule in DryRun each incident is
+counted, and the last ones are remembered as if they had acted: cooldown and attempts bound them.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from kubenode.api.v1alpha1 import Disruption, Expression, JobPhase, RemedyOperationJob
+from kubenode.api.v1alpha1.noderecord import (
+    MOST_JOBS,
+    MOST_RECENT,
+    MOST_RULES,
+    REMEMBERED,
+    ClosedJob,
+    DryRunResults,
+    NodeRecordSpec,
+    WouldHave,
+)
+from remedy.job.model import INCIDENT_ENDS, CloseReason, Job
+from remedy.job.moves import set_condition
+from remedy.remedier.past import Past, acts_of
+from remedy.remedier.proof import fold, settled
+from rules.atoms import read
+from rules.diagnose import Diagnosis
+from rules.facts import FactSet
+from rules.truth import Truth
+
+SAID = 256
+LONGEST_EVIDENCE = 65536
+
+
+def with_job(spec: NodeRecordSpec, job: Job, events_until: datetime | None) -> NodeRecordSpec:
+    """The record with a closed job in it. The same record if it holds the job already, or has no
+    room for one so old. `events_until`: stamp of the youngest Event of its evidence.
+    """
+    if any(entry.name == job.name and entry.created == job.created for entry in spec.jobs):
+        return spec
+    if (
+        len(spec.jobs) >= MOST_JOBS
+        and (job.status.timeline.closed or job.created) < spec.jobs[0].closed
+    ):
+        return spec
+    entries = sorted([*spec.jobs, _entry(job, events_until)], key=_age)
+    kept = _bounded(entries, entries[-1].closed)
+    return spec if kept == spec.jobs else spec.model_copy(update={"jobs": kept})
+
+
+def with_old_dry_run(spec: NodeRecordSpec, job: Job) -> NodeRecordSpec:
+    """The record with a dry run that an earlier version stored as a job of its own."""
+    rule, at = job.spec.remedier, job.status.timeline.closed or job.created
+    if rule is None or any(
+        _is_of(found, at) for found in spec.dry_runs if _named(found, rule.name)
+    ):
+        return spec
+    rung = job.spec.ladder[job.spec.start_rung]
+    result = WouldHave(
+        at=at,
+        first_true=job.spec.trigger.first_true,
+        class_=rung.disruption_class,
+        rung=rung.name,
+        said=job.status.message[:SAID],
+    )
+    return with_result(spec, rule.name, job.spec.fault_class, result)
+
+
+def with_result(
+    spec: NodeRecordSpec, remedier: str, fault_class: str, result: WouldHave
+) -> NodeRecordSpec:
+    """The record with one more repair that a rule in DryRun would have begun."""
+    old = next((found for found in spec.dry_runs if found.remedier == remedier), None)
+    recent = sorted([*(old.recent if old is not None else ()), result], key=lambda one: one.at)
+    new = DryRunResults(
+        remedier=remedier,
+        fault_class=fault_class,
+        count=(old.count if old is not None else 0) + 1,
+        first=min(old.first, result.at) if old is not None else result.at,
+        false_since=None,
+        recent=recent[-MOST_RECENT:],
+    )
+    others = [found for found in spec.dry_runs if found.remedier != remedier]
+    return spec.model_copy(update={"dry_runs": [*others, new][-MOST_RULES:]})
+
+
+def with_answer(spec: NodeRecordSpec, remedier: str, at: datetime, said: str) -> NodeRecordSpec:
+    """The record with Kube Defender's answer to what a rule would have asked at `at`."""
+
+    def answered(found: DryRunResults) -> DryRunResults:
+        recent = [
+            one.model_copy(update={"said": said[:SAID]}) if one.at == at else one
+            for one in found.recent
+        ]
+        return found.model_copy(update={"recent": recent})
+
+    results = [answered(f) if _named(f, remedier) else f for f in spec.dry_runs]
+    return spec.model_copy(update={"dry_runs": results})
+
+
+def judged(
+    spec: NodeRecordSpec, diagnosis: Diagnosis, facts: FactSet, now: datetime
+) -> NodeRecordSpec:
+    """The record with what is known now of the evidence of each incident that may still last."""
+    if not facts.fresh:
+        return spec
+    matches = {match.rule_id: match.evidence for match in diagnosis.matches}
+    by_name = {rule_id.rpartition("@")[0]: truth for rule_id, truth in matches.items()}
+    jobs = [
+        entry
+        if not lasts(entry, now)
+        else _followed(entry, _truth(entry, matches, facts, now), now)
+        for entry in spec.jobs
+    ]
+    dry_runs = [
+        found.model_copy(update={"false_since": now})
+        if found.false_since is None and by_name.get(found.remedier) is Truth.FALSE
+        else found
+        for found in spec.dry_runs
+    ]
+    same = all(a is b for a, b in zip(jobs, spec.jobs, strict=True)) and all(
+        a is b for a, b in zip(dry_runs, spec.dry_runs, strict=True)
+    )
+    return spec if same else spec.model_copy(update={"jobs": jobs, "dry_runs": dry_runs})
+
+
+def lasts(entry: ClosedJob, now: datetime) -> bool:
+    """Whether the incident of a closed job goes on, and forbids another job for it."""
+    if not entry.evidence:
+        return False
+    return entry.false_since is None or now < entry.false_since + INCIDENT_ENDS
+
+
+def pasts(spec: NodeRecordSpec) -> tuple[Past, ...]:
+    """What the record says to a new decision."""
+    jobs = (_past(entry, spec.node_uid) for entry in spec.jobs)
+    dry = (
+        _dry_past(found, result, spec.node_uid)
+        for found in spec.dry_runs
+        for result in found.recent
+    )
+    return (*jobs, *dry)
+
+
+def past_of(spec: NodeRecordSpec, jobs: Iterable[RemedyOperationJob]) -> list[Past]:
+    """The same, and what jobs say that are open or in no record yet."""
+    known = {entry.name for entry in spec.jobs}
+    others = (job for job in jobs if job.metadata.name not in known)
+    return [*pasts(spec), *map(Past.of, others)]
+
+
+def person_deleted(job: Job, now: datetime) -> Job:
+    """An open job that was deleted with its finalizer taken off by force, as one that is closed."""
+    why = CloseReason.JOB_DELETED
+    conditions = set_condition(job, now, "Closing", why, "the job was deleted")
+    timeline = job.status.timeline.model_copy(update={"closed": now})
+    return job.having(phase=JobPhase.CANCELLED, conditions=conditions, timeline=timeline)
+
+
+def _entry(job: Job, events_until: datetime | None) -> ClosedJob:
+    acted, acted_at = acts_of(job)
+    reason = job.close_reason
+    outlasts = reason is not None and reason.outlasts_the_job
+    when = job.spec.when.model_dump_json(by_alias=True, exclude_none=True) if job.spec.when else ""
+    return ClosedJob(
+        name=job.name,
+        remedier=job.spec.remedier.name if job.spec.remedier else "",
+        generation=job.spec.remedier.generation if job.spec.remedier else 0,
+        fault_class=job.spec.fault_class,
+        phase=job.phase,
+        reason=str(reason or ""),
+        created=job.created,
+        closed=job.status.timeline.closed or job.created,
+        acted=acted,
+        acted_at=acted_at,
+        rung=job.status.rung,
+        probation=job.rung.verify.probation,
+        events_until=events_until,
+        false_since=job.status.evidence_false_since if outlasts else None,
+        evidence=(when if len(when) <= LONGEST_EVIDENCE else "") if outlasts else "",
+    )
+
+
+def _age(entry: ClosedJob) -> tuple[datetime, str]:
+    return entry.closed, entry.name
+
+
+def _bounded(entries: Sequence[ClosedJob], now: datetime) -> list[ClosedJob]:
+    """`entries` from the oldest to the newest, without those that nothing depends on any more."""
+    last = {entry.remedier: entry for entry in entries}
+    must = [e for e in entries if lasts(e, now) or last[e.remedier] is e]
+    counts = (e for e in entries if (e.acted or e.evidence) and e.closed > now - REMEMBERED)
+    may = [e for e in counts if e not in must]
+    room = max(MOST_JOBS - len(must), 0)
+    kept = must[-MOST_JOBS:] + (may[-room:] if room else [])
+    return sorted(kept, key=_age)
+
+
+def _followed(entry: ClosedJob, truth: Truth, now: datetime) -> ClosedJob:
+    if truth is Truth.FALSE and entry.false_since is None:
+        return entry.model_copy(update={"false_since": now})
+    if truth is not Truth.FALSE and entry.false_since is not None:
+        return entry.model_copy(update={"false_since": None})
+    return entry
+
+
+def _truth(entry: ClosedJob, matches: dict[str, Truth], facts: FactSet, now: datetime) -> Truth:
+    """What is known of the evidence of a closed job: by its rule as it was, if that is loaded."""
+    try:
+        when = Expression.model_validate_json(entry.evidence)
+    except ValidationError:
+        return Truth.UNKNOWN
+    told = matches.get(f"{entry.remedier}@{entry.generation}")
+    truth = told if told is not None else fold(when, lambda leaf: read(leaf, facts, now).truth)
+    # What a detector reports when it starts does not end an incident.
+    return truth if truth is not Truth.FALSE or settled(when, facts, now) else Truth.UNKNOWN
+
+
+def _past(entry: ClosedJob, node_uid: str) -> Past:
+    return Past(
+        name=entry.name,
+        node_uid=node_uid,
+        remedier=entry.remedier,
+        fault_class=entry.fault_class,
+        phase=entry.phase,
+        created=entry.created,
+        acted=entry.acted,
+        acted_at=entry.acted_at,
+        rung=entry.rung,
+        closed=entry.closed,
+        reason=_reason(entry.reason),
+        false_since=entry.false_since,
+        probation=entry.probation,
+        events_until=entry.events_until,
+    )
+
+
+def _dry_past(found: DryRunResults, result: WouldHave, node_uid: str) -> Past:
+    disrupts = result.class_ is not Disruption.NONE
+    last = result is found.recent[-1]
+    return Past(
+        name="",
+        node_uid=node_uid,
+        remedier=found.remedier,
+        fault_class=found.fault_class,
+        phase=JobPhase.SHADOWED,
+        created=result.at,
+        shadow=True,
+        acted=disrupts,
+        acted_at=result.at if disrupts else None,
+        closed=result.at,
+        false_since=found.false_since if last else result.at,
+    )
+
+
+def _reason(text: str) -> CloseReason | None:
+    """An unreadable reason reads as given up, as with a job."""
+    if not text:
+        return None
+    try:
+        return CloseReason(text)
+    except ValueError:
+        return CloseReason.GAVE_UP
+
+
+def _named(found: DryRunResults, remedier: str) -> bool:
+    return found.remedier == remedier
+
+
+def _is_of(found: DryRunResults, at: datetime) -> bool:
+    """Whether the result of that time is counted, or too old to be told apart."""
+    full = len(found.recent) >= MOST_RECENT
+    return any(one.at == at for one in found.recent) or (full and at < found.recent[0].at)

@@ -1,0 +1,265 @@
+"""The records of nodes: read by every decision, written by this alone.
+
+A job that closes is taken into the record of its node before it may be deleted, and so is an open
+one that somebody deletes with its finalizer taken off. What is decided goes by the record as it
+will be: it is at most a write ahead of what is stored. Dying before that write loses nothing, for
+the job is still there, or a result of a dry run is found once more.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from kubenode.api.v1alpha1 import API_VERSION, Ask, Expression, NodeRecord, RemedyOperationJob
+from kubenode.api.v1alpha1.noderecord import NodeRecordSpec, WouldHave
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node
+from remedy.job.model import ACTING, Job
+from remedy.noderecord import memory
+from remedy.remedier.past import Past
+from rules.diagnose import Diagnosis
+from rules.facts import FactSet
+
+PLURAL = NodeRecord.resource.plural
+NOT_YET = Result(timedelta(seconds=1))
+OPEN_JOBS = "open jobs"
+"""Index of the jobs: by node those that are open."""
+
+
+EventsUntil = Callable[[str, Expression | None, datetime | None], datetime | None]
+
+
+class Leave(Protocol):
+    async def ask(self, ask: Ask) -> Any:
+        """A Verdict, or why there is none."""
+        ...
+
+
+class Synced(Protocol):
+    synced: asyncio.Event
+
+
+class NodeRecords:
+    """events_until  the stamp of the youngest Event of a node that an expression names
+    events  the informer of the Events: until it has listed them no stamp is known
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        records: Informer[NodeRecord],
+        jobs: Informer[RemedyOperationJob],
+        nodes: Informer[Node],
+        leave: Leave,
+        clock: Clock,
+        fence: Fence,
+        events_until: EventsUntil,
+        events: Synced,
+    ) -> None:
+        self._kube, self._records, self._jobs, self._nodes = kube, records, jobs, nodes
+        self._leave, self._clock, self._fence = leave, clock, fence
+        self._events_until = events_until
+        self._sources: tuple[Synced, ...] = (records, jobs, nodes)
+        self._events = events
+        self.changed: Callable[[str], None] = lambda node: None
+        self._ahead: dict[str, NodeRecordSpec] = {}
+        """What is not written yet."""
+        self._closed: dict[str, dict[str, Job]] = {}
+        """By node the jobs that are over and perhaps in no record."""
+        self._asks: dict[str, list[tuple[str, datetime, Ask]]] = {}
+        """By node what Kube Defender is to be asked: rule, time of its result, question."""
+        self._pasts: dict[str, tuple[NodeRecordSpec, tuple[Past, ...]]] = {}
+
+    # -- what happens ----------------------------------------------------------------------------
+
+    def job_changed(
+        self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
+    ) -> None:
+        """The handler of the jobs' informer."""
+        obj = new or old
+        if obj is None or (new is not None and not new.status.phase.closed):
+            return
+        if old is not None and old.status.phase.closed:
+            return  # it closed earlier
+        job = Job.of(obj)
+        if job.phase.closed:
+            self._offer(job)
+        elif job.spec.mode in ACTING:
+            self._offer(memory.person_deleted(job, self._clock.now()))
+
+    def record_changed(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> None:
+        """The handler of the records' informer: what another leader stored need not wait here."""
+        if new is None:
+            self._pasts.pop(key, None)
+            self._ahead.pop(key, None)
+            return
+        waiting = self._closed.pop(key, {})
+        uid = new.spec.node_uid
+        left = {
+            name: job
+            for name, job in waiting.items()
+            if job.spec.node_uid == uid and not self._has(new.spec, job)
+        }
+        if left:
+            self._closed[key] = left
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    def ready(self) -> bool:
+        return all(source.synced.is_set() for source in self._sources)
+
+    def spec(self, node: str) -> NodeRecordSpec:
+        """The record as it will be: with all jobs that are over."""
+        live = self._nodes.get(node)
+        spec = self._ahead.get(node) or self._stored(node)
+        if live is not None and spec.node_uid != live.metadata.uid:
+            spec = NodeRecordSpec(node_uid=live.metadata.uid)
+        if live is None or node not in self._closed or not self.ready():
+            return spec
+        for job in sorted(self._closed.pop(node).values(), key=lambda j: j.created):
+            spec = self._with(spec, job)
+        self._take(node, spec)
+        return spec
+
+    def past(self, node: str) -> list[Past]:
+        """What counts for a decision: the record, and the jobs that are open."""
+        spec = self.spec(node)
+        known = self._pasts.get(node)
+        if known is None or known[0] is not spec:
+            known = (spec, memory.pasts(spec))
+            if known[1]:
+                self._pasts[node] = known
+            else:
+                self._pasts.pop(node, None)
+        return [*known[1], *(Past.of(job) for job in self._jobs.by(OPEN_JOBS, node))]
+
+    def recorded(self, job: Job) -> bool:
+        """Whether a closed job may be deleted without a decision changing; else it is taken in."""
+        live = self._nodes.get(job.spec.node_name)
+        if live is None or live.metadata.uid != job.spec.node_uid:
+            return True
+        if self.ready() and self._has(self._stored(job.spec.node_name), job):
+            return True
+        self._offer(job)
+        return False
+
+    # -- what is learned -------------------------------------------------------------------------
+
+    def judge(self, node: str, diagnosis: Diagnosis, facts: FactSet, now: datetime) -> None:
+        """Take in what the rules say of the incidents that may still last."""
+        spec = self.spec(node)
+        if spec.jobs or spec.dry_runs:
+            self._take(node, memory.judged(spec, diagnosis, facts, now))
+
+    def add_dry_run(
+        self, node: str, rule: str, fault_class: str, result: WouldHave, ask: Ask | None
+    ) -> None:
+        """Take in what a rule in DryRun would have done. `ask`: what it would have asked."""
+        self._take(node, memory.with_result(self.spec(node), rule, fault_class, result))
+        if ask is not None:
+            self._asks.setdefault(node, []).append((rule, result.at, ask))
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    async def reconcile(self, node: str) -> Result:
+        """Store the record of one node, if it is another one now."""
+        if not self.ready():
+            return NOT_YET
+        live = self._nodes.get(node)
+        if live is None:
+            self._forget(node)
+            return DONE
+        await self._ask(node)
+        stored, spec = self._records.get(node), self.spec(node)
+        if spec != self._stored(node):
+            self._fence.check()
+            written = await self._write(live, stored, spec)
+            await self._records.wait_for(node, written.metadata.resource_version)
+        if self._ahead.get(node) is spec:
+            del self._ahead[node]
+        return DONE
+
+    async def _ask(self, node: str) -> None:
+        for rule, at, ask in self._asks.pop(node, []):
+            said = await self._leave.ask(ask)
+            text = _sentence(said)
+            self._take(node, memory.with_answer(self.spec(node), rule, at, text))
+
+    async def _write(
+        self, live: Node, stored: NodeRecord | None, spec: NodeRecordSpec
+    ) -> NodeRecord:
+        """Raises Conflict when somebody wrote first: it is tried again on what they wrote."""
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": live.metadata.name,
+            "uid": live.metadata.uid,
+        }
+        metadata: dict[str, Any] = {"name": live.metadata.name, "ownerReferences": [owner]}
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": "NodeRecord",
+            "metadata": metadata,
+            "spec": spec.to_dict(),
+        }
+        if stored is None:
+            return await self._kube.create(paths.custom(PLURAL), body, decode=self._records.read)
+        metadata["resourceVersion"] = stored.metadata.resource_version
+        path = paths.custom(PLURAL, live.metadata.name)
+        return await self._kube.replace(path, body, decode=self._records.read)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _offer(self, job: Job) -> None:
+        node = job.spec.node_name
+        self._closed.setdefault(node, {})[job.name] = job
+        self.changed(node)
+
+    def _stored(self, node: str) -> NodeRecordSpec:
+        stored = self._records.get(node)
+        return stored.spec if stored is not None else NodeRecordSpec()
+
+    def _with(self, spec: NodeRecordSpec, job: Job) -> NodeRecordSpec:
+        if job.spec.node_uid != spec.node_uid:
+            return spec
+        if job.spec.mode not in ACTING:
+            return memory.with_old_dry_run(spec, job)
+        return memory.with_job(spec, job, self._until(job))
+
+    def _until(self, job: Job) -> datetime | None:
+        """The stamp of the youngest Event that the job was made for; without their store nobody
+        knows: then all count that are older than its end.
+        """
+        closed = job.status.timeline.closed
+        if self._events.synced.is_set():
+            return self._events_until(job.spec.node_name, job.spec.when, closed)
+        return closed
+
+    def _has(self, spec: NodeRecordSpec, job: Job) -> bool:
+        return spec.node_uid == job.spec.node_uid and self._with(spec, job) is spec
+
+    def _take(self, node: str, spec: NodeRecordSpec) -> None:
+        if spec != self._stored(node):
+            self._ahead[node] = spec
+            self.changed(node)
+
+    def _forget(self, node: str) -> None:
+        self._ahead.pop(node, None)
+        self._closed.pop(node, None)
+        self._asks.pop(node, None)
+        self._pasts.pop(node, None)
+
+
+def _sentence(said: Any) -> str:
+    """What Kube Defender said, for people."""
+    if isinstance(said, str):
+        return f"Kube Defender could not be asked: {said}"
+    if said.allowed:
+        return "Kube Defender would have granted it"
+    return f"Kube Defender would have refused ({said.reason}): {said.message}"

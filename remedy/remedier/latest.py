@@ -1,0 +1,52 @@
+"""Which Events the evidence of a rule is made of, by the stamps of their reporter. Pure.
+
+An Event stays in its window for hours after what it told of was repaired. Its stamp tells whether
+evidence is new: it is the same after a restart of ours, whenever we first heard of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from kubenode.api.v1alpha1 import Expression
+from kubenode.api.v1alpha1.leaves import EventLeaf
+from remedy.remedier.proof import fold
+from rules.atoms import read
+from rules.facts import EventFact, FactSet
+from rules.leaves.event import fits
+from rules.truth import Truth
+
+
+def events_until(
+    when: Expression | None, events: Sequence[EventFact], closed: datetime | None
+) -> datetime | None:
+    """The stamp of the youngest Event that the expression names, up to when a job closed: the job
+    may be looked at long afterwards. If all are younger, the reporter's clock is ahead, and the
+    youngest counts. None: the expression names none of them.
+    """
+    stamps = _stamps(when, events)
+    before = [at for at in stamps if closed is None or at <= closed]
+    return max(before or stamps, default=None)
+
+
+def needed_since(when: Expression, facts: FactSet, now: datetime) -> datetime | None:
+    """The stamp of the oldest Event of the shortest series, up to the youngest Event, that makes
+    the expression true. None: it is true without any Event, or nobody knows.
+    """
+    stamps = sorted(_stamps(when, facts.events), reverse=True)
+    if not stamps or _holds(when, facts, (), now):
+        return None
+    for at in stamps:
+        if _holds(when, facts, [e for e in facts.events if e.at >= at], now):
+            return at
+    return None
+
+
+def _stamps(when: Expression | None, events: Sequence[EventFact]) -> set[datetime]:
+    leaves = [leaf for leaf in when.leaves() if isinstance(leaf, EventLeaf)] if when else []
+    return {event.at for event in events if any(fits(leaf, event) for leaf in leaves)}
+
+
+def _holds(when: Expression, facts: FactSet, events: Sequence[EventFact], now: datetime) -> bool:
+    among = replace(facts, events=events)
+    return fold(when, lambda leaf: read(leaf, among, now).truth) is Truth.TRUE

@@ -1,0 +1,52 @@
+"""Sources of facts that may be stale while the Node itself is well known. Pure.
+
+Large clusters keep Events in an etcd of their own. While a source is stale its leaves are unknown,
+and only they: what a Node says of itself stays known.
+"""
+
+from collections.abc import Iterable
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass
+from kubenode.api.v1alpha1.leaves import (
+    AbsentLeaf,
+    AlertLeaf,
+    EventLeaf,
+    FactLeaf,
+    HostEventLeaf,
+    Leaf,
+)
+from rules.builtin import MAINTENANCE_UNTIL
+from rules.facts import FactSet
+
+EVENTS, HOST_EVENTS = "Events", "HostEvents"
+_CLASSES = frozenset(HostEventClass)
+
+
+def sources_of(leaf: Leaf | AbsentLeaf) -> frozenset[str]:
+    """Sources that a leaf reads beside the Node."""
+    match leaf:
+        case AbsentLeaf():
+            return sources_of(leaf.leaf)
+        case HostEventLeaf() | AlertLeaf() | FactLeaf(name="maintenance.active"):
+            return frozenset({HOST_EVENTS})
+        case EventLeaf():
+            # HostEvents are Events of a node too, with their class for a reason.
+            both = leaf.reason is None or leaf.reason in _CLASSES
+            return frozenset({EVENTS, HOST_EVENTS} if both else {EVENTS})
+        case _:
+            return frozenset()
+
+
+def stale_source(leaf: Leaf | AbsentLeaf, facts: FactSet) -> str:
+    """The stale source that makes the leaf unknown; "" for none."""
+    if not facts.stale:
+        return ""
+    found = sources_of(leaf) & facts.stale
+    if isinstance(leaf, FactLeaf) and MAINTENANCE_UNTIL in facts.annotations:
+        return "" if facts.values.get(leaf.name) is True else min(found, default="")
+    return min(found, default="")
+
+
+def waits_for_source(leaves: Iterable[Leaf | AbsentLeaf], facts: FactSet) -> str:
+    """The first stale source that one of the leaves reads; "" for none."""
+    return next((source for leaf in leaves if (source := stale_source(leaf, facts))), "")

@@ -1,0 +1,44 @@
+"""A guard of destructive acts with levers, and permits that are read from memory."""
+
+from kubenode.runtime.audit import SILENT, Audit
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import DisruptionGuard
+from kubenode.runtime.disruption.permits import (
+    LivePermit,
+    LivePermitSpec,
+    LivePermitStatus,
+    PermitHolder,
+)
+from kubenode.runtime.fence import AlwaysLeader, Fence
+from kubenode.runtime.kube.objects import ObjectMeta
+
+
+def live_permit(
+    name: str = "p", node: str = "n", uid: str = "u", class_: str = "Node", state: str = "Granted"
+) -> LivePermit:
+    spec = LivePermitSpec(class_, node, PermitHolder("Machine", "m", uid))
+    return LivePermit(ObjectMeta(name=name), spec, LivePermitStatus(state))
+
+
+class KeptPermits:
+    """What the API server would say."""
+
+    def __init__(self, *permits: LivePermit) -> None:
+        self.permits = {permit.metadata.name: permit for permit in permits}
+        self.reads = 0
+
+    async def read(self, name: str) -> LivePermit | None:
+        self.reads += 1
+        return self.permits.get(name)
+
+
+class GuardLevers:
+    """Levers: `permits.permits`, `frozen`."""
+
+    def __init__(
+        self, clock: Clock, *permits: LivePermit, fence: Fence | None = None, audit: Audit = SILENT
+    ) -> None:
+        self.permits, self.frozen = KeptPermits(*permits), ""
+        self.guard = DisruptionGuard(
+            self.permits, fence or AlwaysLeader(), clock, audit, lambda: self.frozen
+        )
