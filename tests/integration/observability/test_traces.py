@@ -80,7 +80,7 @@ def _story(plane: EmbeddedPlane, receiver: OtlpReceiver, folder: Path) -> list[R
     try:
         defender.start()
         remedy.start()
-        say(plane, "n0", Sick="True")
+        say(plane, "n0", Ready="True", Sick="True")  # of one clock, however late this is first read
         seen(lambda: request_of(plane), "the agent is asked")
         seen(lambda: _named(receiver, "step cordon"), "the first step is told")
         remedy.kill()
