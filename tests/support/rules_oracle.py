@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from support.clock import T0
 
 from kubenode.api.v1alpha1 import Expression
+from kubenode.api.v1alpha1.hostevent import HostEventClass
 from kubenode.api.v1alpha1.leaves import (
     AlertLeaf,
     AnnotationLeaf,
@@ -58,6 +59,8 @@ class Oracle:
         facts, now = self._facts, self._now
         if inferring := self._derived(leaf):
             return _or([self.evidence(rule) for rule in inferring])
+        if self._is_stale(leaf):
+            return None
         match leaf:
             case ConditionLeaf():
                 return self._condition(leaf)
@@ -87,6 +90,18 @@ class Oracle:
                 return _above(leaf.above, answer.value)
             case _:
                 raise AssertionError(f"the oracle cannot read {leaf!r}")
+
+    def _is_stale(self, leaf: object) -> bool:
+        """Whether a cache that the leaf reads is stale. HostEvents are read as Events, too."""
+        stale = self._facts.stale
+        match leaf:
+            case EventLeaf():
+                both = leaf.reason is None or leaf.reason in list(HostEventClass)
+                return "Events" in stale or ("HostEvents" in stale and both)
+            case HostEventLeaf() | AlertLeaf():
+                return "HostEvents" in stale
+            case _:
+                return False
 
     def _condition(self, leaf: ConditionLeaf) -> Three:
         fact = self._facts.conditions.get(leaf.type)
