@@ -161,8 +161,12 @@ def test_a_power_cut_in_the_middle_of_a_repair_repeats_nothing(fleet: Fleet) -> 
         assert unit.starts == 2, "nobody but the agent starts it, and it does so once"
 
 
-def test_a_clock_that_is_an_hour_ahead_refuses_what_is_over_and_renews_once(fleet: Fleet) -> None:
-    """Ahead of its certificate's life it renews, and does not go on renewing."""
+def test_an_agent_whose_clock_is_an_hour_ahead_goes_by_the_api_server_and_renews_once(
+    fleet: Fleet,
+) -> None:
+    """It does what is valid by the API server's time and refuses what is over. Ahead of its
+    certificate's life it renews, and does not go on renewing.
+    """
     before = {host.name: host.certificate for host in fleet.hosts}
     fleet.each(lambda host: host.set_clock(HOUR + 1200))
     until(
@@ -170,11 +174,18 @@ def test_a_clock_that_is_an_hour_ahead_refuses_what_is_over_and_renews_once(flee
         "every agent has a new certificate",
     )
     between = {host.name: host.certificate for host in fleet.hosts}
+    units = {host.name: CountedUnit(host.host, "skewed") for host in fleet.hosts}
     for host in fleet.hosts:
-        job = an_agent_job(f"skewed-{host.name}", host.name, "held.service")
-        fleet.operator.make(job, asked(host.host.boot_id()))
+        boot_id, unit = host.host.boot_id(), units[host.name].name
+        valid = an_agent_job(f"valid-{host.name}", host.name, unit)
+        fleet.operator.make(valid, asked(boot_id, valid=timedelta(minutes=5)))
+        over = an_agent_job(f"over-{host.name}", host.name, "held.service")
+        fleet.operator.make(over, asked(boot_id, valid=-timedelta(minutes=1)))
     for host in fleet.hosts:
-        answer = fleet.operator.wait_answer(f"skewed-{host.name}", seconds=PATIENCE)
+        answer = fleet.operator.wait_answer(f"valid-{host.name}", seconds=PATIENCE)
+        assert answer["state"] == "Done", answer
+        assert units[host.name].starts == 2
+        answer = fleet.operator.wait_answer(f"over-{host.name}", seconds=PATIENCE)
         assert answer["state"] == "Refused" and "expired at" in answer["output"], answer
         assert host.certificate == between[host.name], "one renewal, not one after another"
     fleet.each(lambda host: host.set_clock(0))
