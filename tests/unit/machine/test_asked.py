@@ -2,9 +2,11 @@
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_csr
 from hypothesis import given
 from hypothesis import strategies as st
-from support.machine_requests import a_request, signed_by_another
+from support.machine_requests import a_request, as_pem, signed_by_another
 
 from machine.certificates.asked import NoRequest, claims_an_agent, read
 from machine.names import agent_user
@@ -48,6 +50,27 @@ def test_no_bytes_make_it_fail_otherwise(junk: bytes, at: int, cut: int) -> None
             read(pem)
         except NoRequest:
             continue
+
+
+VERSION_1 = b"\x02\x01\x00"
+"""The first INTEGER of a request's DER."""
+
+
+@pytest.mark.parametrize("version", [1, 8, 127])
+def test_a_request_of_a_version_that_does_not_exist_is_refused(version: int) -> None:
+    der = load_pem_x509_csr(HONEST).public_bytes(Encoding.DER)
+    with pytest.raises(NoRequest):
+        read(as_pem(der.replace(VERSION_1, b"\x02\x01" + bytes([version]), 1)))
+
+
+@given(st.integers(0, 400), st.integers(0, 255))
+def test_no_byte_of_its_der_makes_it_fail_otherwise(at: int, byte: int) -> None:
+    der = bytearray(load_pem_x509_csr(HONEST).public_bytes(Encoding.DER))
+    der[at % len(der)] = byte
+    try:
+        read(as_pem(bytes(der)))
+    except NoRequest:
+        return
 
 
 def test_a_request_signed_by_another_key_is_told() -> None:
