@@ -65,7 +65,7 @@ from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
 from remedy.job.wakes import Wakes
-from remedy.noderecord.store import NodeRecords
+from remedy.noderecord.store import NodeRecords, StoredEvents
 from remedy.notify.teller import Teller
 from remedy.notify.telling import Telling
 from remedy.outside import Outside
@@ -214,6 +214,7 @@ class RemedyOperator:
             self.boots,
             self.clock_offsets.of,
             lambda node: desk.agent_is_silent(agent_of(node)),
+            StoredEvents(self.node_records),
         )
         self.records = NodeRecords(
             kube,

@@ -141,6 +141,7 @@ class Remedier:
             return STALE
         now = self.clock.now()
         self.records.judge(name, diagnosis, facts, now)
+        pause = self.records.take_events(name, self.facts.past_events(name))
         memory = self._memory.setdefault(name, _Memory())
         booted_at = self.facts.booted_at(name)
         active, past = self.rules.active(), self.records.past(name)
@@ -160,6 +161,8 @@ class Remedier:
         # Last of all: should hosts not be asked, rules without questions work on.
         asked_at = await self.probes.ask(name, agent_of(node), *probe_rules(diagnosis, active))
         again = now + AGAIN if facts.stale else None
+        if pause is not None:
+            again = _earliest(again, now + pause)
         later = self._later(diagnosis, _earliest(decision.at, asked_at, again), now)
         memory.due_at = self._due_at(later)
         return later
