@@ -248,6 +248,7 @@ class RemedyOperator:
         self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
+        remedier_metrics.unattended.set_function(lambda: float(len(self.decider.unattended)))
         self.decider.wake = self._look_again
         self.decider.wake_job = lambda name: self.job.queue.add(name)
         self.assigning = self._assignments()
