@@ -69,7 +69,10 @@ class Nodes:
 
     def record(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> Iterable[str]:
         """A node is decided on again when somebody takes its past away."""
-        return (key,) if new is None else ()
+        if new is not None:
+            return ()
+        self._facts.record_deleted(key)
+        return (key,)
 
     def job(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None

@@ -65,7 +65,7 @@ from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
 from remedy.job.wakes import Wakes
-from remedy.noderecord.store import NodeRecords
+from remedy.noderecord.store import NodeRecords, StoredEvents
 from remedy.notify.teller import Teller
 from remedy.notify.telling import Telling
 from remedy.outside import Outside
@@ -214,6 +214,7 @@ class RemedyOperator:
             self.boots,
             self.clock_offsets.of,
             lambda node: desk.agent_is_silent(agent_of(node)),
+            StoredEvents(self.node_records),
         )
         self.records = NodeRecords(
             kube,
@@ -247,6 +248,7 @@ class RemedyOperator:
         self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
+        remedier_metrics.unattended.set_function(lambda: float(len(self.decider.unattended)))
         self.decider.wake = self._look_again
         self.decider.wake_job = lambda name: self.job.queue.add(name)
         self.assigning = self._assignments()

@@ -37,6 +37,7 @@ class EventFact:
 
     first      none of them was before it; None: all were at `at`
     forgotten  there was no room to remember which Events these were: any leaf may mean them
+    uid        of the Event, which had occurred `told` times in all by then; "" of several Events
     """
 
     reason: str
@@ -47,6 +48,8 @@ class EventFact:
     at: datetime
     first: datetime | None = None
     forgotten: bool = False
+    uid: str = field(default="", compare=False)
+    told: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from kubenode.api.v1alpha1 import (
     RemedyOperationJob,
     Resource,
 )
-from kubenode.api.v1alpha1.noderecord import NodeRecordSpec
+from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -106,7 +106,16 @@ class _Reader:
             clock,
             one_engine_is_enough=True,
             leases=self._lease,
+            memories=self,
         )
+
+    def ready(self) -> bool:
+        """As EventMemories: the record is read before rules are asked."""
+        return True
+
+    def past_events(self) -> Mapping[str, EventMemory]:
+        found = ((name, spec.past_events) for name, spec in self._records.items())
+        return {name: memory for name, memory in found if memory is not None}
 
     def record(self, node: str) -> NodeRecordSpec:
         """What is remembered of the node that was asked for; nothing of others."""

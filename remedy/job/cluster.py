@@ -12,7 +12,7 @@ from remedy.job.clockterm import ClockTerm
 from remedy.job.events import Event
 from remedy.job.hearing import Hearing
 from remedy.job.migration.access import PodAccess
-from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Requested, Seen
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
 from remedy.job.store import JobStore
@@ -125,6 +125,9 @@ class ClusterEffects:
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
+
+    async def note_request(self, job: Job, request: Requested) -> Job:
+        return await self.store.note_request(job, request)
 
     async def delete(self, job: Job) -> None:
         await self.store.delete(job)

@@ -29,19 +29,25 @@ LONGEST_AGAIN = timedelta(hours=1)
 """A wait is begun anew for so long at most: of one that lasts for hours or days a clock that is
 some minutes off takes little.
 """
+LONGEST_OFF = timedelta(days=7)
+"""A clock is off by less than that. Once so much more has passed, no new term begins a wait anew:
+it ends however often the leader changes or the clock is set.
+"""
 
 
 def by_our_clock(seen: Seen, began: datetime, deadline: datetime) -> datetime:
     """When the time is over that began at `began`. Not before its whole length has passed within
     our term (at most LONGEST_AGAIN of it) if another term, or another setting of our clock, wrote
-    `began`.
+    `began`; then everybody has the time of a report at least.
     """
     length = max(deadline - began, timedelta(0))
     if began > seen.now and seen.clock_since > DAWN:
         return seen.clock_since + length  # written by a clock that was ahead of ours
     if began >= seen.clock_since:
         return deadline
-    return max(deadline, seen.clock_since + min(length, LONGEST_AGAIN))
+    anew = seen.clock_since + min(length, LONGEST_AGAIN)
+    bound = max(deadline + LONGEST_OFF, seen.clock_since + NEXT_REPORT)
+    return max(deadline, min(anew, bound))
 
 
 def over(seen: Seen, began: datetime | None, deadline: datetime) -> bool:

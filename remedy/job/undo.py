@@ -69,7 +69,12 @@ def owns(job: Job) -> bool:
 
 
 def undo(job: Job, seen: Seen) -> tuple[Job, Act] | None:
-    """Take off the first thing that is there; None: nothing of ours is left."""
+    """Take off the first thing that is there; None: nothing of ours is left. Marks on the node that
+    name the job are its own, also when somebody removed the status that said so.
+    """
+    for thing in THINGS:
+        if thing.there is not None and not thing.owned(job) and thing.there(job, seen.node):
+            return job, thing.act
     return _undo(THINGS, job, seen)
 
 

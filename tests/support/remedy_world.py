@@ -32,6 +32,7 @@ from remedy.job.model import (
     CORDONED_BY,
     FENCED_BY,
     FINALIZER,
+    REQUESTED,
     Act,
     Blocked,
     Fault,
@@ -39,6 +40,7 @@ from remedy.job.model import (
     Job,
     NodeSeen,
     Pods,
+    Requested,
     Seen,
 )
 from remedy.job.store import status_patch
@@ -148,6 +150,11 @@ class FakeWorld:
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         patch = {"metadata": {"finalizers": [FINALIZER] if on else []}}
         self._write(f"finalizer {on}", lambda: self._change(patch, job.resource_version))
+        return self.job
+
+    async def note_request(self, job: Job, request: Requested) -> Job:
+        patch = {"metadata": {"annotations": {REQUESTED: str(request)}}}
+        self._write(f"note {request.word}", lambda: self._change(patch, job.resource_version))
         return self.job
 
     async def delete(self, job: Job) -> None:

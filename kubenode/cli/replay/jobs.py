@@ -28,7 +28,18 @@ from remedy.job.controller import JobController
 from remedy.job.events import Event
 from remedy.job.marks import added, removed
 from remedy.job.metrics import Metrics
-from remedy.job.model import CORDONED_BY, Act, CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import (
+    CORDONED_BY,
+    Act,
+    CloseReason,
+    Fault,
+    Heard,
+    Job,
+    NodeSeen,
+    Pods,
+    Requested,
+    Seen,
+)
 from remedy.job.nodes import same, seen
 from remedy.planned.seen import EventSeen
 from remedy.power.none import NoPower
@@ -266,6 +277,11 @@ class Jobs(NobodyOutside, NoPower):
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         kept = self._kept[job.name]
         kept.job = replace(kept.job, finalizer=on)
+        return kept.job
+
+    async def note_request(self, job: Job, request: Requested) -> Job:
+        kept = self._kept[job.name]
+        kept.job = replace(kept.job, requested=request)
         return kept.job
 
     async def delete(self, job: Job) -> None:

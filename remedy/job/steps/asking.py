@@ -15,8 +15,9 @@ from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from kubenode.runtime.patience import patience
 from remedy.job import silence
-from remedy.job.model import Act, Fault, Job, NodeSeen, Seen
+from remedy.job.model import Act, Fault, Job, NodeSeen, Requested, Seen
 from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
+from remedy.job.noted import asked_earlier, to_note
 from remedy.job.power_record import (
     ASKED,
     BACK,
@@ -131,7 +132,9 @@ def leave(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
 def write(
     job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, wish: Wish, **noted: str
 ) -> Move:
-    """The request goes into the status; it is asked for by the round after that write."""
+    """The request goes into the status; it is asked for by the round after that write. One that
+    was asked for before the status was removed goes into it as it was, and is not asked for again.
+    """
     output = {k: v for k, v in record.output.items() if k not in (HEARD, BACK)}
     machine = {MACHINE: node.provider_id} if node.provider_id else {}
     output |= {ASKED: wish.word, **machine, **noted}
@@ -139,7 +142,25 @@ def write(
     end = ends_at(step, record, seen)
     if wish is ON and seen.now >= end:
         end = seen.now + step.body.timeout
+    if (earlier := asked_earlier(job, record, wish.word)) is not None:
+        return _as_before(job, noted_record, earlier, end), Act.NONE
     return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), Act.NONE
+
+
+def _as_before(job: Job, record: StepStatus, earlier: Requested, end: datetime) -> Job:
+    boot_id = "" if earlier.boot_id == "-" else earlier.boot_id
+    asked_before = record.model_copy(
+        update={
+            "by": StepBy.PROVIDER,
+            "request_id": earlier.request_id,
+            "asked_at": record.started_at,
+            "boot_id": boot_id,
+            "expires_at": end,
+            "output": {**record.output, HEARD: UNCLEAR},
+        }
+    )
+    owned = job.status.owned.model_copy(update={"boot_id": boot_id})
+    return put(job, asked_before).having(owned=owned, hold=None)
 
 
 def go_on(
@@ -170,6 +191,8 @@ def go_on(
         if (stop := leave(free, seen, evidence=needs)) is not None:
             after, act = stop
             return (job, act) if act is not Act.NONE else (after, act)
+    if wish in (RESET, REPLACE) and to_note(job) is not None:
+        return job, Act.NOTE_REQUEST
     return job, wish.act
 
 
