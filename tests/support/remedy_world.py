@@ -88,6 +88,7 @@ class FakeWorld:
     next_job: Job | None = None
     report_at: datetime | None = None
     heard_since: datetime | None = DAWN
+    booted: datetime | None = None
     term: ClockTerm | None = None
     """None: the clock of the jobs is never set, whoever leads."""
     outside: FakeOutside = field(default_factory=FakeOutside)
@@ -163,6 +164,9 @@ class FakeWorld:
 
     def clock_since(self) -> datetime:
         return self.term.since() if self.term is not None else DAWN
+
+    def booted_at(self, job: Job) -> datetime | None:
+        return self.booted
 
     def outnumbered(self, job: Job) -> bool:
         return False
