@@ -9,7 +9,6 @@ WAITS: Mapping[str, str] = {
     "Cooldown": "the rule has acted on the node a short while ago (cooldown)",
     "GuardTrue": "a guard of the rule forbids the repair now",
     "EnginesDisagree": "two rule engines came to different answers",
-    "StaleData": "what is known of the node is out of date",
 }
 """By the reason of a hold (`status.hold.reason`)."""
 

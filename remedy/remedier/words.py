@@ -18,7 +18,7 @@ WORDS: Mapping[Why, str] = {
     Why.INCIDENT: "the incident was ended by a person, given up or healed: no other job follows"
     " while it lasts",
     Why.GROUP_WAIT: WAITS["GroupWait"],
-    Why.STALE: WAITS["StaleData"],
+    Why.STALE: "what is known of the node is out of date",
 }
 TIMED = frozenset({Why.STARTUP, Why.GROUP_WAIT, Why.COOLDOWN, Why.ATTEMPTS})
 """What ends at a known time; all else is merely looked at again."""

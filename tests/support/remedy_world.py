@@ -486,7 +486,7 @@ class Reads:
         self.power, self.replacing = world.power, world.replacing
         self.planned, self.handed = world.planned, world.handed
         self.rollback, self.recorded = world.rollback, world.recorded
-        self.outnumbered = world.outnumbered
+        self.outnumbered, self.booted_at = world.outnumbered, world.booted_at
         self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:

@@ -80,7 +80,7 @@ async def test_group_wait_lets_a_stronger_rule_match_too() -> None:
     hands.clock.step(5 * SECOND)
     hands.node(Ready=("True", LONG_AGO), Sick=("True", T0 - MINUTE), Dead=("True", T0 + 5 * SECOND))
     await hands.decide()
-    assert hands.operator.remedier.stronger.over(weak.metadata.name) == "strong"
+    assert hands.operator.decider.stronger.over(weak.metadata.name) == "strong"
 
 
 async def test_a_host_that_may_have_booted_lately_gets_its_grace() -> None:
