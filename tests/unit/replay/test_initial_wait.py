@@ -1,4 +1,4 @@
-"""Who gets a node while its job waits out groupWait or startupGrace, and how many jobs that makes."""
+"""Who gets a node while its job waits out groupWait or startupGrace, and how many jobs it makes."""
 
 from datetime import timedelta
 from typing import Any
