@@ -40,12 +40,12 @@ def of_recording(
         raise Refusal(unknown("node", node, world.nodes))
     program = compile_program([Rule(name, one) for name, one in known.items()])
     require_compiled(rule, {error.rule: error for error in program.rejected})
-    standing = _standing(world, node).get(rule)
+    standing = standing_of(world, node).get(rule)
     show(explained(known[rule], facts, world.now, program), output, standing)
     return Exit.FINE
 
 
-def _standing(world: World, node: str) -> Mapping[str, Standing]:
+def standing_of(world: World, node: str) -> Mapping[str, Standing]:
     """By name what becomes of each rule that matches the node now."""
     found = waits_of(world.waiting(node))
     for job in world.jobs_of(node):
