@@ -150,6 +150,8 @@ def _ready(job: RemedyOperationJob | None) -> bool:
 
 def _waits_for_others(job: RemedyOperationJob) -> bool:
     hold = job.status.hold
+    if job.status.phase is not JobPhase.RUNNING:
+        return False
     held = hold is not None and hold.reason == HoldReason.GROUP_WAIT
     return held and bool(job.spec.host_events)
 

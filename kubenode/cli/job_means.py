@@ -14,6 +14,7 @@ _UNTIL = {
     HoldReason.ENGINES_DISAGREE: "both rule engines must say the same: look at the operator's log,"
     " and report it",
     HoldReason.GROUP_WAIT: "it goes on by itself after the rule's groupWait",
+    HoldReason.STARTUP_GRACE: "it begins by itself once the rule's startupGrace is over",
     HoldReason.COOLDOWN: "it goes on by itself after the rule's cooldown",
     HoldReason.GUARD_TRUE: "what the guard names must end; or change `unless` of the rule",
     HoldReason.FAULT_UNKNOWN: "the detector must report again: `kubenode explain node {node}` says"

@@ -101,6 +101,12 @@ class ClusterWorld:
     async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
         return await self.handovers.seen(job, node)
 
+    def booted_at(self, job: Job) -> datetime | None:
+        """By the Node as rules go by, or by the agent's word of a later boot."""
+        node = job.spec.node_name
+        known = (self.facts.booted_at(node), self.facts.boot(node, job.spec.agent)[1])
+        return max((at for at in known if at is not None), default=None)
+
     def recorded(self, job: Job) -> bool:
         return self.records.recorded(job)
 

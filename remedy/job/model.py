@@ -428,6 +428,8 @@ class Seen:
     """Since when instants in the status were written by the clock that tells `now`: the begin of
     our term, or the last time that our clock was set.
     """
+    booted_at: datetime | None = None
+    """Of a job that has not begun: when its node last booted, as far as we know."""
     recorded: bool = True
     """Of a closed job: the node's record holds all that later decisions need of it."""
     outnumbered: bool = False

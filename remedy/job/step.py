@@ -10,6 +10,7 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job import planned
 from remedy.job.ending import afterwards, undoing
+from remedy.job.initialwait import waiting
 from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
 from remedy.job.moves import Move, close, enter, timed
 from remedy.job.people import awaiting_approval, needs_human
@@ -122,14 +123,14 @@ def _pending(job: Job, seen: Seen) -> Move:
         return move
     if job.status.timeline.job_created is not None:
         return _led_on(job)
+    known = {"rung": job.spec.start_rung, "also_matched": list(job.also_matched)}
+    if (held := waiting(job.having(**known), seen)) is not None:
+        return held
+    fault_seen = job.status.timeline.fault_seen or job.spec.trigger.first_true
     timeline = job.status.timeline.model_copy(
-        update={"fault_seen": job.spec.trigger.first_true, "job_created": job.created}
+        update={"fault_seen": fault_seen, "job_created": job.created}
     )
-    start = {
-        "rung": job.spec.start_rung,
-        "timeline": timeline,
-        "also_matched": list(job.also_matched),
-    }
+    start = {**known, "timeline": timeline}
     first = job.spec.ladder[job.spec.start_rung].disruption_class
     match job.spec.mode:
         case Mode.DRY_RUN | Mode.OFF:

@@ -149,7 +149,8 @@ class Remedier:
         memory = self._memory.setdefault(name, _Memory())
         booted_at = self.facts.booted_at(name)
         active, past = self.rules.active(), self.records.past(name)
-        choice = memory.mind.choose(node, booted_at, facts, diagnosis, active, past, now)
+        mind, unjudged = memory.mind, self.facts.unjudged
+        choice = mind.choose(node, booted_at, facts, diagnosis, active, past, now, unjudged)
         self.rules.matched(name, frozenset(m.rule_id for m, _ in choice.matches), now)
         decision = choice.decision
         for order in decision.orders:

@@ -34,7 +34,7 @@ class Metrics:
         )
         self.waits = Counter(
             "kubenode_remedy_waits",
-            "Times a matching rule made no job, by why.",
+            "Times a matching rule made no job, or one that waits before it begins, by why.",
             ["why"],
             registry=registry,
         )

@@ -90,6 +90,7 @@ class FakeWorld:
     next_job: Job | None = None
     report_at: datetime | None = None
     heard_since: datetime | None = DAWN
+    booted: datetime | None = None
     term: ClockTerm | None = None
     """None: the clock of the jobs is never set, whoever leads."""
     outside: FakeOutside = field(default_factory=FakeOutside)
@@ -170,6 +171,9 @@ class FakeWorld:
 
     def clock_since(self) -> datetime:
         return self.term.since() if self.term is not None else DAWN
+
+    def booted_at(self, job: Job) -> datetime | None:
+        return self.booted
 
     def outnumbered(self, job: Job) -> bool:
         return False
@@ -489,7 +493,7 @@ class Reads:
         self.power, self.replacing = world.power, world.replacing
         self.planned, self.handed = world.planned, world.handed
         self.rollback, self.recorded = world.rollback, world.recorded
-        self.outnumbered = world.outnumbered
+        self.outnumbered, self.booted_at = world.outnumbered, world.booted_at
         self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:

@@ -29,6 +29,7 @@ MARK = "kubenode.io/cordoned-by"
 CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
 TELLING = frozenset({"notify", "collect", "label", "annotate", "wait", "waitForApproval"})
 ACTING = frozenset({"Enforce", "Approve"})
+STARTUP = "StartupGrace"
 
 Object = dict[str, Any]
 
@@ -145,6 +146,8 @@ class Watching:
         node, phase = spec["nodeName"], status.get("phase") or "Pending"
         if change.name not in self._phases:
             self._ledger.decided(node, change.name, change.at)
+        if phase == "Cancelled" and _unbegun(job):
+            self._ledger.given_up(change.name)
         if phase == "Succeeded" and self._phases.get(change.name) != phase:
             self._ledger.succeeded(change.name, change.at)
         self._phases[change.name] = phase
@@ -235,13 +238,28 @@ def permit_view(permit: Object) -> PermitView:
     return PermitView(spec["nodeName"], spec["class"], not closed, spec["holder"]["name"])
 
 
+def _unbegun(job: Object) -> bool:
+    """Whether it waits out its initial wait, or ended before that was over."""
+    timeline = (job.get("status") or {}).get("timeline") or {}
+    return "initialWait" in job["spec"] and "jobCreated" not in timeline
+
+
+def _shows_a_fault(job: Object) -> bool:
+    """Not while the node comes up, nor if the fault went before the job began."""
+    status, wait = job.get("status") or {}, job["spec"].get("initialWait") or {}
+    reasons = (wait.get("reason"), (status.get("hold") or {}).get("reason"))
+    return not _unbegun(job) or (status.get("phase") not in CLOSED and STARTUP not in reasons)
+
+
 def job_view(job: Object) -> JobView:
     spec, status = job["spec"], job.get("status") or {}
     steps = [step for rung in spec["ladder"] for step in rung["steps"]]
     return JobView(
         node=spec["nodeName"],
         open=status.get("phase") not in CLOSED,
-        acts=spec["mode"] in ACTING and any(disrupts(step) for step in steps),
+        acts=spec["mode"] in ACTING
+        and any(disrupts(step) for step in steps)
+        and _shows_a_fault(job),
         fault_class=spec.get("faultClass") or "",
         sources=frozenset(fact.get("source") or "" for fact in spec["trigger"].get("facts") or ()),
         rule=(spec.get("remedier") or {}).get("name") or "",

@@ -80,6 +80,7 @@ class Jobs(NobodyOutside, NoPower):
     heals    whether a step of a rung ends the fault
     cure     ends what a rule reads of a node as evidence
     planned  the HostEvents that a job was made for
+    booted_at  when a node last booted, as the rules know
     records  what is remembered of closed jobs
     fails    names of steps that fail
     """
@@ -95,12 +96,14 @@ class Jobs(NobodyOutside, NoPower):
         heals: Callable[[JobRecord, Rung], bool],
         cure: Callable[[str, NodeRemedier], None],
         planned: Callable[[Job], tuple[EventSeen, ...]],
+        booted_at: Callable[[str], datetime | None],
         records: SimulatedRecords,
         fails: Collection[str] = (),
     ) -> None:
         self._clock, self._fleet, self._budget, self._judge = clock, fleet, budget, judge
         self._later, self._moved, self._heals, self._cure = later, moved, heals, cure
         self._fails, self.events_of, self._records = frozenset(fails), planned, records
+        self.booted_at = booted_at
         self._kept: dict[str, Kept] = {}
         self._of_node: dict[str, list[Kept]] = {}
         self._wakes: list[tuple[datetime, str]] = []
@@ -411,6 +414,9 @@ class _Reads(NobodyOutside, NoPower):
 
     def clock_since(self) -> datetime:
         return DAWN
+
+    def booted_at(self, job: Job) -> datetime | None:
+        return self._jobs.booted_at(job.spec.node_name)
 
     def recorded(self, job: Job) -> bool:
         return True
