@@ -24,6 +24,7 @@ HOLDS = {
     "Cooldown": "The rule has acted on the node a short while ago.",
     "PermitLost": "Its permit was revoked or has ended.",
     "ProviderUnreachable": "Whoever runs the machine does not answer, or not now.",
+    "ActRefused": "The last look before the act found something against it.",
     "GroupWait": "It waits a moment for a stronger rule to match too.",
     "GuardTrue": "A guard of the rule forbids the repair now.",
     "ReceiverUnreachable": "Whom the job hands over to, or tells, does not answer.",

@@ -23,6 +23,7 @@ class RefusalReason(StrEnum):
     NO_PERMIT = "NoPermit"
     TARGET_CHANGED = "TargetChanged"
     BOOT_CHANGED = "BootChanged"
+    UNREADABLE = "Unreadable"
 
 
 class ActRefused(Exception):
