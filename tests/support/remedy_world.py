@@ -109,6 +109,8 @@ class FakeWorld:
     moving: FakePods = field(default_factory=FakePods)
     against: list[RefusalReason] = field(default_factory=list)
     """What the last look before the next acts finds, in order; then nothing."""
+    unpermitted: int = 0
+    """So many requests more the agent finds no valid permit for."""
 
     def _write(self, name: str, apply: Callable[[], None]) -> None:
         self.writes.append(name)
@@ -443,6 +445,11 @@ class FakeWorld:
         if job.record is None or not job.asked_agent or not self.agent_works or job.answer:
             return
         if self.hung or (job.record.expires_at or self.clock.now()) <= self.clock.now():
+            return
+        if self.unpermitted:
+            self.unpermitted -= 1
+            no = {"state": "Refused", "output": "NoPermit: there is no permit permit-1"}
+            self.write_status({"agent": {"requests": {job.record.request_id: no}}})
             return
         if job.record.name == "reboot":
             self._agent_boots(job.record.request_id, job.record.boot_id)

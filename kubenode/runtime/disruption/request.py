@@ -26,6 +26,10 @@ class RefusalReason(StrEnum):
     UNREADABLE = "Unreadable"
 
 
+WITHOUT_PERMIT = f"{RefusalReason.NO_PERMIT}: "
+"""How an agent's answer begins when it found no valid permit and did nothing."""
+
+
 class ActRefused(Exception):
     """The act was not done. `message` is a sentence without a ticking value."""
 

@@ -12,7 +12,14 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import PowerPath
-from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    AgentRequest,
+    RequestState,
+    StepBy,
+    StepState,
+    StepStatus,
+)
+from kubenode.runtime.disruption.request import WITHOUT_PERMIT
 from kubenode.runtime.patience import patience
 from remedy.job import silence
 from remedy.job.model import Act, Fault, Job, NodeSeen, Seen
@@ -257,6 +264,20 @@ def _refused(job: Job, seen: Seen, record: StepStatus, wish: Wish) -> Move:
     anew = record.model_copy(update=times)
     after = put(job, anew) if wish.state else withdrawn(job, anew)
     return hold(after, now, HoldReason.ACT_REFUSED, heard.error, until=until)
+
+
+def lacks_permit(answer: AgentRequest | None) -> bool:
+    """Whether the agent did nothing, as it found no permit that was valid at that moment."""
+    refused = answer is not None and answer.state is RequestState.REFUSED
+    return refused and answer is not None and answer.output.startswith(WITHOUT_PERMIT)
+
+
+def decide_anew(job: Job, seen: Seen, record: StepStatus, step: Step, why: str) -> Move:
+    """After a refusal of the agent for want of a permit: nobody was asked, and no time is lost."""
+    now = seen.now
+    times = {"started_at": now, "expires_at": now + step.body.timeout}
+    after = withdrawn(job, record.model_copy(update=times))
+    return hold(after, now, HoldReason.ACT_REFUSED, why, until=now + REFUSED_AGAIN)
 
 
 def noted(record: StepStatus, word: str, **changes: object) -> StepStatus:

@@ -137,3 +137,27 @@ async def test_a_machine_that_is_off_is_switched_on_whatever_stands_against_acts
     await world.run(at_rest)
     assert words(world)[:2] == ["off", "on"] and set(words(world)[2:]) <= {"on"}
     assert world.host.state == "On"
+
+
+@pytest.mark.parametrize("times", [1, 20])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"reboot": {"via": ["Agent"]}}],
+        [{"reboot": {}}],
+        [{"agent": {"action": "ResetGPU"}}],
+    ],
+    ids=["by the agent", "by either", "a GPU"],
+)
+async def test_a_request_that_the_agent_finds_no_permit_for_is_decided_anew(
+    steps: list[dict[str, Any]], times: int
+) -> None:
+    obj = an_object({"name": "act", "steps": steps, "verify": VERIFY}, TELL)
+    boots = "reboot" in steps[0]
+    world = FakeWorld(obj, sick=boots, needs=0 if boots else 1, unpermitted=times)
+    began = world.clock.now()
+    await world.run(at_rest)
+    assert world.unpermitted == 0
+    assert (world.job.phase, world.job.status.rung) == (JobPhase.SUCCEEDED, 0)
+    assert len(world.host.asked) + len(world.restarts) == 1
+    assert world.clock.now() - began >= times * timedelta(seconds=30), "it asks again at its time"

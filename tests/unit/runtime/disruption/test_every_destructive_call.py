@@ -24,9 +24,9 @@ OBJECTS = ("machine", "remedy/power", "kubenode/cli")
 """Where the deletion of an object in the API server deletes or replaces a machine."""
 
 BEHIND = {
-    # An agent's request: intent on disk, expiry, boot ID and a live read of the request.
-    "agent/actions/reboot.py::Reboot.act::reboot": "the request that the agent's journal holds",
-    "agent/actions/gpu.py::ResetGPU.act::reset": "the request that the agent's journal holds",
+    # An agent's request: live reads of the request and of its permit, then the intent on the disk.
+    "agent/actions/reboot.py::Reboot.act::reboot": "agent.core, agent.jobpermits and the journal",
+    "agent/actions/gpu.py::ResetGPU.act::reset": "agent.core, agent.jobpermits and the journal",
     "agent/components/engine.py::Engine._reboot::reboot": "the live permit of the change",
     "agent/host/systemd.py::SystemdHost.reboot::reboot": "is the executor",
     # A way of replacement: `Way.ask` is called in `act` of Replacing.ask alone.
