@@ -28,7 +28,8 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
-from kubenode.runtime.disruption.guard import never_frozen
+from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
+from kubenode.runtime.disruption.permits import ApiPermits, PermitReader
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
@@ -50,7 +51,7 @@ from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.desk import WITNESS_INDEX, Desk
 from remedy.hostprobes.metrics import Metrics as ProbeMetrics
 from remedy.hostprobes.witnesses import part_of
-from remedy.job.audit import JobAudit
+from remedy.job.audit import PART, JobAudit
 from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
@@ -137,6 +138,7 @@ class RemedyOperator:
     providers  who runs the machines; without one only agents act on hosts. Not closed here.
     outside    whom jobs may tell, and what they may hand over to
     frozen     why no machine may be stopped or replaced now, "" if it may
+    permit_reader  reads a Permit live; None: from the API server
     """
 
     def __init__(
@@ -154,8 +156,11 @@ class RemedyOperator:
         providers: Providers | None = None,
         outside: Outside | None = None,
         frozen: Callable[[], str] = never_frozen,
+        permit_reader: PermitReader | None = None,
     ) -> None:
-        self._frozen = frozen
+        self.guard = DisruptionGuard(
+            permit_reader or ApiPermits(kube), fence, clock, audit, frozen, by=PART
+        )
         self.settings = settings or RemedySettings()
         self._providers = providers or Providers()
         self.outside = outside or Outside()
@@ -419,9 +424,11 @@ class RemedyOperator:
             direct=self.telling.direct,
         )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
-        power = PowerAccess(self._providers, self._clock, self._frozen)
+        power = PowerAccess(self._providers, self._clock, self.guard, nodes)
         events = EventAccess(self.host_events, self.jobs, power, self._clock)
-        replacing = Replacing(self._kube, self.nodes, self._providers, self.boots.of, self._frozen)
+        replacing = Replacing(
+            self._kube, self.nodes, self._providers, self.boots.of, self.guard, nodes
+        )
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         backs = Rollbacks(self._kube)

@@ -23,6 +23,8 @@ _UNTIL = {
     HoldReason.PERMIT_LOST: "Kube Defender must grant a permit again; it is asked by itself",
     HoldReason.PROVIDER_UNREACHABLE: "whoever runs the machine must answer: credentials, network,"
     " its own state",
+    HoldReason.ACT_REFUSED: "what the message names must be so again right before the act: the"
+    " permit, the target, its boot, the API server's answer, no freeze; it is looked at by itself",
     HoldReason.RECEIVER_UNREACHABLE: "the receiver must answer: its address, credentials, its own"
     " state",
 }

@@ -382,6 +382,8 @@ class Heard:
     """Of what a provider, or whoever makes the nodes, was asked for; `error` says why not."""
     after: timedelta | None = None
     """When to ask again, if they say."""
+    booted: bool = False
+    """Nobody was asked, as the host runs another boot than the one that it was decided on."""
 
 
 @dataclass(frozen=True, slots=True)

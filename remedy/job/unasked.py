@@ -34,6 +34,12 @@ class Unasked:
         if what in ASKING:
             self.forget(job.name)
 
+    def not_asked(self, job: Job) -> None:
+        """The last look before the act was against it: nobody was asked after all."""
+        request = _request(job)
+        if request is not None:
+            self._requests[job.name] = request
+
     def forget(self, name: str) -> None:
         self._requests.pop(name, None)
 

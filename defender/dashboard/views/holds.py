@@ -25,6 +25,7 @@ HOLDS = {
     "ForeignOwner": "Another remediator is in charge of the node.",
     "PermitLost": "Its permit was revoked or has ended.",
     "ProviderUnreachable": "Whoever runs the machine does not answer, or not now.",
+    "ActRefused": "The last look before the act found something against it.",
     "ReceiverUnreachable": "Whom the job hands over to, or tells, does not answer.",
 }
 HOLDS_MAY = {

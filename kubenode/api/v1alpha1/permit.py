@@ -56,6 +56,7 @@ class HoldReason(StrEnum):
     PERMIT_LOST = "PermitLost"
     PROVIDER_UNREACHABLE = "ProviderUnreachable"
     RECEIVER_UNREACHABLE = "ReceiverUnreachable"
+    ACT_REFUSED = "ActRefused"
 
 
 class Holder(Model):

@@ -19,6 +19,7 @@ from agent.components.telling import PLURAL as MACHINES
 from agent.components.telling import decode_machine
 from agent.core import AgentCore
 from agent.heartbeat import EVERY_SECONDS, Heartbeat
+from agent.jobpermits import JobPermits
 from agent.journal import MemoryJournal
 from agent.kubejobs import PLURAL, KubeJobs
 from agent.machine import MachineHost
@@ -31,6 +32,7 @@ from kubenode.cli.demo.hosts import Host
 from kubenode.cli.demo.machines import Machine
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.components.wire import Machine as Declared
+from kubenode.runtime.disruption.permits import ApiPermits
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
@@ -158,7 +160,14 @@ class _Agent:
     async def _process(self, first_beat: float) -> None:
         """From the start of the agent to the end of the boot."""
         name = self._host.name
-        core = AgentCore(KubeJobs(self._kube), self._bench, self._journal, node=name, agent=name)
+        core = AgentCore(
+            KubeJobs(self._kube),
+            self._bench,
+            self._journal,
+            node=name,
+            agent=name,
+            permits=JobPermits(ApiPermits(self._kube)),
+        )
         worker = self.worker = Worker(core, self._clock)
         prober = self.prober = Prober(self._kube, self._machine, name, self._clock)
         for key, job in self._fed_by.jobs.cache.items():

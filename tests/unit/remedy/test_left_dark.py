@@ -21,7 +21,8 @@ from remedy.job.step import step
 from remedy.job.steps.asking import asks_power, asks_replacing
 from remedy.job.superseding import may_be_superseded
 from remedy.job.unasked import Unasked
-from remedy.power.access import machine_of, request_of
+from remedy.power.access import machine_of
+from remedy.power.leave import request_of
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 
 VERIFY = {"for": "1m", "timeout": "5m"}
