@@ -27,7 +27,7 @@ Decode = Callable[[bytes], Any]
 
 
 class MakeInformer(Protocol):
-    """How a part of a program gets the informer of a kind: `Informer`, or the process's `Informers`."""
+    """How a part of a program gets the informer of a kind: `Informer`, or `Informers`."""
 
     def __call__(
         self,
