@@ -2,10 +2,10 @@
 
 Method. Half of the nodes fail as fast as one client can say so. Processor time is counted from the
 first patch until every job exists (`made`) and, for the product, until each has the status in which
-it waits for a person's word (`settled`). What both processes use when nothing happens is measured right
-before, and taken off. The floor is the bare controller of first_heal; both make as many jobs on the
-same nodes. Patching the nodes is part of both figures of the API server. Wall time is told, and
-says little on a machine with others on it.
+it waits for a person's word (`settled`). What both processes use when nothing happens is measured
+right before, and taken off. The floor is the bare controller of first_heal; both make as many jobs
+on the same nodes. Patching the nodes is part of both figures of the API server. Wall time is told,
+and says little on a machine with others on it.
 """
 
 import argparse
