@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.clock import T0, FakeClock
 
-from kubenode.runtime.kube.client import Kube, as_dict
+from kubenode.runtime.kube.client import JSON, Kube, as_dict
 from kubenode.runtime.kube.errors import NotFound
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.karpenter import Karpenter
@@ -26,8 +26,17 @@ class Listing(Kube):
         super().__init__(NOWHERE, clock=clock)
         self.asked: Counter[str] = Counter()
 
-    async def call(self, method: str, path: str, query: Any = None, **more: Any) -> Any:
-        decode: Callable[[bytes], Any] = more.get("decode", as_dict)
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: Any = None,
+        body: Any = None,
+        content_type: str = JSON,
+        decode: Callable[[bytes], Any] = as_dict,
+        timeout: float | None = None,  # noqa: ASYNC109  as Kube's
+        attempts: int | None = None,
+    ) -> Any:
         if path.count("/") == 2:
             return {"preferredVersion": {"version": "v1"}}
         if not path.endswith(("/machines", "/nodeclaims")):
