@@ -36,6 +36,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node, structs
+from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
@@ -133,7 +134,7 @@ class RemedyOperator:
     diagnoser  both rule engines behind their port; closed by `close`
     fence      the lease: checked before every write
     runtime    where informers and queues show themselves, if anywhere
-    informer   what follows the API server
+    informer   what follows the API server; `Informers` where other parts of the process do too
     audit      where acts and refusals are written down
     providers  who runs the machines; without one only agents act on hosts. Not closed here.
     outside    whom jobs may tell, and what they may hand over to
@@ -151,7 +152,7 @@ class RemedyOperator:
         registry: CollectorRegistry,
         settings: RemedySettings | None = None,
         runtime: RuntimeMetrics | None = None,
-        informer: type[Informer[Any]] = Informer,
+        informer: MakeInformer = Informer,
         audit: Audit = SILENT,
         providers: Providers | None = None,
         outside: Outside | None = None,
@@ -357,7 +358,7 @@ class RemedyOperator:
     def close(self) -> None:
         self.engine.close()
 
-    def _leases(self, informer: type[Informer[Any]], namespace: str) -> Informer[Renewal]:
+    def _leases(self, informer: MakeInformer, namespace: str) -> Informer[Renewal]:
         return informer(
             self._kube,
             paths.leases(namespace),

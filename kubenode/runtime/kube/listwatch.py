@@ -47,6 +47,10 @@ class ListWatch:
         self._page, self._watch_seconds, self._grace = page, watch_seconds, grace
         self._spread = spread
 
+    def shorten(self, watch_seconds: float) -> None:
+        """Ask for watches no longer than this."""
+        self._watch_seconds = min(self._watch_seconds, watch_seconds)
+
     async def page(self, more: str | None) -> Page:
         """The first page, or the one that the token `more` stands for."""
         query = {**self._selectors, "limit": self._page, "continue": more}
