@@ -137,6 +137,7 @@ class RemedyOperator:
     providers  who runs the machines; without one only agents act on hosts. Not closed here.
     outside    whom jobs may tell, and what they may hand over to
     frozen     why no machine may be stopped or replaced now, "" if it may
+    restored   why a restore of etcd from a backup freezes, "" if none does
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class RemedyOperator:
         providers: Providers | None = None,
         outside: Outside | None = None,
         frozen: Callable[[], str] = never_frozen,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
         self._frozen = frozen
         self.settings = settings or RemedySettings()
@@ -214,6 +216,7 @@ class RemedyOperator:
             self.boots,
             self.clock_offsets.of,
             lambda node: desk.agent_is_silent(agent_of(node)),
+            restored,
         )
         self.records = NodeRecords(
             kube,

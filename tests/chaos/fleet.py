@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from chaos.restore import RestorableObserver, RestorableWatching
 from chaos.switchboard import provider_id
 from support.running import until
 
@@ -18,10 +19,8 @@ from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier, default_policy
 from kubenode.cli.demo.detectors import LONGEST
 from kubenode.cli.demo.faults import Plan, Planned
 from kubenode.cli.demo.fleet import Place, node_object
-from kubenode.cli.demo.hosts import Host
-from kubenode.cli.demo.observer import Observer
+from kubenode.cli.demo.hosts import Host, HostAct
 from kubenode.cli.demo.scenarios import MIX, Pace, Scenario
-from kubenode.cli.demo.watching import Watching
 from kubenode.cli.demo.world import World
 from kubenode.cli.library import library
 from kubenode.runtime.clock import Clock
@@ -156,10 +155,17 @@ class Fleet(World):
             clock=clock,
             news=news,
         )
-        self.observer = Observer(policy, self.ledger, pace)
-        self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
+        self.observer = RestorableObserver(policy, self.ledger, pace)
+        self.watching: RestorableWatching = RestorableWatching(
+            eyes, self.observer, self.ledger, clock, self._job_told
+        )
+        self.host_acted_too: Callable[[HostAct], None] = lambda act: None
         self.kubelets.lease_every, self.kubelets.grace = LEASE_EVERY, GRACE
         self.detectors.heartbeat = LONGEST / speed
+
+    def _host_acted(self, act: HostAct) -> None:
+        super()._host_acted(act)
+        self.host_acted_too(act)
 
     async def register_again(self, name: str) -> None:
         """Register a node whose Node object was deleted, as a kubelet that is restarted does."""
@@ -169,6 +175,16 @@ class Fleet(World):
         await self.kubelets.report(host)
         await self.detectors.beat(host)
         self.detectors.look(host)
+
+    async def tell_again(self) -> None:
+        """Kubelets and controllers write what a server that was put back has lost: kubelets look
+        at their Node every ten seconds. Detectors only repeat themselves at their next heartbeat.
+        """
+        for name in self.hosts.keys() - self.observer.nodes.keys():
+            await self.register_again(name)
+        self.kubelets.tell_again(LEASE_EVERY)
+        self.workloads.recount()
+        self._blocked = False
 
     def _node_body(self, host: Host) -> dict[str, Any]:
         return node_object(host.place, self._clock.now())

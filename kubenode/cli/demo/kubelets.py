@@ -116,6 +116,13 @@ class Kubelets:
                     self._unknown.add(name)
                     self._agenda.soon(0, partial(self._lost, self._hosts[name]))
 
+    def tell_again(self, within: float) -> None:
+        """Everybody writes within so many seconds what it wrote last: the server has lost it."""
+        for name in self._renewed:
+            host = self._hosts[name]
+            write = self._lost if name in self._unknown else self.report
+            self._agenda.soon(self._rng.uniform(0, within), partial(write, host))
+
     async def _renew(self, host: Host) -> None:
         if _silent(host):
             return
