@@ -13,7 +13,7 @@ memory, and in a file where it has one, how far it saw it. A restore takes the C
 
 The freeze is written into the same ConfigMap: every operator obeys it, and a person lifts it. The
 ConfigMap counts lifts: a process that was down meanwhile does not freeze again for a restore that a
-person has looked at. While the ConfigMap cannot be read nothing is known, and destructive acts wait.
+person has looked at. While the ConfigMap cannot be read nothing is known and destructive acts wait.
 """
 
 import logging
