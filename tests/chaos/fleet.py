@@ -50,6 +50,9 @@ NEW = "20%"
 seven minutes of the fleet's, and what began meanwhile is new all at once. A small fleet is struck
 so often that what is new must not open it.
 """
+CLOCKS_EVERY = 10
+CLOCKS = {3: timedelta(hours=2), 7: timedelta(hours=-2)}
+"""By how much the clocks of two of ten hosts are ahead; nobody has measured it."""
 STRANGERS = timedelta(hours=1)
 """Of a real fleet. Rules that ship call a fault of the same class on the same node within a day a
 relapse, take the next rung, and after three leave the node to a person: rightly, as one that fails
@@ -159,6 +162,8 @@ class Fleet(World):
         self.watching: RestorableWatching = RestorableWatching(
             eyes, self.observer, self.ledger, clock, self._job_told
         )
+        for index, host in enumerate(self.hosts.values()):
+            host.clock_ahead = CLOCKS.get(index % CLOCKS_EVERY, timedelta(0))
         self.host_acted_too: Callable[[HostAct], None] = lambda act: None
         self.kubelets.lease_every, self.kubelets.grace = LEASE_EVERY, GRACE
         self.detectors.heartbeat = LONGEST / speed
@@ -187,7 +192,7 @@ class Fleet(World):
         self._blocked = False
 
     def _node_body(self, host: Host) -> dict[str, Any]:
-        return node_object(host.place, self._clock.now())
+        return node_object(host.place, self._clock.now() + host.clock_ahead)
 
     def ground(self) -> list[Part]:
         """All but the observer, who looks once the product runs: its processes start for longer
