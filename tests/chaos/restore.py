@@ -211,18 +211,18 @@ class EtcdBackups:
 
     async def _lifted(self, share: float) -> None:
         began = self._clock.monotonic()
-        noticed = await self._freezes_within(NOTICE_SECONDS)
+        noticed = await self.froze_within(NOTICE_SECONDS)
         self._unnoticed = False
         if not noticed:
             self.freezes.unnoticed += 1
             return
         self.freezes.notice.append(round(self._clock.monotonic() - began, 1))
         await self._lift(FIRST_LIFT + (share * 13 % 1) * (LAST_LIFT - FIRST_LIFT))
-        while await self._freezes_within(AGAIN_SECONDS):
+        while await self.froze_within(AGAIN_SECONDS):
             self.freezes.again += 1
             await self._lift(FIRST_LIFT)
 
-    async def _freezes_within(self, seconds: float) -> bool:
+    async def froze_within(self, seconds: float) -> bool:
         until = self._clock.monotonic() + seconds
         while not self.frozen and self._clock.monotonic() < until:
             await self._clock.sleep(0.5)
