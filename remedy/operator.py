@@ -140,6 +140,7 @@ class RemedyOperator:
     outside    whom jobs may tell, and what they may hand over to
     frozen     why no machine may be stopped or replaced now, "" if it may
     permit_reader  reads a Permit live; None: from the API server
+    restored   why a restore of etcd from a backup freezes, "" if none does
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class RemedyOperator:
         outside: Outside | None = None,
         frozen: Callable[[], str] = never_frozen,
         permit_reader: PermitReader | None = None,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
         self.guard = DisruptionGuard(
             permit_reader or ApiPermits(kube), fence, clock, audit, frozen, by=PART
@@ -221,6 +223,7 @@ class RemedyOperator:
             self.clock_offsets.of,
             lambda node: desk.agent_is_silent(agent_of(node)),
             StoredEvents(self.node_records),
+            restored,
         )
         self.records = NodeRecords(
             kube,

@@ -90,6 +90,10 @@ class Ground:
         """Why nothing may be deleted, stopped or replaced now, "" if it may."""
         return self.restore.frozen() if self.restore is not None else ""
 
+    def restored(self) -> str:
+        """Why a restore of etcd freezes, "" if none does."""
+        return self.restore.restored if self.restore is not None else ""
+
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
         """`parts` under the lease, `ground` always, until a signal."""
         led = parts if self.election is None else [Led(self.election, parts)]
@@ -338,6 +342,7 @@ async def _operate(
                 providers=providers,
                 outside=outside,
                 frozen=ground.frozen,
+                restored=ground.restored,
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
             pollers = event_pollers(sources, operator.desk, ground.clock, registry)

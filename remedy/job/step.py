@@ -18,6 +18,7 @@ from remedy.job.permits import awaiting_permit, renewed
 from remedy.job.proving import verifying
 from remedy.job.running import running
 from remedy.job.superseding import superseded, taking_over
+from remedy.job.undo import adopted
 from remedy.job.words import answered
 
 Phase = JobPhase
@@ -65,6 +66,8 @@ def _step(job: Job, seen: Seen) -> Move:
         return afterwards(job, seen)
     if (ending := job.close_reason) is not None:
         return undoing(job, seen, ending)
+    if job.phase is Phase.PENDING and (with_marks := adopted(job, seen)) is not job:
+        return with_marks, Act.NONE
     if (stop := _interrupted(job, seen) or answered(job, seen)) is not None:
         return stop
     match job.phase:

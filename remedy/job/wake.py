@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from kubenode.runtime.patience import LATE, SOON
+from kubenode.runtime.term import NEXT_REPORT
 from remedy.job.checks import answers_until
 from remedy.job.checks import ask_again_at as checks_again_at
 from remedy.job.initialwait import begins_at, unbegun
@@ -13,7 +14,7 @@ from remedy.job.moves import LOOK_AGAIN, SETTLES
 from remedy.job.permits import ask_again_at, renew_at
 from remedy.job.power_record import left_off
 from remedy.job.proving import acted_on, proof_takes, verify_until
-from remedy.job.silence import NEXT_REPORT, by_our_clock, counts_from
+from remedy.job.silence import by_our_clock, counts_from
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import POLLED
 from remedy.job.superseding import hand_over_until

@@ -20,6 +20,7 @@ from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.api.v1alpha1.leaves import EventLeaf
 from kubenode.api.v1alpha1.noderecord import EventMemory
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import Answers
 from remedy.hostprobes.asking import OF_AGENTS
@@ -92,6 +93,8 @@ class FactStore:
     clock_offset  seconds by which a host's clock is ahead, None: unknown
     is_silent  whether a node's agent is known to be: what it would answer is unknown at once
     memories   what outlives this process of Events; None: nothing does
+    restored   why a restore of etcd freezes, "" if none does: what a Node showed at first sight
+               is unknown then until its reporter repeats it
     """
 
     def __init__(
@@ -107,10 +110,12 @@ class FactStore:
         clock_offset: Callable[[Node], float | None] = lambda node: None,
         is_silent: Callable[[Node], bool] = lambda node: False,
         memories: EventMemories | None = None,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
         self._memories, self._recalled = memories, memories is None
         self._long: tuple[EventLeaf, ...] | None = None
         """What rules count in windows of over a day; None: no rules were loaded yet."""
+        self._restored = restored
         self._leases, self._boots, self._clock_offset = leases, boots, clock_offset
         self._is_silent = is_silent
         self._of_silent = {name: ProbeFact(None, DAWN) for name in (*unanswered, *OF_AGENTS)}
@@ -193,6 +198,8 @@ class FactStore:
                 self._windows[name] = window
             return True
         kept.see(new, now, self._deaf_until(now))
+        if kept.conditions.ended_doubt:
+            return True
         if kept.conditions.ended_silence >= self.shortest_max_age:
             return True
         return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
@@ -333,6 +340,8 @@ class FactStore:
 
     def _facts(self, name: str, node: Node, kept: Kept) -> FactSet:
         now = self._now()
+        if self._restored():
+            kept.conditions.doubt_first_sights()
         told, gaps = self.host_events.facts(node, now), self._unheard(now)
         conditions = kept.conditions.facts()
         return FactSet(

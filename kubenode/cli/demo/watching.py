@@ -153,9 +153,9 @@ class Watching:
         self._phases[change.name] = phase
         for step in status.get("steps") or ():
             if step.get("by") in ("Agent", "Provider") and step.get("askedAt"):
-                self._observer.request(
-                    change.at, change.name, node, step["requestID"], asked(spec, step)
-                )
+                # By UID: after a restore of etcd another job may have the name of one that is lost.
+                uid = job["metadata"].get("uid") or change.name
+                self._observer.request(change.at, uid, node, step["requestID"], asked(spec, step))
         self._told(node, phase, (status.get("hold") or {}).get("reason") or "")
 
     @property
@@ -180,6 +180,10 @@ class Watch:
     @property
     def name(self) -> str:
         return f"observe {self._what}"
+
+    def follow_from(self, version: str) -> None:
+        """Watch from another version on, once the watch that is open has ended."""
+        self._from = version
 
     async def run(self) -> None:
         while True:

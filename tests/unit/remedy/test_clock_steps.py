@@ -30,9 +30,10 @@ from unit.remedy.test_nobody_heard import WAITS, a_proof, has_failed, look
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from kubenode.runtime.term import LONGEST_AGAIN, LONGEST_OFF, NEXT_REPORT
 from remedy.job.clockterm import ClockTerm
 from remedy.job.model import Act, CloseReason
-from remedy.job.silence import LONGEST_AGAIN, LONGEST_OFF, NEXT_REPORT, over
+from remedy.job.silence import over
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
 
