@@ -20,17 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agent_jobs import CHART, GROUP, PROBES, a_probe, user
+from support.agent_jobs import CHART, GROUP, PROBES, a_probe, stamp, user
 from support.cache_lag import BareWatch, family_waited, lag, versions
 from support.command import COMMAND, environment, kubenode
 from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.odd_burst import ALL, GIVEN, OWN, OddBurst
-from support.remedy_cluster import Cluster, connected, kubelets
+from support.remedy_cluster import Cluster, condition, connected, kubelets
 from support.running import running, until
 
 from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import STRATEGIC_PATCH
 from kubenode.runtime.kube.errors import KubeError
 
 LONG = os.environ.get("KUBENODE_FUZZ_SECONDS", "")
@@ -49,6 +50,7 @@ BEHIND = 2.0
 HEALTHY, SICK, AGENT = "well-0", "Sick", "agent-0"
 STATE = ("kubenode_remedy", "kubenode_queue", "kubenode_controller", "kubenode_rules")
 """Metrics that say why a node is not healed."""
+REPORTS_EVERY = 2.0
 HEALED, ANSWERED = 60.0, timedelta(seconds=90)
 """The first in seconds beside those in which the operator had no processor."""
 UNFOLLOWED = {"KubeNodeRemediationTemplate"}
@@ -176,16 +178,33 @@ class Patient:
         self.times = 0
         self._ours = ours
         self._plane, self._cluster, self._known = plane, cluster, set[str]()
+        self._status, self._since = "False", stamp()
+
+    async def reports(self) -> None:
+        """Its detector, for ever: one that fell silent would be taken for one that starts anew."""
+        while True:
+            await self._report()
+            await asyncio.sleep(REPORTS_EVERY)
+
+    async def _turn(self, status: str) -> None:
+        if self._status != status:
+            self._status, self._since = status, stamp()
+            await self._report()
+
+    async def _report(self) -> None:
+        told = {**condition(SICK, self._status, "Test"), "lastTransitionTime": self._since}
+        patch = {"status": {"conditions": [told]}}
+        await self._cluster.kube.patch(paths.node(HEALTHY, "status"), patch, STRATEGIC_PATCH)
 
     async def healed(self) -> None:
         """It falls ill, gets a job that did not exist before, and is well again."""
-        await self._cluster.say(HEALTHY, SICK, "True")
+        await self._turn("True")
         began, waited = asyncio.get_running_loop().time(), family_waited(self._ours.pid)
         while True:
             mine = await self._new_jobs()
             phases = [job.get("status", {}).get("phase") for job in mine]
             if "Verifying" in phases:
-                await self._cluster.say(HEALTHY, SICK, "False")
+                await self._turn("False")
             if "Succeeded" in phases:
                 self._known |= {job["metadata"]["name"] for job in mine}
                 self.times += 1
@@ -258,6 +277,7 @@ async def test_odd_objects_of_every_kind_stop_nothing(plane: ControlPlane, tmp_p
         await stack.enter_async_context(running(kubelets(cluster, (HEALTHY, AGENT))))
         await ours.ready()
         burst, patient = OddBurst(cluster.kube, SEED, AGENT), Patient(plane, cluster, ours)
+        await stack.enter_async_context(running(patient.reports()))
         await patient.healed()
         for kind in FUZZED:
             await fuzzed(cluster, kind, burst, patient, ours)
