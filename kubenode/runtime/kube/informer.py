@@ -26,6 +26,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from kubenode.runtime.clock import Clock, SystemClock, wait
+from kubenode.runtime.garbage import give_back
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import TOO_LARGE_RESOURCE_VERSION, Gone, KubeError
 from kubenode.runtime.kube.listwatch import PAGE, BadLine, ListWatch
@@ -50,6 +51,10 @@ GOOD_SPELL = 5.0
 LATE_SECONDS = 5.0
 """A proof may come so much later than a quiet watch lasts: one that comes later ends a gap."""
 LIST_RESTARTS = 3
+RELIST_PAGE = 100
+"""Objects of one page when the cache is full already: a page of 500 Nodes takes 20 MB beside it."""
+MANY = 1000
+"""Objects of a cache whose replacement leaves memory worth returning to the kernel."""
 MOST_GAPS = 16
 YIELD_EVERY = 50
 MOST_READ = 1024
@@ -354,6 +359,8 @@ class Informer(Generic[T]):
             view.listed_all(seen)
         if self.stats.lists:
             self.stats.relists += 1
+            if len(self.cache) >= MANY:
+                give_back()
         self.stats.lists += 1
         # A full list is read from the store itself: below what it showed us it was restored.
         if int(version) < self._seen():
@@ -370,8 +377,9 @@ class Informer(Generic[T]):
         """All pages of one list: the keys seen, and the resourceVersion of the whole."""
         seen: set[str] = set()
         more: str | None = None
+        most = RELIST_PAGE if self.stats.lists else None
         while True:
-            page = await self._server.page(more)
+            page = await self._server.page(more, most)
             for count, raw in enumerate(page.items or (), start=1):
                 whole = bytes(raw)
                 seen.add(self._listed_one(whole))
