@@ -24,8 +24,8 @@ from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest, stamp
 from agent.host.real.components.paths import seen
 from agent.host.real.components.replaced import Replaced
+from agent.host.real.components.scripts import argv, grouped
 
-PLACE = Path(__file__).with_name("place-tree.sh")
 UNPACK_SECONDS = 900.0
 PLACE_SECONDS = 900.0
 REMOVE_SECONDS = 300.0
@@ -59,14 +59,16 @@ class RealTrees:
 
     folder  of ours; the host must see it at the same place
     root    where the host's files are
+    base    folder of the host that is trusted, with all above it; "" for none
     """
 
-    def __init__(self, runner: Runner, downloads: Downloads, folder: Path, root: Path) -> None:
-        self._runner, self._downloads, self._root = runner, downloads, root
+    def __init__(
+        self, runner: Runner, downloads: Downloads, folder: Path, root: Path, base: str = ""
+    ) -> None:
+        self._runner, self._downloads, self._root, self._base = runner, downloads, root, base
         self._staged, self._placed = folder / "staged", folder / "placed"
-        self._replaced = Replaced(runner, folder / "replaced", root)
+        self._replaced = Replaced(runner, folder / "replaced", root, base)
         self._disk = RealDisk()
-        self._script = PLACE.read_text()
 
     async def stage(self, artefact: Artefact) -> None:
         if (self._staged / artefact.digest).is_dir():
@@ -153,8 +155,8 @@ class RealTrees:
         blob.path.unlink()
 
     async def _place(self, dest: str, tree: Path, name: str) -> None:
-        argv = ["/bin/sh", "-c", self._script, "place-tree", str(tree), dest]
-        await checked(self._runner, argv, PLACE_SECONDS, name)
+        program = argv("place-tree", self._base, str(tree), dest)
+        await checked(self._runner, program, PLACE_SECONDS, name, f"source.dest {dest}")
 
     async def _put_back(self, placed: Placed, kept: Collection[str]) -> None:
         tree = self._replaced.of(placed.dest)
@@ -163,19 +165,19 @@ class RealTrees:
         await self._place(placed.dest, tree, "")
 
     async def _take(self, dest: str, paths: Sequence[str]) -> None:
-        for at in range(0, len(paths), MOST_AT_ONCE):
-            names = [f"{dest}/{path}" for path in paths[at : at + MOST_AT_ONCE]]
-            await checked(self._runner, ["rm", "-f", "--", *names], REMOVE_SECONDS)
+        await self._take_away("files", dest, grouped(paths))
 
     async def _take_folders(self, dest: str, paths: Sequence[str]) -> None:
         """Those that are empty by now; deepest first."""
         deep = sorted(paths, key=lambda path: path.count("/"), reverse=True)
         there = [path for path in deep if (seen(self._root, dest) / path).is_dir()]
-        for at in range(0, len(there), MOST_AT_ONCE):
-            names = [f"{dest}/{path}" for path in there[at : at + MOST_AT_ONCE]]
-            await checked(
-                self._runner, ["rmdir", "--ignore-fail-on-non-empty", "--", *names], REMOVE_SECONDS
-            )
+        await self._take_away("folders", dest, there)
+
+    async def _take_away(self, kind: str, dest: str, paths: Sequence[str]) -> None:
+        for at in range(0, len(paths), MOST_AT_ONCE):
+            some = paths[at : at + MOST_AT_ONCE]
+            program = argv("take-files", self._base, kind, dest, *some)
+            await checked(self._runner, program, REMOVE_SECONDS, "", f"source.dest {dest}")
 
     def _planned(
         self, before: Placed, artefact: Artefact, new: Sequence[FileOf], replaced: list[str]

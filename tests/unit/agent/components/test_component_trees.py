@@ -46,7 +46,8 @@ class World:
     def trees(self) -> RealTrees:
         """As after a start of the agent."""
         downloads = Downloads("amd64", Path("/"))
-        return RealTrees(self.runner, downloads, self.folder / "state", Path("/"))
+        folder, base = self.folder / "state", str(self.folder)
+        return RealTrees(self.runner, downloads, folder, Path("/"), base)
 
     def artefact(
         self, files: dict[str, str], change: Callable[[Path], None] = lambda _: None
@@ -118,7 +119,7 @@ async def test_files_that_it_took_the_place_of_come_back_where_the_host_is_let_g
     assert len(world.there()) == 3 * back, "again is harmless"
 
 
-@pytest.mark.parametrize("moment", ["keep-replaced", "place-tree", "rm", "rmdir"])
+@pytest.mark.parametrize("moment", ["keep-replaced", "place-tree", "files", "folders"])
 async def test_killed_while_it_replaces_or_gives_back_nothing_of_others_is_lost(
     world: World, moment: str
 ) -> None:
@@ -163,7 +164,7 @@ async def test_a_file_that_somebody_changed_is_named(world: World) -> None:
     assert (await world.trees().found(str(world.dest))).changed == ()
 
 
-@pytest.mark.parametrize("moment", ["place-tree", "rm", "rmdir"])
+@pytest.mark.parametrize("moment", ["place-tree", "files", "folders"])
 async def test_killed_in_the_middle_it_is_neither_and_the_next_run_ends_it(
     world: World, moment: str
 ) -> None:
