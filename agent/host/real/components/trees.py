@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import signal
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -18,15 +19,24 @@ import msgspec
 
 from agent.components.ports import Artefact, Runner, TreeFound
 from agent.disk import RealDisk, replace
-from agent.host import HostError
+from agent.host import Contraindicated, HostError
+from agent.host.real.components.archive import compression
 from agent.host.real.components.checked import checked
 from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest, stamp
 from agent.host.real.components.paths import seen
 from agent.host.real.components.replaced import Replaced
 from agent.host.real.components.scripts import argv, grouped
+from agent.host.real.components.unpacker import Bounds, Unpacker
 
 UNPACK_SECONDS = 900.0
+EXPAND = {
+    "xz": ("xz", "--decompress", "--stdout", "--memlimit-decompress=256MiB"),
+    "zstd": ("zstd", "--decompress", "--stdout", "--quiet", "--memory=256MB"),
+}
+EXPAND_SCRIPT = 'ulimit -f "$1" && to=$2 && shift 2 && exec "$@" >"$to"'
+ULIMIT_BYTES = 512
+TOLD = 800
 PLACE_SECONDS = 900.0
 REMOVE_SECONDS = 300.0
 WAITING_SECONDS = 24 * 3600.0
@@ -78,14 +88,24 @@ class RealTrees:
             await asyncio.to_thread(self._drop_old)
             new = self._staged / f".{os.urandom(8).hex()}"
             (new / "tree").mkdir(parents=True)
-            blobs = await self._fetched(artefact, new)
-            for blob in blobs:
-                await self._unpacked(blob, new / "tree")
-            files = await asyncio.to_thread(manifest, new / "tree")
-            (new / "files").write_bytes(msgspec.json.encode(files))
+            try:
+                await self._stage_in(new, artefact)
+            except BaseException:
+                shutil.rmtree(new, ignore_errors=True)
+                raise
             os.replace(new, self._staged / artefact.digest)
         except OSError as error:
             raise HostError(f"{self._staged}: {error.strerror}") from error
+
+    async def _stage_in(self, new: Path, artefact: Artefact) -> None:
+        unpacker = Unpacker(new / "tree")
+        for blob in await self._fetched(artefact, new):
+            try:
+                await self._unpacked(blob, unpacker)
+            except Contraindicated as error:
+                raise Contraindicated(f"source {artefact.source}: {error}") from error
+        files = await asyncio.to_thread(manifest, new / "tree")
+        (new / "files").write_bytes(msgspec.json.encode(files))
 
     async def found(self, dest: str) -> TreeFound:
         placed = await asyncio.to_thread(self._read, dest)
@@ -143,16 +163,32 @@ class RealTrees:
             return await self._downloads.oci(artefact.source, folder)
         return await self._downloads.tarball(artefact.source, artefact.digest, folder)
 
-    async def _unpacked(self, blob: Blob, tree: Path) -> None:
-        """By the host's tar, which knows its compressions, and keeps what leads out of the tree
-        from doing so.
-        """
+    async def _unpacked(self, blob: Blob, unpacker: Unpacker) -> None:
         if blob.name:
-            await asyncio.to_thread(shutil.move, blob.path, tree / blob.name)
+            await asyncio.to_thread(unpacker.file, blob.path, blob.name)
             return
-        argv = ["tar", "--extract", "--no-same-owner", "--file", str(blob.path)]
-        await checked(self._runner, [*argv, "--directory", str(tree)], UNPACK_SECONDS)
+        await self._expand(blob.path)
+        await asyncio.to_thread(unpacker.archive, blob.path)
         blob.path.unlink()
+
+    async def _expand(self, path: Path) -> None:
+        """Take off a compression that may need much memory, by the host's program for it."""
+        program = EXPAND.get(await asyncio.to_thread(compression, path))
+        if program is None:
+            return
+        plain = path.with_name(f"{path.name}.plain")
+        most = Bounds().bytes
+        words = [str(most // ULIMIT_BYTES), str(plain), *program, str(path)]
+        expand = ["/bin/sh", "-c", EXPAND_SCRIPT, "expand-archive", *words]
+        try:
+            ran = await self._runner.run(expand, UNPACK_SECONDS)
+        except TimeoutError as error:
+            raise HostError(f"{program[0]}: no end in {UNPACK_SECONDS:g} s") from error
+        if ran.code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ):
+            raise Contraindicated(f"the archive unpacks to more than {most} bytes")
+        if ran.code != 0:
+            raise HostError(f"{program[0]} for components: {ran.output[-TOLD:]}")
+        plain.replace(path)
 
     async def _place(self, dest: str, tree: Path, name: str) -> None:
         program = argv("place-tree", self._base, str(tree), dest)
