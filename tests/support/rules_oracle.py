@@ -41,24 +41,13 @@ class Oracle:
 
     def _value(self, expression: Expression) -> Three:
         if (leaf := expression.leaf) is not None:
-            if self._derived(leaf):
-                return self._leaf(leaf)
-            return self._leaf(leaf) if self._facts.fresh and not self._stale(leaf) else None
+            return self._leaf(leaf) if self._facts.fresh or self._derived(leaf) else None
         members = [self._value(member) for member in expression.members]
         if expression.not_ is not None:
             return _not(members[0])
         if expression.any is not None:
             return _or(members)
         return _not(_or([_not(member) for member in members]))
-
-    def _stale(self, leaf: object) -> bool:
-        """Whether the leaf reads a cache that is behind."""
-        source = {
-            EventLeaf: "Events",
-            HostEventLeaf: "HostEvents",
-            AlertLeaf: "HostEvents",
-        }.get(type(leaf))
-        return source in self._facts.stale
 
     def _derived(self, leaf: object) -> list[Rule]:
         """The rules that infer what the leaf asks."""
