@@ -193,7 +193,6 @@ class Patient:
     async def reports(self) -> None:
         """Its detector and the kubelets, for ever. Times of change stay as they are: a reporter
         that moves them without a change is taken for one that has started anew.
-
         """
         while True:
             await self._report()
