@@ -133,5 +133,5 @@ async def _main(server: str, ca: str, cert: str, key: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    *given, how_many = sys.argv[1:]
-    asyncio.run(_main(*given, int(how_many)))
+    given = sys.argv[1:]
+    asyncio.run(_main(given[0], given[1], given[2], given[3], int(given[4])))

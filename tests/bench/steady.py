@@ -53,8 +53,18 @@ DOWN = 3.0
 class Life:
     """One process from its start to its end."""
 
-    def __init__(self, cp: ControlPlane, kube: Kube, product: Product, names: list[str]) -> None:
+    def __init__(
+        self,
+        cp: ControlPlane,
+        kube: Kube,
+        product: Product,
+        names: list[str],
+        watches: AgentWatches | None = None,
+        *,
+        relist: bool = False,
+    ) -> None:
         self.faults = 0
+        self._watches, self._relist = watches, relist
         self._cp, self._kube, self._product, self._jobs = cp, kube, product, Jobs()
         self._left = list(names)
         random.Random(7).shuffle(self._left)

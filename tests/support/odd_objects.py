@@ -334,7 +334,9 @@ def _each_word(schema: Object) -> list[tuple[Way, Any]]:
     themselves where an expression is in another.
     """
     every = [(way, word) for way, choice in enums(schema) for word in choice]
-    seen, first, again = set[tuple[Way, Any]](), [], []
+    seen = set[tuple[Way, Any]]()
+    first: list[tuple[Way, Any]] = []
+    again: list[tuple[Way, Any]] = []
     for way, word in every:
         end = way[-3:], word
         (again if end in seen else first).append((way, word))

@@ -45,6 +45,6 @@ async def run(server: str, ca: str, cert: str, key: str, name: str, folder: Path
 
 
 if __name__ == "__main__":
-    *words, where = sys.argv[1:]
+    server, ca, cert, key, name, where = sys.argv[1:]
     logs.setup("warning")
-    asyncio.run(run(*words, Path(where)))
+    asyncio.run(run(server, ca, cert, key, name, Path(where)))

@@ -27,7 +27,7 @@ from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.odd_burst import ALL, GIVEN, OWN, OddBurst
-from support.remedy_cluster import Cluster, condition, connected, kubelets
+from support.remedy_cluster import Cluster, condition, connected
 from support.running import running, until
 
 from kubenode.runtime.kube import paths
@@ -53,6 +53,8 @@ STATE = ("kubenode_remedy", "kubenode_queue", "kubenode_controller", "kubenode_r
 REPORTS_EVERY = 2.0
 HEALED, ANSWERED = 60.0, timedelta(seconds=90)
 """The first in seconds beside those in which the operator had no processor."""
+INFORMERS = {"Lease": "leases of agents", "Event": "node events"}
+"""Names of informers that are not called as their resource."""
 UNFOLLOWED = {"KubeNodeRemediationTemplate"}
 """What no cache of an operator holds as a whole."""
 POLICY: dict[str, Any] = {
@@ -164,8 +166,15 @@ def agent(plane: ControlPlane, folder: Path) -> Process:
     identity = plane.issue_client_cert(user(AGENT), [GROUP])
     state = folder / AGENT
     state.mkdir()
-    words = [plane.server, plane.ca_file, identity.cert_file, identity.key_file, AGENT, state]
-    module = ["-m", "support.simulated_agent"]
+    words: list[str | Path] = [
+        plane.server,
+        plane.ca_file,
+        identity.cert_file,
+        identity.key_file,
+        AGENT,
+        state,
+    ]
+    module: list[str | Path] = ["-m", "support.simulated_agent"]
     python, tests = Path(COMMAND).parent / "python", Path(__file__).parents[2]
     root = f"{tests}:{tests.parent}"
     return Process([python, *module, *words], folder / "agent.log", PYTHONPATH=root)
@@ -178,12 +187,17 @@ class Patient:
         self.times = 0
         self._ours = ours
         self._plane, self._cluster, self._known = plane, cluster, set[str]()
-        self._status, self._since = "False", stamp()
+        self._began = stamp()
+        self._status, self._since = "False", self._began
 
     async def reports(self) -> None:
-        """Its detector, for ever: one that fell silent would be taken for one that starts anew."""
+        """Its detector and the kubelets, for ever. Times of change stay as they are: a reporter
+        that moves them without a change is taken for one that has started anew.
+        """
         while True:
             await self._report()
+            for node in (HEALTHY, AGENT):
+                await self._write(node, "Ready", "True", self._began)
             await asyncio.sleep(REPORTS_EVERY)
 
     async def _turn(self, status: str) -> None:
@@ -192,9 +206,12 @@ class Patient:
             await self._report()
 
     async def _report(self) -> None:
-        told = {**condition(SICK, self._status, "Test"), "lastTransitionTime": self._since}
+        await self._write(HEALTHY, SICK, self._status, self._since)
+
+    async def _write(self, node: str, type_: str, status: str, since: str) -> None:
+        told = {**condition(type_, status, "Test"), "lastTransitionTime": since}
         patch = {"status": {"conditions": [told]}}
-        await self._cluster.kube.patch(paths.node(HEALTHY, "status"), patch, STRATEGIC_PATCH)
+        await self._cluster.kube.patch(paths.node(node, "status"), patch, STRATEGIC_PATCH)
 
     async def healed(self) -> None:
         """It falls ill, gets a job that did not exist before, and is well again."""
@@ -274,10 +291,9 @@ async def test_odd_objects_of_every_kind_stop_nothing(plane: ControlPlane, tmp_p
         await prepared(plane, cluster)
         ours = stack.enter_context(operators(plane, tmp_path))
         host = stack.enter_context(agent(plane, tmp_path))
-        await stack.enter_async_context(running(kubelets(cluster, (HEALTHY, AGENT))))
         await ours.ready()
         burst, patient = OddBurst(cluster.kube, SEED, AGENT), Patient(plane, cluster, ours)
-        await stack.enter_async_context(running(patient.reports()))
+        _ = await stack.enter_async_context(running(patient.reports()))
         await patient.healed()
         for kind in FUZZED:
             await fuzzed(cluster, kind, burst, patient, ours)
@@ -300,7 +316,8 @@ async def fuzzed(
             while not storing.done() or patient.times == before:
                 await patient.healed()
                 ours.lives()
-        late = await behind(ours, bare, burst.path(kind).rsplit("/", 1)[-1], burst.version)
+        resource = INFORMERS.get(kind) or burst.path(kind).rsplit("/", 1)[-1]
+        late = await behind(ours, bare, resource, burst.version)
     found, every = burst.enums(kind) if kind in OWN else (0, 0)
     log.warning(
         "%s: %d stored, %d refused, enums %d of %d, lag %s, healed %d times",
