@@ -39,7 +39,7 @@ UNKNOWN = Fault(Truth.UNKNOWN, Truth.FALSE, agreed=True)
 GUARDED = replace(FAULTY, guards=Truth.TRUE)
 DISPUTED = replace(FAULTY, agreed=False)
 FAULTS = [FAULTY, HEALED, UNKNOWN, GUARDED, DISPUTED]
-DEFAULTS = {"groupWait": "10s", "startupGrace": "5m"}
+DEFAULTS: dict[str, Any] = {"groupWait": "10s", "startupGrace": "5m"}
 HARMLESS = {Act.NONE, Act.ADD_FINALIZER, Act.TAKE_OVER}
 
 
