@@ -17,7 +17,9 @@ from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
 from remedy.noticing import Nodes
 
-NODES = Nodes(None)  # type: ignore[arg-type]  facts hear nothing of jobs
+NO_FACTS: Any = None
+"""Facts hear nothing of jobs."""
+NODES = Nodes(NO_FACTS)
 PENDING: dict[str, Any] = {"phase": "Pending"}
 AWAITING: dict[str, Any] = {"phase": "AwaitingPermit"}
 LATER = {**DRAINED, "finishedAt": (T0 + timedelta(minutes=1)).isoformat()}
