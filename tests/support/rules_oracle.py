@@ -52,12 +52,10 @@ class Oracle:
 
     def _stale(self, leaf: object) -> bool:
         """Whether the leaf reads a cache that is behind."""
-        source = {
-            EventLeaf: "Events",
-            HostEventLeaf: "HostEvents",
-            AlertLeaf: "HostEvents",
-        }.get(type(leaf))
-        return source in self._facts.stale
+        stale = self._facts.stale
+        if isinstance(leaf, HostEventLeaf | AlertLeaf):
+            return "HostEvents" in stale
+        return isinstance(leaf, EventLeaf) and "Events" in stale
 
     def _derived(self, leaf: object) -> list[Rule]:
         """The rules that infer what the leaf asks."""
