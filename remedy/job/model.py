@@ -54,6 +54,7 @@ REQUESTED = "kubenode.io/requested"
 """Annotation on a job: the last request to a provider that must not be made twice. It is written
 before the request, and outlives a status that somebody removed.
 """
+NOTED_PARTS = 4
 CLOSING = "Closing"
 """Condition type of a job that is decided to end and undoes what is its own first."""
 
@@ -164,13 +165,15 @@ class Requested:
     @classmethod
     def of(cls, text: str | None) -> "Requested | None":
         """None where nothing is written, or nothing that can be read."""
-        match (text or "").split(" "):
-            case [word, request_id, boot_id, at]:
-                try:
-                    return cls(word, request_id, boot_id, datetime.fromisoformat(at))
-                except ValueError:
-                    return None
-        return None
+        parts = (text or "").split(" ")
+        if len(parts) != NOTED_PARTS:
+            return None
+        word, request_id, boot_id, at = parts
+        try:
+            asked_at = datetime.fromisoformat(at)
+        except ValueError:
+            return None
+        return cls(word, request_id, boot_id, asked_at) if asked_at.tzinfo is not None else None
 
     def __str__(self) -> str:
         return f"{self.word} {self.request_id} {self.boot_id} {format_time(self.asked_at)}"

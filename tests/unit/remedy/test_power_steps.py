@@ -18,7 +18,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.model import Act, Heard, Job, NodeSeen, Requested, Seen
 from remedy.job.noted import to_note
 from remedy.job.step import step
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
@@ -382,3 +382,10 @@ def test_what_must_not_be_asked_twice_is_noted_before_it_is_asked(name: str, wor
     )
     assert step(replace(job, requested=None), now)[1] is Act.NOTE_REQUEST
     assert step(job, now)[1] is ACT[word]
+
+
+def test_a_noted_request_is_read_as_it_was_written_and_anything_else_is_none() -> None:
+    noted = Requested("reset", "r0s0a1", "boot-1", T0)
+    assert Requested.of(str(noted)) == noted
+    for text in (None, "", "reset", "reset r0s0a1 boot-1 yesterday", "a b c 2026-01-01T00:00:00"):
+        assert Requested.of(text) is None
