@@ -127,10 +127,10 @@ def test_reporter_is_heard_when_we_see_its_stamp_change_and_from_the_second_one_
     hear(clock, 50)
     hear(clock, 60, heartbeat=host_time(T0))
     assert clock.facts()["Fault"].heard == T0 + seconds(50), "it may be from before a restore"
-    stamps = {"heartbeat": host_time(T0 + seconds(10)), "transition": host_time(T0)}
-    hear(clock, 70, **stamps)
+    heartbeat, transition = host_time(T0 + seconds(10)), host_time(T0)
+    hear(clock, 70, heartbeat=heartbeat, transition=transition)
     assert clock.facts()["Fault"].heard == T0 + seconds(70)
-    hear(clock, 80, **stamps)
+    hear(clock, 80, heartbeat=heartbeat, transition=transition)
     assert clock.facts()["Fault"].heard == T0 + seconds(70), "the same report again is no report"
 
 
