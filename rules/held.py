@@ -15,7 +15,7 @@ What makes a fault look younger or older than it is, and what is done about it:
                                 than one that we have seen is no news: the condition is doubted
                                 until its reporter writes again. So it is, by one heartbeat, when a
                                 host's clock is set back. Whoever started since the restore knows no
-                                earlier one and doubts all that it saw first (`doubt_first_sights`)
+                                earlier one and doubts what it saw first, while the freeze holds
     the detector restarts       see below
 
 A detector that starts posts every condition with its healthy status and a fresh lastTransitionTime,
@@ -173,10 +173,10 @@ class ConditionClock:
                 self._wiped.pop(type_, None)
                 self._unseen.pop(type_, None)
 
-    def doubt_first_sights(self) -> None:
-        """What no reporter has repeated since we saw it first may be of before a restore."""
-        for type_ in self._first.keys() - self._doubted.keys():
-            self._doubt(type_, self._stamps[type_])
+    def facts_after_restore(self) -> Mapping[str, ConditionFact]:
+        """The facts, with a doubt in what no reporter has repeated since we saw it first."""
+        doubted = {type_: replace(self._facts[type_], doubted=True) for type_ in self._first}
+        return {**self._facts, **doubted}
 
     def booted(self) -> None:
         """The host has booted: a fault that comes now is a new one."""

@@ -340,10 +340,9 @@ class FactStore:
 
     def _facts(self, name: str, node: Node, kept: Kept) -> FactSet:
         now = self._now()
-        if self._restored():
-            kept.conditions.doubt_first_sights()
         told, gaps = self.host_events.facts(node, now), self._unheard(now)
-        conditions = kept.conditions.facts()
+        known = kept.conditions
+        conditions = known.facts_after_restore() if self._restored() else known.facts()
         return FactSet(
             node=name,
             uid=node.metadata.uid,

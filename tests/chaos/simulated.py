@@ -244,7 +244,8 @@ class Simulation:
             sys.stderr.write(
                 f"{(self.clock.monotonic() - began) * self.day.speed / 3600:.1f} h of the fleet,"
                 f" {time.process_time():.0f} s and {resident() >> 20} MiB of ours:"
-                f" {len(fleet.ledger.faults)} faults, {len(remains.faults)} open,"
+                f" {len(fleet.ledger.faults)} faults, {len(remains.faults)} open"
+                f" {remains.faults[:3]},"
                 f" {len(remains.jobs)} jobs open,"
                 f" {len(fleet.observer.false_actions)} false acts"
                 f" {[(round(f.at), f.node, f.what) for f in fleet.observer.false_actions[-3:]]},"

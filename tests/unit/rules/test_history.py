@@ -127,10 +127,10 @@ def test_reporter_is_heard_when_we_see_its_stamp_change_and_from_the_second_one_
     hear(clock, 50)
     hear(clock, 60, heartbeat=host_time(T0))
     assert clock.facts()["Fault"].heard == T0 + seconds(50), "it may be from before a restore"
-    stamps = {"heartbeat": host_time(T0 + seconds(10)), "transition": host_time(T0)}
-    hear(clock, 70, **stamps)
+    heartbeat, transition = host_time(T0 + seconds(10)), host_time(T0)
+    hear(clock, 70, heartbeat=heartbeat, transition=transition)
     assert clock.facts()["Fault"].heard == T0 + seconds(70)
-    hear(clock, 80, **stamps)
+    hear(clock, 80, heartbeat=heartbeat, transition=transition)
     assert clock.facts()["Fault"].heard == T0 + seconds(70), "the same report again is no report"
 
 
@@ -341,12 +341,12 @@ def test_report_is_doubted_for_one_heartbeat_when_the_hosts_clock_is_set_back() 
 def test_first_sight_is_doubted_after_a_restore_until_its_reporter_repeats_it() -> None:
     clock = ConditionClock()
     old_report(clock, 100, 90)
-    clock.doubt_first_sights()
-    assert clock.facts()["Fault"].doubted
-    clock.doubt_first_sights()
+    assert clock.facts_after_restore()["Fault"].doubted
+    assert not clock.facts()["Fault"].doubted, (
+        "the freeze is lifted; a dead kubelet repeats nothing"
+    )
     old_report(clock, 150, 150)
-    clock.doubt_first_sights()
-    assert not clock.facts()["Fault"].doubted
+    assert not clock.facts_after_restore()["Fault"].doubted
 
 
 def test_condition_is_unknown_while_it_is_doubted() -> None:
@@ -356,5 +356,5 @@ def test_condition_is_unknown_while_it_is_doubted() -> None:
     assert leaf is not None
     now = T0 + seconds(60)
     assert read(leaf, a_node(*clock.facts().values()), now).truth is Truth.TRUE
-    clock.doubt_first_sights()
-    assert read(leaf, a_node(*clock.facts().values()), now).truth is Truth.UNKNOWN
+    doubted = clock.facts_after_restore().values()
+    assert read(leaf, a_node(*doubted), now).truth is Truth.UNKNOWN
