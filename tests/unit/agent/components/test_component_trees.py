@@ -225,7 +225,7 @@ class Layers(Downloads):
         self._layers = layers
 
     async def oci(self, ref: str, folder: Path) -> list[Blob]:
-        return [Blob(shutil.copy(path, folder / path.name)) for path in self._layers]
+        return [Blob(Path(shutil.copy(path, folder / path.name))) for path in self._layers]
 
 
 async def test_f09_layers_that_lead_out_of_the_tree_are_refused_at_staging(world: World) -> None:
