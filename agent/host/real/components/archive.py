@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from agent.host import Contraindicated
 
@@ -66,9 +66,9 @@ def opened(path: Path) -> BinaryIO:
     """The plain archive. Only gzip and bzip2 are taken off: they need little memory for it."""
     match compression(path):
         case "gzip":
-            return gzip.open(path)  # type: ignore[return-value]
+            return cast(BinaryIO, gzip.open(path))
         case "bzip2":
-            return bz2.open(path)
+            return cast(BinaryIO, bz2.open(path))
         case _:
             return path.open("rb")
 

@@ -81,7 +81,7 @@ class RealTrees:
         self._disk = RealDisk()
 
     async def stage(self, artefact: Artefact) -> None:
-        if (self._staged / artefact.digest).is_dir():
+        if (self._staged / _name(artefact)).is_dir():
             return
         try:
             self._disk.make_folder(self._staged)
@@ -93,12 +93,12 @@ class RealTrees:
             except BaseException:
                 shutil.rmtree(new, ignore_errors=True)
                 raise
-            os.replace(new, self._staged / artefact.digest)
+            os.replace(new, self._staged / _name(artefact))
         except OSError as error:
             raise HostError(f"{self._staged}: {error.strerror}") from error
 
     async def _stage_in(self, new: Path, artefact: Artefact) -> None:
-        unpacker = Unpacker(new / "tree")
+        unpacker = Unpacker(new / "tree", allow=artefact.allow)
         for blob in await self._fetched(artefact, new):
             try:
                 await self._unpacked(blob, unpacker)
@@ -113,7 +113,7 @@ class RealTrees:
         return TreeFound(placed.digest, tuple(f"{dest}/{path}" for path in differ[:MOST_TOLD]))
 
     async def install(self, artefact: Artefact) -> None:
-        staged = self._staged / artefact.digest
+        staged = self._staged / _name(artefact)
         try:
             new = msgspec.json.decode((staged / "files").read_bytes(), type=list[FileOf])
         except (OSError, msgspec.DecodeError) as error:
@@ -258,8 +258,13 @@ class RealTrees:
             kept |= {placed.digest, placed.previous}
         for folder in self._staged.iterdir():
             old = time.time() - folder.stat().st_mtime > WAITING_SECONDS
-            if folder.name.startswith(".") or (old and folder.name not in kept):
+            if folder.name.startswith(".") or (old and folder.name.partition("-")[0] not in kept):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(artefact: Artefact) -> str:
+    """Of its folder: what one component allows is not allowed to another of the same digest."""
+    return "-".join([artefact.digest, *sorted(artefact.allow)])
 
 
 def _under(path: str, folders: Collection[str]) -> bool:

@@ -2,18 +2,19 @@
 
 Every folder is entered by a handle and through no link, so nothing is made outside of the tree,
 whatever an earlier layer put there. What no component brings is refused: devices, pipes and
-sockets, links that lead out of the tree, set-user-ID and set-group-ID bits; so is more than the
-bounds. Nothing is writable for others than root.
+sockets; links that lead out of the tree, set-user-ID and set-group-ID bits unless the component
+declares them; more than the bounds. Nothing is writable for others than root.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.components.ports import LINKS_OUT, SET_USER_ID
 from agent.host import Contraindicated
 from agent.host.real.components.archive import Archive, Kind, Member, opened
 
@@ -32,10 +33,16 @@ class Bounds:
 
 
 class Unpacker:
-    """tree: an empty folder that only root may enter. Raises Contraindicated, OSError."""
+    """Raises Contraindicated, OSError.
 
-    def __init__(self, tree: Path, bounds: Bounds | None = None) -> None:
-        self._tree, self._bounds = tree, bounds or Bounds()
+    tree   an empty folder that only root may enter
+    allow  of LINKS_OUT and SET_USER_ID
+    """
+
+    def __init__(
+        self, tree: Path, bounds: Bounds | None = None, allow: Collection[str] = ()
+    ) -> None:
+        self._tree, self._bounds, self._allow = tree, bounds or Bounds(), allow
         self._bytes = self._inodes = 0
 
     def archive(self, path: Path) -> None:
@@ -71,16 +78,18 @@ class Unpacker:
                 return
             self._make_way(folder, parts[-1], name)
             if member.kind is Kind.LINK:
-                _check_link(member.target, len(parts) - 1, name)
+                if LINKS_OUT not in self._allow:
+                    _check_link(member.target, len(parts) - 1, name)
                 os.symlink(member.target, parts[-1], dir_fd=folder)
                 return
-            _check_mode(member.mode, name)
+            if SET_USER_ID not in self._allow:
+                _check_mode(member.mode, name)
             handle = os.open(parts[-1], _FILE, 0o600, dir_fd=folder)
             with os.fdopen(handle, "wb") as file:
                 for part in archive.content():
                     file.write(part)
                 file.flush()
-                os.fchmod(handle, member.mode & 0o755)
+                os.fchmod(handle, member.mode & 0o6755)
                 os.utime(handle, (member.mtime, member.mtime))
 
     def _parts(self, path: str, name: str) -> list[str]:
@@ -184,7 +193,7 @@ def _check_link(target: str, deep: int, name: str) -> None:
         shown = target[:_SHOWN].encode(errors="replace").decode()
         raise Contraindicated(
             f"{name} is a link to {shown!r}, which leads out of the tree, or has .. behind a name;"
-            " write it as a relative path within the tree"
+            f" write it as a relative path within the tree, or allow: [{LINKS_OUT}] at the source"
         )
 
 
@@ -192,5 +201,5 @@ def _check_mode(mode: int, name: str) -> None:
     if mode & (stat.S_ISUID | stat.S_ISGID):
         raise Contraindicated(
             f"{name} has the set-user-ID or set-group-ID bit (mode {mode:04o}): whoever runs it"
-            " would get its owner's rights; take the bit away, or bring it as a package"
+            f" gets its owner's rights; take the bit away, or allow: [{SET_USER_ID}] at the source"
         )

@@ -1,6 +1,7 @@
 """Tarballs put in place file by file, paths of the host, and files that are watched."""
 
 import asyncio
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.components.ports import Artefact
+from agent.components.ports import SET_USER_ID, Artefact
 from agent.host import Contraindicated, HostError
 from agent.host.ports import Ran
 from agent.host.real.components.downloads import Blob, Downloads
@@ -224,7 +225,7 @@ class Layers(Downloads):
         self._layers = layers
 
     async def oci(self, ref: str, folder: Path) -> list[Blob]:
-        return [Blob(shutil.copy(path, folder / path.name)) for path in self._layers]
+        return [Blob(Path(shutil.copy(path, folder / path.name))) for path in self._layers]
 
 
 async def test_f09_layers_that_lead_out_of_the_tree_are_refused_at_staging(world: World) -> None:
@@ -253,6 +254,19 @@ async def test_f09_layers_that_lead_out_of_the_tree_are_refused_at_staging(world
         await world.trees(Layers(layers[1])).stage(artefact)
     assert list(outside.iterdir()) == []
     assert list((world.folder / "state/staged").iterdir()) == [], "nothing half unpacked stays"
+
+
+async def test_what_one_component_declares_is_refused_to_another_of_the_same_digest(
+    world: World,
+) -> None:
+    plain = world.artefact(ONE, lambda tree: (tree / "lib/both").chmod(0o4755))
+    allowed = dataclasses.replace(plain, allow=frozenset({SET_USER_ID}))
+    await world.trees().stage(allowed)
+    with pytest.raises(Contraindicated, match="set-user-ID"):
+        await world.trees().stage(plain)
+    await world.trees().install(allowed)
+    assert (world.dest / "lib/both").stat().st_mode & 0o7777 == 0o4755
+    assert (await world.trees().found(str(world.dest))).changed == ()
 
 
 @pytest.mark.parametrize("program", ["gzip", "bzip2", "xz", "zstd"])

@@ -4,13 +4,14 @@ import gzip
 import io
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.components.ports import LINKS_OUT, SET_USER_ID
 from agent.host import Contraindicated
 from agent.host.real.components.archive import Archive, Kind
 from agent.host.real.components.unpacker import Bounds, Unpacker
@@ -53,8 +54,10 @@ class World:
         self.outside.mkdir()
         (self.outside / "theirs").write_text("theirs")
 
-    def unpack(self, *layers: bytes, bounds: Bounds | None = None) -> None:
-        unpacker = Unpacker(self.tree, bounds)
+    def unpack(
+        self, *layers: bytes, bounds: Bounds | None = None, allow: Collection[str] = ()
+    ) -> None:
+        unpacker = Unpacker(self.tree, bounds, allow)
         for number, layer in enumerate(layers):
             path = self.folder / f"layer-{number}"
             path.write_bytes(layer)
@@ -141,6 +144,19 @@ def test_set_user_id_bits_are_refused(world: World, mode: int) -> None:
     with pytest.raises(Contraindicated, match=r"bin/su has the set-user-ID or set-group-ID bit"):
         world.unpack(tar(a_file("bin/su", mode=mode)))
     assert not (world.tree / "bin/su").exists()
+
+
+def test_what_the_component_declares_is_unpacked_and_still_not_followed(world: World) -> None:
+    out = str(world.outside)
+    entries = tar(a_file("bin/su", mode=0o4777), a_link("x", out))
+    world.unpack(entries, allow=[LINKS_OUT, SET_USER_ID])
+    assert (world.tree / "bin/su").stat().st_mode & 0o7777 == 0o4755
+    assert os.readlink(world.tree / "x") == out
+    with pytest.raises(Contraindicated, match="x on its way is a link"):
+        world.unpack(tar(a_file("x/a")), allow=[LINKS_OUT, SET_USER_ID])
+    with pytest.raises(Contraindicated, match=r"allow: \[SetUserID\] at the source"):
+        world.unpack(entries, allow=[LINKS_OUT])
+    assert not world.harmed()
 
 
 @pytest.mark.parametrize(
