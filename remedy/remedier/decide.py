@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from kubenode.api.v1alpha1 import Mode, NodeRemedier
+from kubenode.api.v1alpha1 import HoldReason, Mode, NodeRemedier
 from kubenode.api.v1alpha1.remedyoperationjob import InitialWait
 from remedy.remedier.past import PERSONS, Past
 from rules.history import DAWN
@@ -245,7 +245,7 @@ def _instead(
     chosen = order.candidate
     if chosen.name == job.remedier or job.priority is None:
         return False
-    in_grace, job_in_grace = now < _grace_ends(node, chosen), job.waits == Why.STARTUP
+    in_grace, job_in_grace = now < _grace_ends(node, chosen), job.waits is HoldReason.STARTUP_GRACE
     if in_grace and not job_in_grace:
         return False
     if chosen.rule.spec.priority > job.priority or (job_in_grace and not in_grace):

@@ -217,20 +217,20 @@ class Disturber:
         """Bring the cluster from a backup to the present, as people and kubelets do."""
         await self._until_done(self._fleet.tell_again)
         for name, rule in self._rules.items():
-            path = paths.custom("noderemediers", name)
-            stored = await self._until_done(lambda path=path: self._kube.call("GET", path))
-            if stored is None:
-                await self._until_done(
-                    lambda rule=rule: self._kube.create(paths.custom("noderemediers"), rule)
-                )
-                continue
-            priority = rule["spec"].get("priority") or 0
-            if (stored["spec"].get("priority") or 0) != priority and name not in self._busy:
-                await self._until_done(
-                    lambda path=path, priority=priority: self._kube.patch(
-                        path, {"spec": {"priority": priority}}
-                    )
-                )
+            await self._restore_rule(name, rule)
+
+    async def _restore_rule(self, name: str, rule: dict[str, Any]) -> None:
+        """Make the rule again, or give it back its priority, as a backup may lack either."""
+        kind = paths.custom("noderemediers")
+        path = f"{kind}/{name}"
+        stored = await self._until_done(lambda: self._kube.call("GET", path))
+        if stored is None:
+            await self._until_done(lambda: self._kube.create(kind, rule))
+            return
+        priority = rule["spec"].get("priority") or 0
+        if (stored["spec"].get("priority") or 0) != priority and name not in self._busy:
+            change = {"spec": {"priority": priority}}
+            await self._until_done(lambda: self._kube.patch(path, change))
 
     def _registering(self) -> set[str]:
         """Names of nodes whose kubelets run: another one would not register again."""

@@ -57,8 +57,7 @@ async def test_it_asks_to_be_looked_at_again_until_people_are_told() -> None:
 
 async def test_a_rule_that_hands_over_to_one_that_leaves_the_node_out_is_told() -> None:
     hands = await a_cluster(nodes=WORKERS)
-    handing = {"unless": {"label": {"key": CONTROL_PLANE}}}
-    await hands.rule("first", when=SICK, **handing)
+    await hands.rule("first", when=SICK, unless={"label": {"key": CONTROL_PLANE}})
     assert await passes(hands, 65, **{CONTROL_PLANE: ""}) == ["FaultUnattended"]
 
 
