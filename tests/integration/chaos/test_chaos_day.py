@@ -12,12 +12,6 @@ import pytest
 ROOT = Path(__file__).parents[3]
 HALF_AN_HOUR = ("--for", "30m", "--faults", "25", "--seed", "7", "--nodes", "45", "--every", "6s")
 
-RESTORE = (
-    "--for", "50m", "--faults", "30", "--seed", "7", "--nodes", "30", "--every", "25s",
-    "--disturbance", "etcd restored",
-)  # fmt: skip
-"""A restore needs a backup that is older than a beat of the lineage: 75 s of the run."""
-
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
@@ -35,14 +29,6 @@ def day(*words: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(run.stdout)
     assert found["holds"], found
     return found
-
-
-def test_restore_of_etcd_freezes_until_it_is_lifted_and_healing_goes_on() -> None:
-    found = day(*RESTORE)
-    assert (found["falseActions"], found["limitViolations"]) == (0, 0)
-    assert found["restores"] >= 1
-    assert (found["restoresUnnoticed"], found["destructiveActsWhileFrozen"]) == (0, 0)
-    assert found["faultsHealed"] == found["faultsInjected"] > 10
 
 
 def test_programs_die_in_the_middle_of_anything_and_every_fault_is_healed() -> None:
