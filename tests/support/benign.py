@@ -142,7 +142,7 @@ def chunk(task: Task, rules: Sequence[NodeRemedier], diagnoser: Diagnoser) -> Ch
             acted.append(_named(job))
         elif acts(job):
             wanted.append(_named(job))
-        else:
+        elif not only_waited(job):
             told[job.remedier] = told.get(job.remedier, 0) + 1
     return Chunk(
         seed=seed,
@@ -161,9 +161,17 @@ def acts(job: JobRecord) -> bool:
     """Whether a job did, or would do, anything to a node: a limit is no excuse for a rule."""
     if job.acts:
         return True
-    if job.mode is Mode.DRY_RUN:
+    if job.mode is Mode.DRY_RUN or only_waited(job):
         return False
     return job.ladder[job.start_rung].disruption_class is not Disruption.NONE
+
+
+def only_waited(job: JobRecord) -> bool:
+    """Whether a job ended in its initial wait: it asked for no permit, began no step, told nobody.
+
+    One that still waits counts as what it would become.
+    """
+    return not (job.open or job.begun or job.steps or job.permit_at)
 
 
 def _named(job: JobRecord) -> dict[str, Any]:

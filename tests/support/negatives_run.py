@@ -25,7 +25,7 @@ TOGETHER = 100
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """A negative on which a rule did something, or waited to."""
+    """A negative on which a rule did something, or would have (support.benign.acts)."""
 
     case: Negative
     rule: str

@@ -191,7 +191,9 @@ _HOW = (
     "  server, clock steps, pressure that passes, cloud notices, noisy events and autoscaling",
     "  through the same code with both engines: `PYTHONPATH=tests python -m support.benign",
     "  --node-hours 1000000 --to benign.json`. A job that only waited for a permit counts as",
-    "  an act. Between its stories a node is looked at every three hours.",
+    "  an act; one that ended in its initial wait (`groupWait`, `startupGrace`) is none: it",
+    "  asked for nothing and notified nobody. Between its stories a node is looked at every three",
+    "  hours.",
     "- What a simulation cannot show: faults that nobody thought of, and detectors that lie",
     "  for long.",
 )
