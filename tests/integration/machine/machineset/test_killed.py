@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from support.disruption_guard import KeptPermits, live_permit
 from support.fate import Once
 from support.machine_sets import CLASS, a_class, a_set
 from support.machine_world import MACHINES, until
@@ -58,18 +59,16 @@ def _told(body: Any) -> str:
     return f"{marks} {counts} {conditions}"
 
 
-class Granted:
-    """Disruptions that are allowed at once; remembers whose."""
-
-    def __init__(self) -> None:
-        self.open: set[str] = set()
+class Granted(KeptPermits):
+    """Disruptions that are allowed at once, under permits that outlive the controller."""
 
     async def prepare(self, wish: Wish) -> Prepared:
-        self.open.add(wish.holder.uid)
-        return Prepared(State.DRAINING, permit=f"p-{wish.holder.name}")
+        name = f"p-{wish.holder.name}"
+        self.permits[name] = live_permit(name, wish.node or "", wish.holder.uid)
+        return Prepared(State.DRAINING, permit=name)
 
     async def end(self, node: str | None, holder: Holder) -> bool:
-        self.open.discard(holder.uid)
+        self.permits.pop(f"p-{holder.name}", None)
         return True
 
 
@@ -78,7 +77,9 @@ async def living(url: str, fate: Once, granted: Granted) -> AsyncIterator[None]:
     """The controller, until the end of the block."""
     kube = Mortal(PlainTransport(url))
     kube.fate = fate
-    ground = Ground(kube, AlwaysLeader(), SystemClock(), CollectorRegistry())
+    ground = Ground(
+        kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), permit_reader=granted
+    )
     sets = MachineSets(ground, granted)
     try:
         async with asyncio.TaskGroup() as tasks:
