@@ -94,6 +94,10 @@ class Ground:
         """Why a restore of etcd freezes, "" if none does."""
         return self.restore.restored if self.restore is not None else ""
 
+    def restored_or_unread(self) -> str:
+        """The same, and right after the start that nobody has looked yet."""
+        return self.restore.restored_or_unread() if self.restore is not None else ""
+
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
         """`parts` under the lease, `ground` always, until a signal."""
         led = parts if self.election is None else [Led(self.election, parts)]
@@ -309,7 +313,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
         charge=shares.charge if shares is not None else None,
         fleet=shares.fleet if shares is not None else None,
         audit=ground.audit,
-        restored=ground.restored,
+        restored=ground.restored_or_unread,
     )
     ground.health.add_check("defender", service.well)
     return service

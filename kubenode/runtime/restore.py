@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 NAME = "kubenode-lineage"
 LOOK_SECONDS = 10.0
+FIRST_LOOK_SECONDS = 60.0
+"""For so long after its start a process that could not look yet takes a freeze for possible."""
 BEAT_SECONDS = 60.0
 """Between two writes of the sequence, by whichever process comes first."""
 OWN_STORES = ("/events", "/leases")
@@ -183,7 +185,8 @@ class RestoreWatch:
         self._clock, self._by, self._audit = clock, by, audit
         self._file = known or KnownFile(None)
         self._known = self._file.read()
-        self._moved_at = clock.monotonic()
+        self._moved_at = self._began = clock.monotonic()
+        self._looked = False
         self._noticed = self._frozen = ""
         self._doubt = f"{UNREAD} is not read yet"
         gauge = Gauge(
@@ -203,6 +206,12 @@ class RestoreWatch:
         """Why the freeze holds that a person has to lift, "" for none."""
         why = self._noticed or self._frozen
         return f"the cluster's data were restored from a backup: {why}" if why else ""
+
+    def restored_or_unread(self) -> str:
+        """Why a freeze holds, or may hold as this process could not look yet; "" for neither."""
+        early = self._clock.monotonic() < self._began + FIRST_LOOK_SECONDS
+        unread = f"{UNREAD} is not read yet" if early and not self._looked else ""
+        return self.restored or unread
 
     def went_back(self, path: str, before: int, now: int) -> None:
         """An informer's list of `path` is below what it had seen."""
@@ -257,6 +266,7 @@ class RestoreWatch:
             now = self._clock.now()
             self._audit.write(Line(now, self._by, who, what, "Done", why=why))
         self._frozen, self._noticed, self._doubt = found.frozen, "", ""
+        self._looked = True
         known = KnownLineage(stored.uid, found.sequence, _number(stored.version), found.lifts)
         if self._known is None or known.sequence != self._known.sequence:
             self._moved_at = self._clock.monotonic()

@@ -173,7 +173,7 @@ class Programs:
             clock,
             registry,
             self._settings,
-            restored=lambda: watch.restored,
+            restored=watch.restored_or_unread,
         )
         self.permits.answers(made)
         try:

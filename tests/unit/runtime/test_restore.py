@@ -21,6 +21,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import (
     BEAT_SECONDS,
+    FIRST_LOOK_SECONDS,
     NAME,
     KnownFile,
     Lineage,
@@ -68,6 +69,18 @@ async def restored_cluster(folder: Path) -> AsyncIterator[RestoredCluster]:
             yield RestoredCluster(server, kube, folder)
         finally:
             await kube.close()
+
+
+async def test_a_process_that_has_just_started_takes_a_freeze_for_possible_until_it_has_looked(
+    tmp_path: Path,
+) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        process, blind = cluster.process(), cluster.process()
+        assert "not read yet" in process.restored_or_unread()
+        await process.look()
+        assert process.restored_or_unread() == ""
+        cluster.clock.step(timedelta(seconds=FIRST_LOOK_SECONDS))
+        assert blind.restored_or_unread() == "", "who may not read the record is not held for ever"
 
 
 async def test_acts_wait_until_the_record_is_read_and_go_on_when_nothing_went_back(
