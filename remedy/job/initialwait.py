@@ -27,11 +27,12 @@ REASONS = (HoldReason.GROUP_WAIT, HoldReason.STARTUP_GRACE)
 
 def unbegun(job: Job) -> bool:
     """Whether the job has an initial wait and has not begun since."""
-    return (
-        job.spec.initial_wait is not None
-        and job.phase is JobPhase.PENDING
-        and job.status.timeline.job_created is None
-    )
+    return job.phase is JobPhase.PENDING and never_began(job)
+
+
+def never_began(job: Job) -> bool:
+    """The same of a job in any phase: one that is closed has ended in its initial wait."""
+    return job.spec.initial_wait is not None and job.status.timeline.job_created is None
 
 
 def waits_for(job: Job) -> HoldReason | None:

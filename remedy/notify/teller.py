@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from kubenode.api.v1alpha1 import RemedyOperationJob
+from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
@@ -17,6 +17,7 @@ from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
+from remedy.job.initialwait import never_began
 from remedy.job.model import Job
 from remedy.job.store import PLURAL
 from remedy.notify.notice import Notice, level, of_phase, severe
@@ -99,7 +100,10 @@ class Teller:
 
 
 def hearers(job: Job, receivers: Mapping[str, Receiver], now: datetime) -> list[str]:
-    """Who is told what the job has come to, by the rule's word and the receivers'. Pure."""
+    """Who is told what the job has come to, by the rule's word and the receivers'. Pure.
+
+    The end of a job that never began is told only to those who hear of jobs that wait to begin.
+    """
     closed = job.status.timeline.closed
     if job.phase.closed and (closed is None or now - closed > OLD):
         return []
@@ -108,6 +112,7 @@ def hearers(job: Job, receivers: Mapping[str, Receiver], now: datetime) -> list[
         for name, receiver in receivers.items()
         if (receiver.all_rules or name in job.spec.notify)
         and job.phase in receiver.on
+        and (JobPhase.PENDING in receiver.on or not never_began(job))
         and severe(job.spec.severity, receiver.min_severity)
     ]
 

@@ -7,6 +7,7 @@ import pytest
 from support.clock import T0
 from support.remedy_builders import a_job
 
+from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.model import Job
 from remedy.notify.notice import level
 from remedy.notify.settings import Receiver
@@ -48,6 +49,20 @@ def test_receivers_hear_what_they_asked_for(phase: str, severity: str, heard: li
 
 def test_a_rule_that_names_nobody_is_heard_by_those_who_hear_all() -> None:
     assert hearers(job("Failed", timedelta(0), notify=[]), RECEIVERS, T0) == ["ledger"]
+
+
+def test_end_of_a_job_that_never_began_is_told_only_to_those_who_hear_of_pending_ones() -> None:
+    wait = {
+        "since": T0.isoformat(),
+        "notBefore": (T0 + timedelta(seconds=10)).isoformat(),
+        "reason": "GroupWait",
+    }
+    all_ = RECEIVERS["ledger"].model_copy(update={"on": list(JobPhase)})
+    ended = job("Cancelled", timedelta(0), initialWait=wait)
+    assert hearers(ended, {**RECEIVERS, "all": all_}, T0) == ["all"]
+    timeline = ended.status.timeline.model_copy(update={"job_created": T0})
+    assert hearers(ended.having(timeline=timeline), RECEIVERS, T0) == ["ledger"]
+    assert hearers(job("Cancelled", timedelta(0)), RECEIVERS, T0) == ["ledger"], "it has no wait"
 
 
 def test_history_is_not_told() -> None:
