@@ -89,6 +89,10 @@ class View(Protocol):
     def changed(self, raw: bytes) -> None: ...
     def gone(self, key: str) -> None: ...
 
+    def reached(self, version: str) -> None:
+        """All changes up to this resourceVersion have been told."""
+        ...
+
 
 class Informer(Generic[T]):
     """The objects under `path` that match the selectors, by key `name` or `namespace/name`.
@@ -367,7 +371,7 @@ class Informer(Generic[T]):
             if len(self.cache) >= MANY:
                 give_back()
         self.stats.lists += 1
-        self.resource_version = version
+        self._reach(version)
         self._must_list = self._distrust = False
         self._proven()
         self._listed = self._contact
@@ -510,10 +514,15 @@ class Informer(Generic[T]):
             raise WentBack(410, "Expired", text, tried=f"WATCH {self.path}")
 
     def _advance(self, version: str) -> None:
-        self.resource_version = version
+        self._reach(version)
         self._proven()
         if self._waiters:
             self._wake_waiters()
+
+    def _reach(self, version: str) -> None:
+        self.resource_version = version
+        for view in self.views:
+            view.reached(version)
 
     def _proven(self) -> None:
         """The server has just shown that the cache is current."""

@@ -187,6 +187,9 @@ class SharedView(Informer[T]):
         self.stats.events += 1
         self._gone(key)
 
+    def reached(self, version: str) -> None:
+        self.resource_version = version
+
     async def _follow(self) -> None:
         """The source does; this part lasts as long as the process."""
         await asyncio.Event().wait()

@@ -64,6 +64,20 @@ async def test_one_list_and_one_watch_serve_all(server: FakeKube, kube: Kube) ->
             assert set(each.cache) == {"n2"}
 
 
+async def test_every_part_says_which_version_it_has_reached(server: FakeKube, kube: Kube) -> None:
+    server.put(NODES, node("n1"))
+    async with both(kube) as informers:
+        listed = informers[0].resource_version
+        assert int(listed) > 0
+        assert [each.resource_version for each in informers] == [listed] * 3
+        await until(lambda: server.watches == 1)
+        for change in (lambda: server.put(NODES, node("n2")), lambda: server.remove(NODES, "n1")):
+            version = change()["metadata"]["resourceVersion"]
+            for each in informers:
+                await each.wait_for("n1", version)
+                assert each.resource_version == version
+
+
 async def test_what_decodes_alike_is_decoded_once(server: FakeKube, kube: Kube) -> None:
     server.put(NODES, node("n1"))
     async with both(kube) as (one, two, other):
