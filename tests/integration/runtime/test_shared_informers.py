@@ -71,11 +71,14 @@ async def test_every_part_says_which_version_it_has_reached(server: FakeKube, ku
         assert int(listed) > 0
         assert [each.resource_version for each in informers] == [listed] * 3
         await until(lambda: server.watches == 1)
-        for change in (lambda: server.put(NODES, node("n2")), lambda: server.remove(NODES, "n1")):
-            version = change()["metadata"]["resourceVersion"]
-            for each in informers:
-                await each.wait_for("n1", version)
-                assert each.resource_version == version
+        added = server.put(NODES, node("n2"))["metadata"]["resourceVersion"]
+        for each in informers:
+            await each.wait_for("n2", added)
+            assert each.resource_version == added
+        removed = server.remove(NODES, "n1")["metadata"]["resourceVersion"]
+        for each in informers:
+            await each.wait_for("n1", removed)
+            assert each.resource_version == removed
 
 
 async def test_what_decodes_alike_is_decoded_once(server: FakeKube, kube: Kube) -> None:
