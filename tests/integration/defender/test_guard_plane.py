@@ -134,6 +134,7 @@ async def test_a_hundred_deletions_at_once_never_break_the_limit(world: GuardPla
     await asyncio.to_thread(ready, world, *names)
     kube = Kube(connect(str(world.cp.kubeconfig)), timeout=30)
     seen: list[int] = []
+    unjudged = 0
 
     async def watch() -> None:
         while True:
@@ -142,6 +143,7 @@ async def test_a_hundred_deletions_at_once_never_break_the_limit(world: GuardPla
             await asyncio.sleep(0.05)
 
     async def delete(name: str) -> bool:
+        nonlocal unjudged
         try:
             await kube.delete(paths.node(name))
         except Throttled:
@@ -149,7 +151,8 @@ async def test_a_hundred_deletions_at_once_never_break_the_limit(world: GuardPla
         except KubeError as error:
             if "failed calling webhook" not in str(error):
                 raise
-            return False  # a machine so busy that it was not judged within the webhook's time
+            unjudged += 1  # on a machine so busy that no answer came within the webhook's time
+            return False
         return True
 
     watching = asyncio.ensure_future(watch())
@@ -159,8 +162,10 @@ async def test_a_hundred_deletions_at_once_never_break_the_limit(world: GuardPla
         watching.cancel()
     left = len((await kube.get(paths.nodes()))["items"])
     await kube.close()
-    assert 2 <= sum(done) <= 5 and left >= 95
     assert max(seen) <= 2
+    assert sum(done) <= 5 and left >= 95
+    # A permit may have been granted in an answer that came too late: its node stays.
+    assert sum(done) + unjudged >= 2
 
 
 @pytest.fixture
