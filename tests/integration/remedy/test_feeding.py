@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -177,10 +178,11 @@ def unbegun(job: RemedyOperationJob) -> bool:
     return status.timeline.job_created is None and not status.steps and status.permit is None
 
 
-def guarded(job: RemedyOperationJob) -> bool:
-    """Its wait is over, and a guard of its rule keeps it from beginning."""
+def guarded(name: str, job: RemedyOperationJob) -> bool:
+    """It is the job of this name, its wait is over, and a guard keeps it from beginning."""
     held = job.status.hold
-    return unbegun(job) and held is not None and held.reason == HoldReason.GUARD_TRUE
+    waits = held is not None and held.reason == HoldReason.GUARD_TRUE
+    return job.metadata.name == name and unbegun(job) and waits
 
 
 async def test_a_rack_that_lost_its_power_holds_the_weaker_rule(cluster: Cluster) -> None:
@@ -203,8 +205,7 @@ async def test_a_rack_that_lost_its_power_holds_the_weaker_rule(cluster: Cluster
         assert job.spec.node_name == "alone", "only the one whose rack has power"
         for early in await cluster.jobs():  # some were made before the others were dark
             if early.spec.node_name != "alone":
-                name = early.metadata.name
-                await cluster.wait(lambda j, name=name: j.metadata.name == name and guarded(j))
+                await cluster.wait(partial(guarded, early.metadata.name))
 
         def power() -> list[dict[str, Any]]:
             return [e.to_dict() for e in operator.remediers.cache["power"].status.inferred]
