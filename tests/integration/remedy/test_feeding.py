@@ -179,10 +179,10 @@ def unbegun(job: RemedyOperationJob) -> bool:
 
 
 def guarded(name: str, job: RemedyOperationJob) -> bool:
-    """Whether it is the job of this name, its wait over, and a guard of its rule holds it."""
+    """It is the job of this name, its wait is over, and a guard keeps it from beginning."""
     held = job.status.hold
-    mine = job.metadata.name == name and unbegun(job)
-    return mine and held is not None and held.reason == HoldReason.GUARD_TRUE
+    waits = held is not None and held.reason == HoldReason.GUARD_TRUE
+    return job.metadata.name == name and unbegun(job) and waits
 
 
 async def test_a_rack_that_lost_its_power_holds_the_weaker_rule(cluster: Cluster) -> None:
