@@ -20,8 +20,12 @@ def with_crds(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def cluster(with_crds: ControlPlane) -> AsyncIterator[Cluster]:
-    """A test module that runs elsewhere has a fixture of its own under this name."""
+    """A test module that runs elsewhere has a fixture of its own under this name.
+
+    The control plane is one for all tests: what others left on it is removed first.
+    """
     async with connected(with_crds) as found:
+        await found.clean()
         yield found
 
 

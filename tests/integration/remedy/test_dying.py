@@ -8,6 +8,7 @@ from support.remedy_cluster import Cluster, operating
 from support.remedy_engine import two_engines
 from support.running import until
 
+from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.runtime.fence import LeaseLost
 from kubenode.runtime.kube import paths
 
@@ -43,11 +44,12 @@ class LimitedLease:
 async def test_every_life_is_a_few_acts_long_and_the_end_is_the_same(
     cluster: Cluster, acts: int
 ) -> None:
-    await cluster.node("d1")
+    made = await cluster.node("d1", labels={"dying": "yes"})
+    uid = made["metadata"]["uid"]
     await cluster.rule(
         "kubelet",
         mode="Enforce",
-        nodes={"all": True},
+        nodes={"selector": {"matchLabels": {"dying": "yes"}}},
         when={"condition": {"type": FAULT, "status": "True"}},
         groupWait="0s",
         startupGrace="0s",
@@ -57,17 +59,19 @@ async def test_every_life_is_a_few_acts_long_and_the_end_is_the_same(
     await cluster.say("d1", FAULT, "True")
     answered: list[str] = []
     lives = 0
-    while not await over(cluster):
+    while not over(jobs := await jobs_of(cluster, uid)):
         lives += 1
-        assert lives < 60, [j.status.to_dict() for j in await cluster.jobs()]
+        assert lives < 60, told(jobs)
         lease = LimitedLease(acts)
         try:
             async with operating(cluster.operator(two_engines(), lease)):
-                await act_as_agent(cluster, answered)
+                await act_as_agent(cluster, uid, answered)
                 await until(lambda lease=lease: lease.left == 0, 2.5)  # type: ignore[misc]
         except* (LeaseLost, AssertionError):
             pass  # it died, or had nothing to do in this life
-    (job,) = await cluster.jobs()
+    jobs = await jobs_of(cluster, uid)
+    assert len(jobs) == 1, told(jobs)
+    (job,) = jobs
     assert job.status.phase == "Succeeded", job.status.to_dict()
     assert lives > 2
     assert answered == ["r0s3a1"]
@@ -81,14 +85,23 @@ async def test_every_life_is_a_few_acts_long_and_the_end_is_the_same(
     assert len(mine) == 1
 
 
-async def over(cluster: Cluster) -> bool:
-    jobs = await cluster.jobs()
+async def jobs_of(cluster: Cluster, node_uid: str) -> list[RemedyOperationJob]:
+    return [job for job in await cluster.jobs() if job.spec.node_uid == node_uid]
+
+
+def told(jobs: list[RemedyOperationJob]) -> list[object]:
+    return [
+        (job.metadata.name, job.metadata.creation_timestamp, job.status.to_dict()) for job in jobs
+    ]
+
+
+def over(jobs: list[RemedyOperationJob]) -> bool:
     return bool(jobs) and jobs[0].status.phase.closed and not jobs[0].metadata.finalizers
 
 
-async def act_as_agent(cluster: Cluster, answered: list[str]) -> None:
+async def act_as_agent(cluster: Cluster, node_uid: str, answered: list[str]) -> None:
     """The agent lives on its own: what it was asked before the operator died it does once."""
-    for job in await cluster.jobs():
+    for job in await jobs_of(cluster, node_uid):
         requests = job.status.agent.requests if job.status.agent is not None else {}
         asked = [s.request_id for s in job.status.steps if s.by == "Agent"]
         if asked and not set(asked) <= set(requests):
