@@ -9,10 +9,11 @@ Nothing of the ladder runs, and neither Kube Defender nor a person is asked, bef
 over: a job that another one is about to supersede, or whose fault goes by itself as the node comes
 up, must cost nobody anything. A fault that goes meanwhile ends the job once it has stayed away for
 SETTLES; one that comes back sooner finds the same job, so a fault that flaps makes no job each
-time. groupWait then counts from its return.
+time. groupWait then counts from its return. Once the time is over, doubt for DOUBTED whether the
+fault is there ends the job as well.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.waits import WAITS
@@ -23,6 +24,8 @@ from rules.truth import Truth
 
 REASONS = (HoldReason.GROUP_WAIT, HoldReason.STARTUP_GRACE)
 """What a job waits for before it begins."""
+DOUBTED = timedelta(minutes=5)
+"""So long a job that could begin otherwise waits for knowledge of its fault."""
 
 
 def unbegun(job: Job) -> bool:
@@ -61,8 +64,8 @@ def waiting(job: Job, seen: Seen) -> Move | None:
     """None: the job may begin."""
     if job.spec.initial_wait is None:
         return None
-    if (gone := _gone(job, seen)) is not None:
-        return gone
+    if (ended := _doubted(job, seen) or _gone(job, seen)) is not None:
+        return ended
     at, reason = _ends(job, seen)
     if seen.now < at:
         return hold(job, seen.now, reason, WAITS[reason], until=at)
@@ -82,6 +85,21 @@ def _ends(job: Job, seen: Seen) -> tuple[datetime, HoldReason]:
     if seen.booted_at is not None:
         ends.append((seen.booted_at + given.startup_grace, HoldReason.STARTUP_GRACE))
     return max(ends, key=lambda end: end[0])
+
+
+def _doubted(job: Job, seen: Seen) -> Move | None:
+    """The end of a job of whose fault nobody has known anything for long; None: it is not so yet.
+
+    It must not keep the node from a weaker rule, and a fault that is seen again gets a new job.
+    """
+    held = job.status.hold
+    if held is None or held.since is None or held.reason != HoldReason.FAULT_UNKNOWN:
+        return None
+    doubted = seen.fresh and seen.fault.evidence is Truth.UNKNOWN
+    if not doubted or not over(seen, held.since, held.since + DOUBTED):
+        return None
+    why = "nobody knew for 5m whether the fault is there: it gets a new job when it is seen"
+    return close(job, seen.now, CloseReason.FAULT_GONE, why)
 
 
 def _gone(job: Job, seen: Seen) -> Move | None:

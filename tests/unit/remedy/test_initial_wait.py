@@ -24,7 +24,7 @@ from support.remedy_world import FakeWorld
 from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from remedy.job.clockterm import ClockTerm
-from remedy.job.initialwait import unbegun, waits_for, waits_until
+from remedy.job.initialwait import DOUBTED, unbegun, waits_for, waits_until
 from remedy.job.model import Act, CloseReason, Fault, Job, Seen
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
@@ -145,6 +145,23 @@ def test_unknown_evidence_neither_ends_a_waiting_job_nor_lets_it_begin() -> None
     for world in (seen(fault=UNKNOWN), seen(fault=HEALED, fresh=False)):
         late = settled(job, replace(world, now=T0 + 2 * MINUTE))[0]
         assert (late.phase, late.close_reason) == (JobPhase.PENDING, None)
+
+
+@pytest.mark.parametrize("blip", [False, True], ids=["unknown", "false and then unknown"])
+def test_doubt_after_the_wait_ends_the_job_and_leaves_the_fault_to_a_new_one(blip: bool) -> None:
+    job = settled(a_job(initialWait=a_wait()), seen())[0]
+    begun = T0 + 10 * SECOND
+    job = settled(job, seen(now=begun, fault=HEALED if blip else UNKNOWN))[0]
+    early = settled(job, seen(now=begun + DOUBTED - SECOND, fault=UNKNOWN))[0]
+    assert (early.phase, early.close_reason) == (JobPhase.PENDING, None)
+    blind = settled(early, seen(now=begun + DOUBTED, fault=UNKNOWN, fresh=False))[0]
+    assert blind.phase is JobPhase.PENDING, "our own blindness ends nothing"
+    over = settled(early, seen(now=begun + DOUBTED, fault=UNKNOWN))[0]
+    assert (over.phase, over.close_reason) == (JobPhase.CANCELLED, CloseReason.FAULT_GONE)
+    assert over.status.steps == [] and over.status.permit is None
+    obj = an_object(initialWait=a_wait())
+    past = Past.of(obj.model_copy(update={"status": over.status}))
+    assert not past.blocks(begun + DOUBTED, begun + DOUBTED)
 
 
 # -- boots, clocks, restarts -----------------------------------------------------------------------
