@@ -116,7 +116,8 @@ def test_a_listed_check_says_yes_no_or_nothing(
 def test_evidence_is_kept_on_the_host_and_its_place_is_told(
     actor: AgentHost, operator: Operator
 ) -> None:
-    actor.host.run("logger", "-t", "shop", "password=hunter22 the cart is full")
+    for line in ("password=hunter22 and the rest of its line", "the cart is full"):
+        actor.host.run("logger", "-t", "shop", line)
     step = {"collect": {"bundle": ["dmesg", "journal", "runtime", "kubelet", "network"]}}
     answer = wait_end(operator, ask(operator, actor, "collect-1", step))
     assert answer["state"] == "Done", answer
