@@ -77,9 +77,7 @@ async def living(url: str, fate: Once, granted: Granted) -> AsyncIterator[None]:
     """The controller, until the end of the block."""
     kube = Mortal(PlainTransport(url))
     kube.fate = fate
-    ground = Ground(
-        kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), permit_reader=granted
-    )
+    ground = Ground(kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), permit_reader=granted)
     sets = MachineSets(ground, granted)
     try:
         async with asyncio.TaskGroup() as tasks:
