@@ -26,6 +26,7 @@ class SetWorld:
     def __init__(self, world: MachineWorld, agents: ComponentAgents, tag: str) -> None:
         self.world, self.agents, self.tag, self.kube = world, agents, tag, world.kube
         self._made: list[tuple[str, str]] = []
+        self._machines: set[str] = set()
 
     async def machines(self, count: int, **spec: Any) -> list[str]:
         names = [f"{self.tag}-m{i}" for i in range(count)]
@@ -34,6 +35,7 @@ class SetWorld:
             await self.world.make(name, **{**usual, **spec})
             labels = {"metadata": {"labels": {"test": self.tag}}}
             await self.kube.patch(custom("machines", name), labels)
+        self._machines.update(names)
         return names
 
     async def component(self, version: str, text: str = "x=${values.x}", **spec: Any) -> str:
@@ -90,14 +92,22 @@ class SetWorld:
         return await until(look, what)
 
     async def completed(self, component: str) -> MachineComponentSet:
-        """The set once all it selects have this component, by its own word."""
+        """The set once all machines of this world have this component, by its own word.
+
+        It may be complete earlier: the operator sees the set before the last machine's label, and
+        that machine is a newcomer then.
+        """
 
         def holds(set_: MachineComponentSet) -> bool:
             status = set_.status
             current = next((r for r in status.revisions if r.name == status.current_revision), None)
             done = status.phase == "Completed" and status.observed_generation
+            everywhere = status.counts.machines == status.counts.updated == len(self._machines)
             return bool(
-                done == set_.metadata.generation and current and current.component == component
+                done == set_.metadata.generation
+                and everywhere
+                and current
+                and current.component == component
             )
 
         return await self.when(holds, f"{self.tag} is not completed with {component}")

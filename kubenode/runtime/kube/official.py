@@ -22,7 +22,12 @@ from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from kubenode.runtime.kube.client import Kube, Meter
 from kubenode.runtime.kube.outage import Outage
-from kubenode.runtime.kube.transport import Connection, CredentialsError, CredentialsTransport
+from kubenode.runtime.kube.transport import (
+    Connection,
+    CredentialsError,
+    CredentialsTransport,
+    Response,
+)
 from kubenode.runtime.process import CannotStart
 
 log = logging.getLogger(__name__)
@@ -190,7 +195,7 @@ def _unusable(paths: str, error: Exception) -> KubeconfigError:
 
 def _connection(configuration: Any, user_agent: str, source: str) -> Connection:
     configuration.retries = None  # it would repeat PUT and DELETE as well
-    configuration.client_session_kwargs = {"trust_env": False}
+    configuration.client_session_kwargs = {"trust_env": False, "response_class": Response}
     try:
         rest = RESTClientObject(configuration)
     except OSError as error:  # ssl.SSLError is one

@@ -16,6 +16,7 @@ from kubenode.runtime.kube.transport import (
     Connection,
     CredentialsError,
     CredentialsTransport,
+    Response,
 )
 
 
@@ -53,6 +54,7 @@ class PlainTransport(CredentialsTransport):
         connector = aiohttp.TCPConnector(ssl=True if context is None else context)
         session = aiohttp.ClientSession(
             connector=connector,
+            response_class=Response,
             read_bufsize=READ_BUFFER,
             headers={"User-Agent": self._user_agent},
         )

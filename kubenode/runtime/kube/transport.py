@@ -8,6 +8,7 @@ import asyncio
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Protocol
 from urllib.request import getproxies, proxy_bypass
 
@@ -58,6 +59,22 @@ class CredentialsError(Exception):
 
 
 HeaderSource = Callable[[], Awaitable[Mapping[str, str]]]
+Used = weakref.WeakSet[asyncio.BaseTransport]
+_used: ContextVar[Used] = ContextVar("used")
+"""Where the request that is being sent notes the socket that it was given."""
+
+
+class Response(aiohttp.ClientResponse):
+    """Notes its socket before it waits for the answer: a cancelled request must not lose it.
+
+    aiohttp forgets a connection whose answer was not read to its end. Its socket stays open until
+    the server answers the end of TLS, for up to 30 s.
+    """
+
+    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        if connection.transport is not None and (used := _used.get(None)) is not None:
+            used.add(connection.transport)
+        return await super().start(connection)
 
 
 class _Leaving(aiohttp.BytesPayload):
@@ -87,7 +104,7 @@ class Connection:
     """One set of credentials with its pool of connections.
 
     headers  gives what authenticates a request, asked anew for each one
-    session  without `trust_env`: the proxy of the environment is found here, once
+    session  without `trust_env`: the proxy of the environment is found here, once; with `Response`
     options  more keyword arguments of `aiohttp.ClientSession.request` (proxy, server name)
     """
 
@@ -103,6 +120,7 @@ class Connection:
         self._headers = headers
         self._options = {**proxy_of(self.server), **(options or {})}
         self._responses: weakref.WeakSet[aiohttp.ClientResponse] = weakref.WeakSet()
+        self._used: Used = weakref.WeakSet()
 
     async def send(
         self,
@@ -115,6 +133,7 @@ class Connection:
         # A header may be given more than once; the credentials have the last word on theirs.
         given: CIMultiDict[str] = CIMultiDict(headers)
         given.update(await self._headers())
+        _used.set(self._used)
         # `encoded`: the path is percent-encoded already and must not be normalised.
         response = await self.session.request(
             method,
@@ -134,7 +153,12 @@ class Connection:
         return any(response.connection is not None for response in self._responses)
 
     async def close(self) -> None:
+        """End every connection at once, without waiting for the server's end of TLS."""
         await self.session.close()
+        for transport in list(self._used):
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next turn
 
 
 class CredentialsTransport(ABC):

@@ -1,9 +1,11 @@
 """The client and both transports over real HTTP."""
 
 import asyncio
+import gc
 import json
 import sys
 import time
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from support.fake_kube import FakeKube, answer, hang, reset, status
+from support.pki import Authority
+from support.rude_server import rude_server
 
 from kubenode.runtime.kube import lists, paths
 from kubenode.runtime.kube.client import JSON_PATCH, Kube
@@ -325,3 +329,29 @@ class Counting(ThreadPoolExecutor):
     def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
         self.submitted += 1
         return super().submit(*args, **kwargs)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_closed_client_leaves_no_socket_to_a_server_that_does_not_say_goodbye(
+    tmp_path: Path, answers: bool
+) -> None:
+    """A request is cancelled while its answer is awaited, or read; then the loop ends at once."""
+    authority = Authority(tmp_path)
+    identity = authority.issue("server", "server", sans=["127.0.0.1"])
+
+    async def leave(url: str) -> None:
+        kube = Kube(PlainTransport(url, str(authority.cert_file)))
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await kube.get(NODES)
+        await kube.close()
+
+    with (
+        rude_server(identity, answers=answers) as url,
+        warnings.catch_warnings(record=True) as told,
+    ):
+        warnings.simplefilter("always")
+        asyncio.run(leave(url))
+        gc.collect()
+    assert [str(each.message) for each in told] == []
