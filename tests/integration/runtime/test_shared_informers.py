@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -71,7 +72,8 @@ async def test_every_part_says_which_version_it_has_reached(server: FakeKube, ku
         assert int(listed) > 0
         assert [each.resource_version for each in informers] == [listed] * 3
         await until(lambda: server.watches == 1)
-        for change in (lambda: server.put(NODES, node("n2")), lambda: server.remove(NODES, "n1")):
+        changes = partial(server.put, NODES, node("n2")), partial(server.remove, NODES, "n1")
+        for change in changes:
             version = change()["metadata"]["resourceVersion"]
             for each in informers:
                 await each.wait_for("n1", version)
