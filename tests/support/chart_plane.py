@@ -97,6 +97,8 @@ class ChartPrograms:
             "--defender-ca-file": str(self.authority),
             "--ca-file": str(self.authority),
             "--leader-address": "10.1.0.1",
+            # A pod has a /tmp of its own, and no other cluster's file in it.
+            "--lineage-file": str(self._folder / f"{name}.lineage.json"),
             **(own or {}),
         }
         words = [_here(word, here) for word in container["args"]]
