@@ -27,6 +27,7 @@ class Member:
     available     ready for long enough, and not just back from repair
     outdated      made from another content of its class
     unhealthy     why it is to be replaced, "" if it is not
+    ailing        not unhealthy yet: it will be, once its Node's condition has lasted long enough
     repair        the open job that holds its node, or the machine itself, "" for none
     preserved     failed, and kept until then beside the set
     """
@@ -42,6 +43,7 @@ class Member:
     available: bool = False
     outdated: bool = False
     unhealthy: str = ""
+    ailing: bool = False
     repair: str = ""
     delete_first: bool = False
     hands_off: bool = False

@@ -76,6 +76,7 @@ def member(
         and (burnt_in is None or burnt_in <= now),
         outdated=bool(provisioned and class_hash and provisioned != class_hash),
         unhealthy=why,
+        ailing=at is not None,
         repair=repair,
         delete_first=_marked(machine, DELETE_FIRST),
         hands_off=_marked(machine, HANDS_OFF),

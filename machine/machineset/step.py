@@ -66,19 +66,22 @@ def _stay_after_all(wanted: Wanted, crew: Crew) -> Iterator[str]:
 
 
 def _still(wanted: Wanted, crew: Crew, member: Member) -> bool:
-    """Whether what it was chosen for holds. A job that opened has its node first."""
+    """Whether what it was chosen for holds. A job that opened has its node first.
+
+    After a restart each wait of a condition begins anew: that alone makes no machine well.
+    """
     if member.leaving is Leaving.SCALE_IN:
         return True
     if member.repair or crew.too_many_sick(wanted):
         return False
-    if member.unhealthy:
+    if member.unhealthy or member.ailing:
         return True
     others = any(m.unhealthy for m in crew.staying)
     return member.outdated and wanted.replace_outdated and not others
 
 
 def _well_and_outdated(crew: Crew) -> list[Member]:
-    replaced = (m for m in crew.leaving if m.leaving is Leaving.REPLACE and not m.sick)
+    replaced = (m for m in crew.leaving if m.leaving is Leaving.REPLACE and not (m.sick or m.ailing))
     return sorted(replaced, key=lambda m: m.name)
 
 
@@ -180,7 +183,7 @@ def _follows(wanted: Wanted, crew: Crew, member: Member) -> bool:
 
     A failed one in its place is enough for an unhealthy machine, and not for one that works.
     """
-    if crew.too_many_sick(wanted):
+    if crew.too_many_sick(wanted) or member.ailing:
         return False
     if not member.unhealthy:
         return _all_well(crew, wanted.replicas - (0 if wanted.surge else wanted.max_replacing))

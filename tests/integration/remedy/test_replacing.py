@@ -264,7 +264,7 @@ async def test_a_job_replaces_a_node_through_karpenter(cluster: Cluster) -> None
     await cluster.node("w5", ownerReferences=owned_by(claim))
     rung = {
         "name": "replace",
-        "steps": [{"cordon": {}}, {"replace": {"timeout": "30s"}}],
+        "steps": [{"cordon": {}}, {"replace": {"timeout": "80s"}}],
         "verify": {"for": "1s", "timeout": "20s"},
     }
     rule = {

@@ -175,6 +175,16 @@ def test_one_that_gets_well_stays() -> None:
     assert plan([*members(9), a_member("x", leaving=REPLACE)], 10).unmark == ("x",)
 
 
+def test_a_chosen_machine_whose_wait_began_anew_stays_chosen_and_waits() -> None:
+    ailing = a_member("x", leaving=REPLACE, ailing=True, ready=False, available=False)
+    other = new("n")
+    assert plan([*members(9), ailing, other], 10) == Plan()
+    assert plan([*members(9), ailing, a_member("n")], 10) == Plan(), "not before it is unhealthy"
+    outdated = replace(ailing, outdated=True)
+    two = [outdated, a_member("y", outdated=True, leaving=REPLACE)]
+    assert plan([*members(8), *two], 10, replace_outdated=True).unmark == ()
+
+
 def test_hands_are_kept_off_the_unhealthy_too() -> None:
     assert plan([*members(9), sick("x", hands_off=True)], 10) == Plan()
     chosen_before = sick("x", hands_off=True, leaving=REPLACE)
