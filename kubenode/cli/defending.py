@@ -84,7 +84,9 @@ def doors(
         parts += _api(service, kube, gate, clock, settings, own)
     if settings.guard_port is not None:
         callers = settings.guard_callers
-        guarding = GuardSettings(settings.guard_port, callers, settings.guard_address)
+        guarding = GuardSettings(
+            settings.guard_port, callers, settings.guard_address, settings.http_limits
+        )
         parts += GuardWebhook(service, kube, clock, registry, own, guarding).parts
     parts += dashboard_parts(service, kube, clock, settings, own)
     serves = (settings.listen_port, settings.dashboard_port)
@@ -117,7 +119,11 @@ def _api(
     app = create_app(service, ShownService(service, clock, kube), gate)
     context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
     yield DefenderServer(
-        app, address=settings.listen_address, port=settings.listen_port, context=context
+        app,
+        address=settings.listen_address,
+        port=settings.listen_port,
+        context=context,
+        limits=settings.http_limits,
     )
     files = Files(
         path_of(settings.tls_cert_file),

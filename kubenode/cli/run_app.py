@@ -41,6 +41,26 @@ LineageFile = Annotated[
     typer.Option("--lineage-file", metavar="FILE",
                  help="By it a restarted process notices a restore of etcd; default: none."),
 ]  # fmt: skip
+HttpReadSeconds = Annotated[
+    float | None,
+    typer.Option("--http-read-seconds", metavar="NUMBER",
+                 help="In which a request must arrive at any of our ports; default 10."),
+]  # fmt: skip
+HttpConnections = Annotated[
+    int | None,
+    typer.Option("--http-connections", metavar="NUMBER",
+                 help="Open at each port at once; Host Doctor has 8 times it; default 512."),
+]  # fmt: skip
+HttpPerAddress = Annotated[
+    int | None,
+    typer.Option("--http-connections-per-address", metavar="NUMBER",
+                 help="Of these, from one address; default 256."),
+]  # fmt: skip
+HttpBodyBytes = Annotated[
+    int | None,
+    typer.Option("--http-body-bytes", metavar="NUMBER",
+                 help="Of all bodies that a port takes in at once; default 24 MiB."),
+]  # fmt: skip
 TracesUrl = Annotated[
     str | None,
     typer.Option("--traces-url", metavar="URL",
@@ -298,6 +318,10 @@ def run_all(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
@@ -375,6 +399,10 @@ def run_remedy(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
@@ -445,6 +473,10 @@ def run_defender(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
 ) -> None:
     """Kube Defender: says yes or no to every disruptive act."""
     from kubenode.cli.running import defender
@@ -471,6 +503,10 @@ def run_machine(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
     prometheus_url: PrometheusUrl = None,
     providers_file: ProvidersFile = None,
     cluster: ClusterOfMachines = None,

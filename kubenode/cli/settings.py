@@ -12,6 +12,7 @@ from pydantic import Field, IPvAnyAddress
 from defender.client import ClientTls
 from defender.webhook.callers import Callers, callers
 from kubenode.api.share import PATTERN as SHARE
+from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.settings import Settings
 from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.webhook import WebhookSettings
@@ -39,6 +40,32 @@ class Central(Settings):
         pattern=f"^$|{URL}",
         description="where spans go by OTLP over HTTP, such as http://HOST:4318/v1/traces",
     )
+    http_read_seconds: float = Field(
+        DEFAULT.read_seconds,
+        ge=0.1,
+        le=120.0,
+        description="in which a request must arrive at any port of ours",
+    )
+    http_connections: int = Field(
+        DEFAULT.connections, ge=8, description="open at each port at once; Host Doctor: 8 times it"
+    )
+    http_connections_per_address: int = Field(
+        DEFAULT.per_address, ge=1, description="of these, from one address"
+    )
+    http_body_bytes: int = Field(
+        DEFAULT.body_bytes,
+        ge=2**20,
+        description="of all bodies that a port takes in at once; one address has half of it",
+    )
+
+    @property
+    def http_limits(self) -> HttpLimits:
+        return HttpLimits(
+            self.http_read_seconds,
+            self.http_connections,
+            self.http_connections_per_address,
+            self.http_body_bytes,
+        )
 
 
 class AskerFlags(Central):
@@ -197,6 +224,7 @@ class WebhookFlags(HostDoctorFlags):
             hosts=(self.webhook_host,) if self.webhook_host else (),
             most=most if most.endswith("%") else int(most),
             spokesmen=tuple(_users(self.webhook_spokesmen)),
+            limits=self.http_limits,
         )
 
 
