@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from defender.auth.gate import Gate, GateSettings
 from defender.http.app import create_app
+from defender.http.owners import Owners
 from defender.http.shown import ShownService
 from defender.server import DefenderServer
 from defender.service import Defender
@@ -116,7 +117,8 @@ def _api(
     service: Defender, kube: Kube, gate: Gate, clock: Clock, settings: ApiFlags, own: LiveContext
 ) -> Iterable[Part]:
     assert settings.listen_port is not None
-    app = create_app(service, ShownService(service, clock, kube), gate)
+    owners = Owners(service.ledger, settings.holder_users)
+    app = create_app(service, ShownService(service, clock, kube), gate, owners=owners)
     context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
     yield DefenderServer(
         app,

@@ -212,6 +212,11 @@ TokenReview = Annotated[
 TokenAudience = Annotated[
     str | None, typer.Option("--token-audience", help="Whom shown tokens must be made for.")
 ]
+PermitHolders = Annotated[
+    str | None,
+    typer.Option("--permit-holders", metavar="KIND=USER",
+                 help="Further users that may ask for holders of a kind, commas between."),
+]  # fmt: skip
 ClientCaFile = Annotated[
     str | None,
     typer.Option("--client-ca-file", metavar="FILE", help="Who signs clients' certificates."),
@@ -348,6 +353,7 @@ def run_all(
     token_review: TokenReview = None,
     token_audience: TokenAudience = None,
     client_ca_file: ClientCaFile = None,
+    permit_holders: PermitHolders = None,
     tls: Tls = None,
     tls_cert_file: TlsCertFile = None,
     tls_key_file: TlsKeyFile = None,
@@ -439,6 +445,7 @@ def run_defender(
     token_review: TokenReview = None,
     token_audience: TokenAudience = None,
     client_ca_file: ClientCaFile = None,
+    permit_holders: PermitHolders = None,
     tls: Tls = None,
     tls_cert_file: TlsCertFile = None,
     tls_key_file: TlsKeyFile = None,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import Field, IPvAnyAddress
 
+from defender.auth.holders import users_of
 from defender.client import ClientTls
 from defender.webhook.callers import Callers, callers
 from kubenode.api.share import PATTERN as SHARE
@@ -272,6 +273,12 @@ class ApiFlags(DashboardFlags):
     )
     token_audience: str = Field("", description="whom shown tokens must be made for")
     client_ca_file: str | None = Field(None, description="who signs clients' certificates")
+    permit_holders: str = Field(
+        "",
+        pattern=r"^$|^[A-Za-z]+=[^,\s]+(,[A-Za-z]+=[^,\s]+)*$",
+        description="KIND=USER, commas between: users that may ask for holders of a kind, beside"
+        " the operators of the chart",
+    )
     tls: bool = Field(False, description="HTTPS, with a certificate of our own authority")
     tls_cert_file: str | None = Field(None, description="HTTPS, with this certificate")
     tls_key_file: str | None = Field(None, description="its key")
@@ -297,6 +304,10 @@ class ApiFlags(DashboardFlags):
         name = f"{self.tls_service}.{self.namespace}"
         more = [self.tls_host] if self.tls_host else []
         return (f"{name}.svc", name, f"{name}.svc.cluster.local", *more)
+
+    @property
+    def holder_users(self) -> dict[str, frozenset[str]]:
+        return users_of(self.namespace, _users(self.permit_holders))
 
     @property
     def guard_callers(self) -> Callers:
