@@ -23,6 +23,7 @@ from agent.diagnostics.collecting import Collector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.host.ports import Ports
+from agent.jobpermits import JobPermits
 from agent.journal import Journal
 from agent.kubejobs import KubeJobs
 from agent.local.healer import LocalHealer
@@ -40,6 +41,7 @@ from agent.watching import Watching
 from agent.wire import Job
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.disruption.permits import ApiPermits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.process import Part
@@ -207,6 +209,7 @@ class Agent:
             agent=agent,
             patience=Patience(most=1),
             server_now=kube.server_time.latest,
+            permits=JobPermits(ApiPermits(kube)),
         )
         self.worker = Worker(core, clock, hands)
         self.heartbeat = Heartbeat(

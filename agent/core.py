@@ -4,6 +4,7 @@
                  │ no
                  ├──► still asked, read live?                 ──no──► nothing
                  ├──► fit, for me, of this boot, not expired? ──no──► Refused
+                 ├──► permit valid, read live (agent.jobpermits)? ──no──► Refused
                  ▼
               intent on disk ──► act ──► outcome on disk ──► answer on the API server
 
@@ -23,12 +24,14 @@ from typing import Protocol
 from agent import request as requests
 from agent.actions import CATALOGUE, Action, Bench
 from agent.host import Contraindicated, HostError, HostUnreachable
+from agent.jobpermits import RECENT_SECONDS, JobPermits
 from agent.journal import Entry, Journal, JournalError, PatientJournal
 from agent.outcome import INTERRUPTED, Outcome, State, failed, refused
 from agent.patience import AT_ONCE, Waits
 from agent.request import BadRequest, Request
 from agent.settling import Settling
 from agent.wire import Answer, Job, StepStatus, format_time
+from kubenode.runtime.kube.errors import KubeError
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,7 @@ class AgentCore:
     node, agent  the names that jobs must give; see `request.refusal`
     patience     with the disk of the journal
     server_now   what time it is at the API server at the latest, None: not known
+    permits      reads the permits of jobs live; None: they are not looked at
     """
 
     def __init__(
@@ -72,7 +76,9 @@ class AgentCore:
         catalogue: Mapping[str, Action] = CATALOGUE,
         patience: Waits = AT_ONCE,
         server_now: Callable[[], datetime | None] = lambda: None,
+        permits: JobPermits | None = None,
     ) -> None:
+        self._permits = permits
         self._jobs = jobs
         self._bench = bench
         self._journal = PatientJournal(journal, patience)
@@ -172,7 +178,9 @@ class AgentCore:
             return self._refuse(why)
         assert request.step is not None and request.expires_at is not None
         clock, action = self._bench.clock, self._catalogue[request.step.action]
-        now = clock.now()
+        if why := await self._without_permit(request):
+            return self._refuse(why)
+        now, permitted = clock.now(), clock.monotonic()
         limit = min(request.timeout, self._until(request.expires_at))
         try:
             before = await action.look(request, self._bench)
@@ -195,11 +203,25 @@ class AgentCore:
             await self._journal.begin(request.key, entry, now)
         except JournalError as error:
             return self._refuse(f"{error}; without it nothing is begun")
-        if why := self._unfit(request):  # and once more: a disk that is sick takes its time
+        # And once more: a disk that is sick takes its time.
+        if why := self._unfit(request) or await self._late_permit(request, permitted):
             outcome = refused(why)
         else:
             outcome = await self._act(action, request, entry)
         return self._answer(await self._settling.finish(request.key, entry, outcome))
+
+    async def _without_permit(self, request: Request) -> str:
+        """Why no permit lets it begin, "" if one does. Raises KubeError: try again."""
+        return await self._permits.refusal(request) if self._permits is not None else ""
+
+    async def _late_permit(self, request: Request, read_at: float) -> str:
+        """The same once its intent is on the disk, if that took long."""
+        if self._bench.clock.monotonic() - read_at <= RECENT_SECONDS:
+            return ""
+        try:
+            return await self._without_permit(request)
+        except KubeError as error:
+            return f"the permit of the job cannot be read: {error}"
 
     async def _announce(self, request: Request) -> None:
         """Say that it begins: its end may be told by another boot. Raises KubeError: not begun."""

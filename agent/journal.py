@@ -164,11 +164,18 @@ class FileJournal:
                 entry = self.read(Key(*name.split(".", 1)))
             except JournalError:
                 entry = None
-            if entry is not None and now > entry.expires_at + KEEP:
-                self._disk.remove(self._folder / name)
-            else:
+            old = entry is not None and now > entry.expires_at + KEEP
+            if not (old and self._removed(name)):
                 kept.append(name)
         return kept
+
+    def _removed(self, name: str) -> bool:
+        """What a disk that is full or read-only does not let go takes its room on."""
+        try:
+            self._disk.remove(self._folder / name)
+        except OSError:
+            return False
+        return True
 
     def _write(self, key: Key, entry: Entry) -> None:
         path = self._folder / str(key)

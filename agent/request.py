@@ -33,7 +33,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as it was read; `boot_id` "" and `expires_at` None were not given."""
+    """A request as it was read; `boot_id` "" and `expires_at` None were not given.
+
+    permit  name of the Permit that the job holds, "" if it names none
+    """
 
     key: Key
     job: str
@@ -43,6 +46,7 @@ class Request:
     expires_at: datetime | None
     step: AgentStep | None
     timeout: float
+    permit: str = ""
 
 
 class BadRequest(ValueError):
@@ -78,6 +82,7 @@ def read(job: Job, step: StepStatus) -> Request:
     if not _SAFE.fullmatch(job.metadata.uid):
         raise BadRequest(f"metadata.uid {job.metadata.uid!r} is no uid")
     action = job.action_of(step)
+    permit = job.status.permit if job.status is not None else None
     timeout = DEFAULT_TIMEOUT
     if action is not None and action.timeout:
         try:
@@ -93,6 +98,7 @@ def read(job: Job, step: StepStatus) -> Request:
         expires_at=step.expires_at,
         step=action,
         timeout=min(timeout, MAX_TIMEOUT),
+        permit=permit.name if permit is not None else "",
     )
 
 

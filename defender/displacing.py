@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -28,6 +27,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import OwnerReference, Pod, structs
+from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class Displacing:
         kube: Kube,
         clock: Clock,
         control: RiskControl,
-        informer: type[Informer[Any]] = Informer,
+        informer: MakeInformer = Informer,
     ) -> None:
         self._clock, self._control = clock, control
         self.pending: Informer[Pod] = informer(

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kubenode.api.v1alpha1 import HoldReason
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import ObjectMeta
 
@@ -29,6 +30,7 @@ HARMLESS = frozenset(
     }
 )
 """Steps that ask for no permit, by their keys."""
+STARTUP_GRACE = str(HoldReason.STARTUP_GRACE)
 LOOKS = "RunCheck"
 """The agent's only step that asks for none."""
 
@@ -81,6 +83,10 @@ class Decision(msgspec.Struct, rename="camel", frozen=True):
     note: str = ""
 
 
+class InitialWait(msgspec.Struct, rename="camel", frozen=True):
+    reason: str = ""
+
+
 class JobSpec(msgspec.Struct, rename="camel", frozen=True):
     node_name: str = ""
     remedier: Remedier = Remedier()
@@ -89,6 +95,7 @@ class JobSpec(msgspec.Struct, rename="camel", frozen=True):
     severity: str = "Warning"
     fault_class: str = ""
     deadline: datetime | None = None
+    initial_wait: InitialWait | None = None
     start_rung: int = 0
     ladder: tuple[Rung, ...] = ()
     approval: Approval = Approval()
@@ -157,6 +164,19 @@ class Job(msgspec.Struct, rename="camel", frozen=True):
     def acts(self) -> bool:
         """Whether it may ever act; those of rules in DryRun never do."""
         return self.spec.mode in ("Enforce", "Approve")
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether it waits out its initial wait, or ended before that was over."""
+        return self.spec.initial_wait is not None and self.status.timeline.job_created is None
+
+    @property
+    def in_startup_grace(self) -> bool:
+        """Whether its node was created or has booted a short while ago, and it waits for that."""
+        wait, hold = self.spec.initial_wait, self.status.hold
+        if wait is None or not self.is_unbegun:
+            return False
+        return STARTUP_GRACE in (wait.reason, hold.reason if hold is not None else "")
 
     @property
     def disrupts(self) -> bool:

@@ -63,6 +63,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
+from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
@@ -96,6 +97,7 @@ class Defender:
     charge    decides who answers; default: the holder of the lease
     fleet     shares limits with other clusters; default: policies with such limits refuse
     audit     where what it grants and refuses is written down
+    informer  what follows the API server; `Informers` where other parts of the process do too
     """
 
     name = "defender"
@@ -108,13 +110,14 @@ class Defender:
         registry: CollectorRegistry,
         settings: DefenderSettings | None = None,
         runtime: RuntimeMetrics | None = None,
-        informer: type[Informer[Any]] = Informer,
+        informer: MakeInformer = Informer,
         charge: MakeCharge | None = None,
         fleet: MakeFleet | None = None,
         audit: Audit = SILENT,
     ) -> None:
         self.settings = settings or DefenderSettings()
         self._kube, self._fence, self._clock = kube, fence, clock
+        self.informer = informer
         self.control = RiskControl(
             self.settings.grace, self.settings.look_again, pace=self.settings.pace
         )

@@ -31,6 +31,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
@@ -92,6 +93,7 @@ class Ground:
     audit     where grants, refusals and acts are written down
     restored  why destructive acts are frozen after a restore of etcd, "" if they are not
     guard     through which machines are deleted and operated
+    informer  what follows the API server; `Informers` where other parts of the process do too
     """
 
     def __init__(
@@ -105,7 +107,9 @@ class Ground:
         audit: Audit = SILENT,
         restored: Callable[[], str] = never_frozen,
         permit_reader: PermitReader | None = None,
+        informer: MakeInformer = Informer,
     ) -> None:
+        self.informer = informer
         self.restored = restored
         self.guard = DisruptionGuard(
             permit_reader or ApiPermits(kube), fence, clock, audit, restored
@@ -118,10 +122,10 @@ class Ground:
         self.machine_sets = self._custom(MachineSet)
         self.components = self._custom(MachineComponent)
         self.component_sets = self._custom(MachineComponentSet)
-        self.nodes: Informer[Node] = Informer(
+        self.nodes: Informer[Node] = informer(
             kube, paths.nodes(), structs(Node), clock=clock, name="nodes of machines"
         )
-        self.jobs: Informer[Job] = Informer(
+        self.jobs: Informer[Job] = informer(
             kube,
             paths.custom(RemedyOperationJob.resource.plural),
             structs(Job),
@@ -130,7 +134,7 @@ class Ground:
         )
         self.machines.add_index(OF_NODE, nodes_of_machine)
         self.jobs.add_index(OF_NODE, lambda job: (job.spec.node_name,))
-        self.leases: Informer[AgentLease] = Informer(
+        self.leases: Informer[AgentLease] = informer(
             kube,
             paths.leases(LEASES),
             decode_lease,
@@ -208,4 +212,4 @@ class Ground:
 
     def _custom(self, kind: Any) -> Informer[Any]:
         path = paths.custom(kind.resource.plural)
-        return Informer(self.kube, path, kind.from_server, clock=self.clock)
+        return self.informer(self.kube, path, kind.from_server, clock=self.clock)

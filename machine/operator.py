@@ -15,6 +15,7 @@ from kubenode.runtime.disruption.permits import PermitReader
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.access import MachineAccess
@@ -64,9 +65,19 @@ class MachineOperator:
         provisioning: Provisioning | None = None,
         restored: Callable[[], str] = never_frozen,
         permit_reader: PermitReader | None = None,
+        informer: MakeInformer = Informer,
     ) -> None:
         self.grounds = Ground(
-            kube, fence, clock, registry, settings, runtime, audit, restored, permit_reader
+            kube,
+            fence,
+            clock,
+            registry,
+            settings,
+            runtime,
+            audit,
+            restored,
+            permit_reader,
+            informer,
         )
         ground = self.grounds
         self.machines, self.lifesigns = ground.machines, ground.lifesigns
@@ -76,7 +87,7 @@ class MachineOperator:
         self.inspector = ClusterInspector(kube, fence, clock, ground.nodes, prometheus)
         self.components = MachineComponents(ground)
         self.component_sets = ComponentSets(ground, self.disruptions, self.inspector)
-        self.requests: Informer[SigningRequest] = Informer(
+        self.requests: Informer[SigningRequest] = informer(
             kube, requests(), decode_request, clock=clock
         )
         self.requests.add_index(OF_NODE, nodes_of_open)

@@ -4,6 +4,7 @@ Changes go into the store of facts on the way, before anybody looks again.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import (
@@ -21,6 +22,7 @@ from remedy.job.store import NODE_INDEX, beyond
 from remedy.noderecord.store import OPEN_JOBS
 from remedy.planned.access import approves
 from remedy.remedier.facts import FactStore
+from remedy.remedier.past import Past
 from rules.held import ConditionClock
 from rules.nodereports import node_reports
 
@@ -69,7 +71,10 @@ class Nodes:
 
     def record(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> Iterable[str]:
         """A node is decided on again when somebody takes its past away."""
-        return (key,) if new is None else ()
+        if new is not None:
+            return ()
+        self._facts.record_deleted(key)
+        return (key,)
 
     def job(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
@@ -79,12 +84,22 @@ class Nodes:
         if job is None:
             return ()
         if old is not None and new is not None and old is not new:
-            a, b = old.status, new.status
             superseded = Job.of(new).close_reason is CloseReason.SUPERSEDED
-            same = (a.phase, a.evidence_false_since) == (b.phase, b.evidence_false_since)
-            if same and not superseded:
+            if _counts_alike(old, new) and not superseded:
                 return ()
         return (job.spec.node_name,)
+
+
+def _counts_alike(old: RemedyOperationJob, new: RemedyOperationJob) -> bool:
+    """Whether a decision on the node comes out alike with either."""
+    a, b = old.status, new.status
+    if a.evidence_false_since != b.evidence_false_since:
+        return False
+    if a.phase is b.phase:
+        return True
+    # How far an open job has come says nothing but by what it has done.
+    both = a.phase.closed is b.phase.closed is False
+    return both and Past.of(old) == replace(Past.of(new), phase=a.phase)
 
 
 class Jobs:
@@ -147,6 +162,8 @@ def _ready(job: RemedyOperationJob | None) -> bool:
 
 def _waits_for_others(job: RemedyOperationJob) -> bool:
     hold = job.status.hold
+    if job.status.phase is not JobPhase.RUNNING:
+        return False
     held = hold is not None and hold.reason == HoldReason.GROUP_WAIT
     return held and bool(job.spec.host_events)
 

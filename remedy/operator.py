@@ -28,13 +28,15 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
-from kubenode.runtime.disruption.guard import never_frozen
+from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
+from kubenode.runtime.disruption.permits import ApiPermits, PermitReader
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, Node, structs
+from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
@@ -50,7 +52,7 @@ from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.desk import WITNESS_INDEX, Desk
 from remedy.hostprobes.metrics import Metrics as ProbeMetrics
 from remedy.hostprobes.witnesses import part_of
-from remedy.job.audit import JobAudit
+from remedy.job.audit import PART, JobAudit
 from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.controller import JobController
@@ -65,7 +67,7 @@ from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
 from remedy.job.wakes import Wakes
-from remedy.noderecord.store import NodeRecords
+from remedy.noderecord.store import NodeRecords, StoredEvents
 from remedy.notify.teller import Teller
 from remedy.notify.telling import Telling
 from remedy.outside import Outside
@@ -132,11 +134,13 @@ class RemedyOperator:
     diagnoser  both rule engines behind their port; closed by `close`
     fence      the lease: checked before every write
     runtime    where informers and queues show themselves, if anywhere
-    informer   what follows the API server
+    informer   what follows the API server; `Informers` where other parts of the process do too
     audit      where acts and refusals are written down
     providers  who runs the machines; without one only agents act on hosts. Not closed here.
     outside    whom jobs may tell, and what they may hand over to
     frozen     why no machine may be stopped or replaced now, "" if it may
+    permit_reader  reads a Permit live; None: from the API server
+    restored   why a restore of etcd from a backup freezes, "" if none does
     """
 
     def __init__(
@@ -149,13 +153,17 @@ class RemedyOperator:
         registry: CollectorRegistry,
         settings: RemedySettings | None = None,
         runtime: RuntimeMetrics | None = None,
-        informer: type[Informer[Any]] = Informer,
+        informer: MakeInformer = Informer,
         audit: Audit = SILENT,
         providers: Providers | None = None,
         outside: Outside | None = None,
         frozen: Callable[[], str] = never_frozen,
+        permit_reader: PermitReader | None = None,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
-        self._frozen = frozen
+        self.guard = DisruptionGuard(
+            permit_reader or ApiPermits(kube), fence, clock, audit, frozen, by=PART
+        )
         self.settings = settings or RemedySettings()
         self._providers = providers or Providers()
         self.outside = outside or Outside()
@@ -214,6 +222,8 @@ class RemedyOperator:
             self.boots,
             self.clock_offsets.of,
             lambda node: desk.agent_is_silent(agent_of(node)),
+            StoredEvents(self.node_records),
+            restored,
         )
         self.records = NodeRecords(
             kube,
@@ -247,6 +257,7 @@ class RemedyOperator:
         self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
+        remedier_metrics.unattended.set_function(lambda: float(len(self.decider.unattended)))
         self.decider.wake = self._look_again
         self.decider.wake_job = lambda name: self.job.queue.add(name)
         self.assigning = self._assignments()
@@ -350,7 +361,7 @@ class RemedyOperator:
     def close(self) -> None:
         self.engine.close()
 
-    def _leases(self, informer: type[Informer[Any]], namespace: str) -> Informer[Renewal]:
+    def _leases(self, informer: MakeInformer, namespace: str) -> Informer[Renewal]:
         return informer(
             self._kube,
             paths.leases(namespace),
@@ -417,9 +428,11 @@ class RemedyOperator:
             direct=self.telling.direct,
         )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
-        power = PowerAccess(self._providers, self._clock, self._frozen)
+        power = PowerAccess(self._providers, self._clock, self.guard, nodes)
         events = EventAccess(self.host_events, self.jobs, power, self._clock)
-        replacing = Replacing(self._kube, self.nodes, self._providers, self.boots.of, self._frozen)
+        replacing = Replacing(
+            self._kube, self.nodes, self._providers, self.boots.of, self.guard, nodes
+        )
         fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         backs = Rollbacks(self._kube)

@@ -22,7 +22,7 @@ from kubenode.api.v1alpha1.leaves import (
 )
 from kubenode.api.v1alpha1.noderemedier import Scope, Severity
 from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
-from rules.history import LONGEST_WINDOW
+from rules.history import LONGEST_WINDOW, ONE_DAY
 from rules.leaves.hostevent import CLOSED
 from rules.probes import PROBES, ProbeField
 from rules.rule import CompileError, Rule
@@ -78,7 +78,7 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
         if leaf.reason is None and leaf.message is None:
             yield f"{path}.event", "any event would do: write a reason or a message"
         if leaf.within > LONGEST_WINDOW:
-            yield f"{path}.event.within", _TOO_LONG
+            yield f"{path}.event.within", "events are remembered for 30 days: ask about less"
     elif isinstance(leaf, HostEventLeaf):
         yield from _host_event(leaf, f"{path}.hostEvent")
     elif isinstance(leaf, FactLeaf):
@@ -117,13 +117,11 @@ def _absent(leaf: AbsentLeaf, path: str) -> Iterator[Fault]:
         why = "what facts and probes were is not remembered: leave `for` out"
         yield f"{path}.for", why
     within = inner.within if isinstance(inner, EventLeaf) else timedelta(0)
-    if isinstance(inner, EventLeaf | HostEventLeaf) and leaf.for_ + within > LONGEST_WINDOW:
-        yield f"{path}.for", _TOO_LONG
+    if isinstance(inner, EventLeaf | HostEventLeaf) and leaf.for_ + within > ONE_DAY:
+        why = "that an event was absent is known for 24h at most: ask about less"
+        yield f"{path}.for", why
     if isinstance(inner, FactLeaf) and inner.name in SAME_FAULT:
         yield path, f"{inner.name} cannot be asked with absent: compare it with below"
-
-
-_TOO_LONG = "events are remembered for 24h: ask about less"
 
 
 def _misfit(leaf: FactLeaf | ProbeLeaf, known: Builtin | ProbeField) -> str:

@@ -19,6 +19,8 @@ class ConditionFact:
              instant; None: it is a finding
     began    when it may have got its status already; None: at `since`. What was decided after this
              instant may have been decided on this status
+    doubted  the Node shows an older report than one that we have seen, so etcd was restored or the
+             host's clock was set back: nothing is known until the reporter writes again
     """
 
     type: str
@@ -29,6 +31,7 @@ class ConditionFact:
     heard: datetime
     settles: datetime | None = None
     began: datetime | None = None
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class EventFact:
 
     first      none of them was before it; None: all were at `at`
     forgotten  there was no room to remember which Events these were: any leaf may mean them
+    uid        of the Event, which had occurred `told` times in all by then; "" of several Events
     """
 
     reason: str
@@ -47,6 +51,8 @@ class EventFact:
     at: datetime
     first: datetime | None = None
     forgotten: bool = False
+    uid: str = field(default="", compare=False)
+    told: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,11 @@ What makes a fault look younger or older than it is, and what is done about it:
     the reporter's clock        its stamps are compared with its own stamps alone. When it was
                                 heard from is when we saw its stamp change
     our clock is set            ages stay: the remembered instants move by the step (`stepped`)
+    etcd is restored            the Node shows reports of before. One whose heartbeat is earlier
+                                than one that we have seen is no news: the condition is doubted
+                                until its reporter writes again. So it is, by one heartbeat, when a
+                                host's clock is set back. Whoever started since the restore knows no
+                                earlier one and doubts what it saw first, while the freeze holds
     the detector restarts       see below
 
 A detector that starts posts every condition with its healthy status and a fresh lastTransitionTime,
@@ -116,9 +121,20 @@ class ConditionClock:
 
     ended_silence  for how long the reporter was silent that the last `take` heard from again; the
                    longest one
+    ended_doubt    whether the last `take` heard from the reporter of a condition that was doubted
     """
 
-    __slots__ = ("_facts", "_first", "_lately", "_stamps", "_unseen", "_wiped", "ended_silence")
+    __slots__ = (
+        "_doubted",
+        "_facts",
+        "_first",
+        "_lately",
+        "_stamps",
+        "_unseen",
+        "_wiped",
+        "ended_doubt",
+        "ended_silence",
+    )
 
     def __init__(self) -> None:
         self._lately: tuple[_Move, ...] = ()
@@ -128,7 +144,10 @@ class ConditionClock:
         """When we first saw what its reporter has not repeated since."""
         self._wiped: dict[str, _Wiped] = {}
         self._unseen: dict[str, timedelta] = {}
+        self._doubted: dict[str, _Stamps] = {}
+        """Stamps of the report in doubt, of each condition whose reporter has to write again."""
         self.ended_silence = timedelta(0)
+        self.ended_doubt = False
 
     def take(
         self, reports: Sequence[Report], now: datetime, deaf_until: datetime | None = None
@@ -138,7 +157,8 @@ class ConditionClock:
         deaf_until  when the last gap ended in which we could hear nobody: what came out in it was
                     reported at some time in it, not now
         """
-        self.ended_silence = timedelta(0)
+        self.ended_silence, self.ended_doubt = timedelta(0), False
+        reports = [report for report in reports if not self._of_the_past(report)]
         moves = [self._move(report, now) for report in reports if self._moved(report)]
         latest = None if self._facts else _latest(reports, now)
         for report in reports:
@@ -146,11 +166,17 @@ class ConditionClock:
         if moves:
             self._look_for_start(moves, reports, now)
         if len(self._facts) > len(reports):
-            for type_ in self._facts.keys() - {report.type for report in reports}:
+            there = {report.type for report in reports} | self._doubted.keys()
+            for type_ in self._facts.keys() - there:
                 del self._facts[type_], self._stamps[type_]
                 self._first.pop(type_, None)
                 self._wiped.pop(type_, None)
                 self._unseen.pop(type_, None)
+
+    def facts_after_restore(self) -> Mapping[str, ConditionFact]:
+        """The facts, with a doubt in what no reporter has repeated since we saw it first."""
+        doubted = {type_: replace(self._facts[type_], doubted=True) for type_ in self._first}
+        return {**self._facts, **doubted}
 
     def booted(self) -> None:
         """The host has booted: a fault that comes now is a new one."""
@@ -179,6 +205,29 @@ class ConditionClock:
     def facts(self) -> Mapping[str, ConditionFact]:
         """A copy, so that a FactSet does not change under its reader."""
         return dict(self._facts)
+
+    def _of_the_past(self, report: Report) -> bool:
+        """Whether the report is older than one that we have seen, or still the one in doubt."""
+        type_, before = report.type, self._stamps.get(report.type)
+        if before is None:
+            return False
+        stamps = _Stamps(report.transition, report.heartbeat)
+        if (doubted := self._doubted.get(type_)) is not None:
+            if stamps == doubted or _earlier(stamps, doubted):
+                self._doubted[type_] = stamps
+                return True
+            del self._doubted[type_]
+            self._facts[type_] = replace(self._facts[type_], doubted=False)
+            self.ended_doubt = True
+            return False
+        if _earlier(stamps, before):
+            self._doubt(type_, stamps)
+            return True
+        return False
+
+    def _doubt(self, type_: str, stamps: _Stamps) -> None:
+        self._doubted[type_] = stamps
+        self._facts[type_] = replace(self._facts[type_], doubted=True)
 
     def _moved(self, report: Report) -> bool:
         """Whether its lastTransitionTime is later than it was, between findings."""
@@ -277,6 +326,12 @@ class ConditionClock:
             return fact
         self._unseen[fact.type] = unseen
         return replace(fact, since=wiped.since)
+
+
+def _earlier(one: _Stamps, other: _Stamps) -> bool:
+    if one.heartbeat is None or other.heartbeat is None:
+        return False
+    return one.heartbeat < other.heartbeat
 
 
 def _whole(report: Report, moves: Sequence[_Move], reports: Sequence[Report]) -> bool:

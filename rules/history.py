@@ -5,10 +5,11 @@ is in rules.since; what Events occurred is here.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from kubenode.api.v1alpha1.noderecord import MOST_PAST_EVENTS, REMEMBERED
 from rules.facts import EventFact
 from rules.held import MOST_CONDITIONS, ConditionClock, Report
 from rules.since import ClockSteps, KeyClock
@@ -20,34 +21,145 @@ __all__ = [
     "LONGEST_WINDOW",
     "MOST_CONDITIONS",
     "MOST_EVENTS",
+    "ONE_DAY",
     "ClockSteps",
     "ConditionClock",
     "EventWindow",
     "KeyClock",
+    "LastingEvents",
     "Report",
 ]
 
 MOST_EVENTS = 256
-LONGEST_WINDOW = timedelta(hours=24)
+ONE_DAY = timedelta(hours=24)
+"""For so long every Event is remembered, by this process alone."""
+LONGEST_WINDOW = REMEMBERED
+"""For so long an Event is remembered that a rule counts in a window of over a day."""
 DAWN = datetime.min.replace(tzinfo=UTC)
 """Before every window."""
 
+Counted = tuple[int, datetime]
+"""How often an Event had occurred when it was last heard of, and when that was."""
 
-class EventWindow:
-    """The latest Events of one node.
 
-    An aggregated Event counts as often as it says; the same watch message again counts nothing.
+def never(event: EventFact) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class LastingEvents:
+    """What has to outlive this process for windows of over a day.
+
+    counted  uid of an Event to what is counted of it, those last heard of at the end
+    dropped  the latest time of an Event whose uid is no longer among them
+    """
+
+    events: Sequence[EventFact] = ()
+    counted: Sequence[tuple[str, Counted]] = ()
+    dropped: datetime | None = None
+
+
+class _Occurrences:
+    """Events of one span of time, the oldest first, at most `most`.
+
     What there is no room for is merged into what is alike, or else remembered as occurrences of
     nobody knows what: it may make an answer unknown, never false.
     """
 
-    def __init__(self) -> None:
+    __slots__ = ("_events", "_forgotten", "_length", "_most")
+
+    def __init__(self, length: timedelta, most: int) -> None:
+        self._length, self._most = length, most
         self._events: deque[EventFact] = deque()
         self._forgotten: EventFact | None = None
-        self._counted: OrderedDict[str, tuple[int, datetime]] = OrderedDict()
-        """Uid of an Event to its count and its last time, those last heard of at the end."""
-        self._dropped: datetime | None = None
+
+    def add(self, fact: EventFact) -> None:
+        self._events.append(fact)
+        while len(self._events) > self._most:
+            self._merge(self._events.popleft())
+
+    def take_out(self, which: Callable[[EventFact], bool]) -> Sequence[EventFact]:
+        found = [event for event in self._events if which(event)]
+        if found:
+            self._events = deque(event for event in self._events if not which(event))
+        return found
+
+    def facts(self, now: datetime) -> list[EventFact]:
+        """What no window has outlived; nothing is from the future."""
+        while self._events and self._events[0].at <= now - self._length:
+            self._events.popleft()
+        lost = self._forgotten
+        recent = lost is not None and lost.at > now - self._length
+        found = [lost, *self._events] if lost is not None and recent else [*self._events]
+        return [e if e.at <= now else replace(e, at=now) for e in found]
+
+    def stepped(self, now: datetime) -> None:
+        self._events = deque(_not_after(event, now) for event in self._events)
+        if self._forgotten is not None:
+            self._forgotten = _not_after(self._forgotten, now)
+
+    def forget(self, old: EventFact) -> None:
+        count, at = old.count, old.at
+        if self._forgotten is not None and self._forgotten.at > at - self._length:
+            count, at = count + self._forgotten.count, max(at, self._forgotten.at)
+        self._forgotten = EventFact("", "", "", "", count, at, forgotten=True)
+
+    def _merge(self, old: EventFact) -> None:
+        """Into the next one like it, if there is one."""
+        for n, event in enumerate(self._events):
+            if _kind(event) == _kind(old):
+                first = min(old.first or old.at, event.first or event.at)
+                at, count = max(old.at, event.at), old.count + event.count
+                self._events[n] = replace(event, count=count, first=first, at=at, uid="", told=0)
+                return
+        self.forget(old)
+
+
+class _Counts:
+    """How often each Event had occurred when it was last heard of, of at most `most`."""
+
+    __slots__ = ("_counted", "_most", "dropped")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._counted: OrderedDict[str, Counted] = OrderedDict()
+        self.dropped: datetime | None = None
         """The latest time of an Event whose uid is no longer known."""
+
+    def get(self, uid: str) -> Counted | None:
+        return self._counted.get(uid)
+
+    @property
+    def known(self) -> bool:
+        return bool(self._counted) or self.dropped is not None
+
+    def items(self) -> Iterable[tuple[str, Counted]]:
+        return self._counted.items()
+
+    def put(self, uid: str, count: int, at: datetime) -> None:
+        self._counted[uid] = count, at
+        self._counted.move_to_end(uid)
+        while len(self._counted) > self._most:
+            _, (_, last) = self._counted.popitem(last=False)
+            self.dropped = last if self.dropped is None else max(last, self.dropped)
+
+
+class EventWindow:
+    """The latest Events of one node: all of a day, and for LONGEST_WINDOW those that last.
+
+    An aggregated Event counts as often as it says; the same watch message again counts nothing.
+
+    lasts  whether a rule counts such an Event in a window of over a day
+    """
+
+    __slots__ = ("_counts", "_day", "_lasting", "_lasting_counts", "_lasts")
+
+    def __init__(self, lasts: Callable[[EventFact], bool] = never) -> None:
+        self._lasts = lasts
+        self._day = _Occurrences(ONE_DAY, MOST_EVENTS)
+        self._counts = _Counts(MOST_EVENTS)
+        self._lasting: _Occurrences | None = None
+        self._lasting_counts: _Counts | None = None
 
     def hear(
         self,
@@ -69,8 +181,13 @@ class EventWindow:
         """
         if now is not None:
             at, first = min(at, now), min(first, now) if first is not None else None
-        before, last = self._counted.pop(uid, (0, None))
-        self._know(uid, max(count, before), at if last is None else max(at, last))
+        at = _as_stored(at)
+        long = self._lasting_counts.get(uid) if self._lasting_counts is not None else None
+        before, last = long or self._counts.get(uid) or (0, None)
+        counted = max(count, before), at if last is None else max(at, last)
+        self._counts.put(uid, *counted)
+        if long is not None and self._lasting_counts is not None:
+            self._lasting_counts.put(uid, *counted)
         if count <= before:
             return False
         fact = EventFact(
@@ -81,56 +198,91 @@ class EventWindow:
             count - before,
             at,
             last or first or DAWN,
+            uid=uid,
+            told=count,
         )
-        if last is None and self._dropped is not None:
-            if at <= self._dropped:
-                self._forget(fact)  # perhaps counted before it was forgotten
+        lasts = self._lasts(fact)
+        into, counts = self._of(lasts)
+        if lasts:
+            counts.put(uid, *counted)
+        if last is None and counts.dropped is not None:
+            if at <= counts.dropped:
+                into.forget(fact)  # perhaps counted before it was forgotten
                 return True
-            if first is None or first <= self._dropped:
+            if first is None or first <= counts.dropped:
                 fact = replace(fact, first=DAWN)
         if fact.count == 1 or (fact.first is not None and fact.first >= at):
             fact = replace(fact, first=None)
-        self._events.append(fact)
-        while len(self._events) > MOST_EVENTS:
-            self._merge(self._events.popleft())
+        into.add(fact)
         return True
 
     def facts(self, now: datetime) -> Sequence[EventFact]:
         """What no window has outlived; nothing is from the future."""
-        while self._events and self._events[0].at <= now - LONGEST_WINDOW:
-            self._events.popleft()
-        lost = self._forgotten
-        recent = lost is not None and lost.at > now - LONGEST_WINDOW
-        found = [lost, *self._events] if lost is not None and recent else [*self._events]
-        return tuple(e if e.at <= now else replace(e, at=now) for e in found)
+        found = self._day.facts(now)
+        if self._lasting is not None and (lasting := self._lasting.facts(now)):
+            found = sorted([*lasting, *found], key=lambda event: event.at)
+        return tuple(found)
 
     def stepped(self, now: datetime) -> None:
         """Our wall clock was set and is `now`: what would lie in the future was at `now`."""
-        self._events = deque(_not_after(event, now) for event in self._events)
-        if self._forgotten is not None:
-            self._forgotten = _not_after(self._forgotten, now)
+        self._day.stepped(now)
+        if self._lasting is not None:
+            self._lasting.stepped(now)
 
-    def _know(self, uid: str, count: int, at: datetime) -> None:
-        self._counted[uid] = count, at
-        while len(self._counted) > MOST_EVENTS:
-            _, (_, last) = self._counted.popitem(last=False)
-            self._dropped = last if self._dropped is None else max(last, self._dropped)
+    # -- windows of over a day -------------------------------------------------------------------
 
-    def _merge(self, old: EventFact) -> None:
-        """Into the next one like it, if there is one."""
-        for n, event in enumerate(self._events):
-            if _kind(event) == _kind(old):
-                first = min(old.first or old.at, event.first or event.at)
-                at, count = max(old.at, event.at), old.count + event.count
-                self._events[n] = replace(event, count=count, first=first, at=at)
-                return
-        self._forget(old)
+    def sort_out(self) -> None:
+        """Rules were loaded: Events of the last day may last from now on."""
+        for event in self._day.take_out(self._lasts):
+            into, counts = self._of(True)
+            before, _ = counts.get(event.uid) or (0, None)
+            if event.told and event.told <= before:
+                continue  # stored already
+            if event.told:
+                fresh = min(event.count, event.told - before)
+                into.add(replace(event, count=fresh, first=event.first if fresh > 1 else None))
+                counts.put(event.uid, event.told, event.at)
+            elif counts.known:
+                into.forget(event)  # of several Events, some of which may be stored already
+            else:
+                into.add(event)
 
-    def _forget(self, old: EventFact) -> None:
-        count, at = old.count, old.at
-        if self._forgotten is not None and self._forgotten.at > at - LONGEST_WINDOW:
-            count, at = count + self._forgotten.count, max(at, self._forgotten.at)
-        self._forgotten = EventFact("", "", "", "", count, at, forgotten=True)
+    def lasting(self, now: datetime) -> LastingEvents | None:
+        """What has to be stored; None: nothing."""
+        if self._lasting is None or self._lasting_counts is None:
+            return None
+        events, counts = self._lasting.facts(now), self._lasting_counts
+        if not events:
+            return None
+        return LastingEvents(tuple(events), tuple(counts.items()), counts.dropped)
+
+    def recall(self, stored: LastingEvents) -> None:
+        """Go by what the last leader stored; `sort_out` adds what this process heard itself."""
+        self._lasting = self._lasting_counts = None
+        into, counts = self._of(True)
+        for event in stored.events:
+            into.forget(event) if event.forgotten else into.add(event)
+        for uid, counted in stored.counted:
+            counts.put(uid, *counted)
+        counts.dropped = stored.dropped
+
+    def forget_lasting(self) -> None:
+        """A person took the node's past away."""
+        self._lasting = None
+
+    def _of(self, lasts: bool) -> tuple[_Occurrences, _Counts]:
+        if not lasts:
+            return self._day, self._counts
+        if self._lasting is None:
+            self._lasting = _Occurrences(LONGEST_WINDOW, MOST_PAST_EVENTS)
+        if self._lasting_counts is None:
+            self._lasting_counts = _Counts(MOST_PAST_EVENTS)
+        return self._lasting, self._lasting_counts
+
+
+def _as_stored(at: datetime) -> datetime:
+    """With milliseconds, as it is stored: a stamp stays the same one over a restart."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 def _kind(event: EventFact) -> tuple[str, str, str, str]:

@@ -5,6 +5,7 @@ Only labels that some selector names decide it, so that few different selections
 
 from collections.abc import Mapping, Sequence
 
+from kubenode.api.meta import NodeSelection
 from rules.match import Match
 from rules.program import CompiledRule, Program
 
@@ -62,7 +63,11 @@ class Selections:
 
 def _keys(rule: CompiledRule) -> set[str]:
     """Of labels that decide whether the rule selects a node."""
-    nodes = rule.rule.remedier.spec.nodes
+    return label_keys(rule.rule.remedier.spec.nodes)
+
+
+def label_keys(nodes: NodeSelection) -> set[str]:
+    """Of labels that decide whether the selection has a node."""
     selectors = [s for s in (nodes.selector, nodes.exclude) if s is not None]
     asked = {requirement.key for s in selectors for requirement in s.match_expressions}
     return asked.union(*(s.match_labels for s in selectors))

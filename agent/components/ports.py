@@ -78,6 +78,10 @@ class Packages(Protocol):
         ...
 
 
+LINKS_OUT, SET_USER_ID = "LinksOut", "SetUserID"
+"""As `allow` of MachineComponents has them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Artefact:
     """A tree of files that is pinned by a digest.
@@ -85,11 +89,13 @@ class Artefact:
     source  https://... of a tarball, or REGISTRY/REPOSITORY@sha256:... of an OCI artefact
     digest  64 hex digits: of the tarball, or of the manifest
     dest    folder whose files are ours alone as far as the artefact has them
+    allow   what it may bring that is refused otherwise: LINKS_OUT, SET_USER_ID
     """
 
     source: str
     digest: str
     dest: str
+    allow: frozenset[str] = frozenset()
 
     @property
     def oci(self) -> bool:

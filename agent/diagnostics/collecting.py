@@ -9,9 +9,10 @@ from pathlib import Path
 
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.parts import PART_BYTES, PART_SECONDS, PARTS
-from agent.diagnostics.redaction import redacted
+from agent.diagnostics.redaction import redacted_beside
 from agent.diagnostics.upload import Store
 from agent.host import HostError
+from agent.patience import beside
 from agent.programs import run
 from agent.wire import format_time
 from kubenode.runtime.clock import Clock
@@ -68,7 +69,7 @@ class Collector:
         now = self.clock.now()
         about = About(asked.node, asked.agent, asked.boot_id, format_time(now), asked.by)
         files = {f"{part}.txt": text for part, text in texts.items()}
-        files[REPORT] = page(about, texts)
+        files[REPORT] = await beside(lambda: page(about, texts), "report")
         path = await self.bundles.save(asked.name, files, now.timestamp())
         place, why = await self._hand_on(path)
         return Bundle(path, place, why, {part: len(text) for part, text in texts.items()})
@@ -93,7 +94,7 @@ async def _part(part: str, left: float) -> str:
             text = str(error)
         except TimeoutError:
             text = f"no end within {seconds:.0f} s"
-        said.append(redacted(f"$ {' '.join(argv)}\n{text}\n"))
+        said.append(await redacted_beside(f"$ {' '.join(argv)}\n{text}\n"))
     return "\n".join(said)
 
 

@@ -1,28 +1,276 @@
-"""Takes out of a text what looks like a secret, as far as that can be told by its look."""
+"""Hides what looks like a secret in a text of a host. Best effort: a secret that looks like an
+ordinary word, without a name beside it, stays.
+
+The work is linear in the length of the text, whatever a tenant writes into it: patterns are RE2's,
+each line is looked at by itself and cut at LINE_BYTES, and the rest of a line is hidden after
+MOST_VALUES secrets. Where the end of a value is not certain, the value is the rest of the line.
+"""
 
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
-_SECRET = re.compile(
-    r"""
-    (?P<keep>
-        (?: authorization | proxy-authorization ) \s* [:=] \s* (?: bearer | basic )? \s*
-      | \b (?: bearer ) \s+
-      | (?: password | passwd | secret | token | api[-_]?key | access[-_]?key ) [\w-]* ["']? \s*
-        [:=] \s* ["']?
-    )
-    (?P<value> [^\s"',;]+ )
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_LOOSE = re.compile(
-    r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # a JSON web token
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"  # an AWS access key
-    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # user and password in an address
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----",
-    re.DOTALL,
-)
+import re2
+
+from agent.patience import beside
+
 HIDDEN = "[hidden]"
+LINE_BYTES = 4096
+"""Of one line that are kept; kubelet quotes whole outputs of pods in one."""
+MOST_VALUES = 16
+"""Secrets of one line that are hidden one by one."""
+PIECE_BYTES = 64 * 1024
+"""Looked at in one go, while the event loop waits at most for a piece."""
+BLOCK_LINES = 400
+"""The most lines that one BEGIN, or one key with its value below it, hides."""
+PATTERN_BYTES = 8 * 1024 * 1024
+
+_HIDDEN = HIDDEN.encode()
+_NAME = (
+    r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|credential|cookie|signature|private[-_.]?key"
+    r"|(?:api|access|account|shared|secret|encryption|signing|certificate|master)[-_.]?key"
+    r"|key[-_]data|tls\.key|ssh[-_]key|connection[-_]?string|dockerconfigjson|dockercfg)"
+)
+_WORD = rf"[\w.\-]*{_NAME}[\w.\-]*"
+_ASSIGNED = r"[\]\\\"']*\s*(?:[:=]|=>)"
+_NAMED = (
+    rf"(?P<name>{_WORD}){_ASSIGNED}"
+    rf"|(?:^|[\s\"'\[(,])--?(?P<flag>{_WORD})[\"',\s]"
+    rf"|(?P<env>{_WORD})[\\\"']*[,\s]+[\\\"']*value[\\\"']*\s*[:=]"
+    rf"|\b(?:pass|auth|identitytoken|x-amz-signature){_ASSIGNED}"
+    rf"|(?P<header>authorization|cookie){_ASSIGNED}|\b(?P<digest>digest)\s+\w+="
+    r"|[?&;](?:sig|sign|key|code|pass|auth)="
+    r"|\bcurl\b[^|]*?\s(?:-u|-U|--user|--proxy-user)(?:[=\s])"
+    r"|\s-u\s+[^\s:]+:"
+    r"|\bsshpass\s+-p"
+)
+_PLAIN = re.compile(
+    r"(?:file|path|dir|folder|names?|ttl|seconds|audiences?|expiration|timeout|webhook|refs?)$",
+    re.IGNORECASE,
+)
+"""Ends names of values that are no secrets, as in `tokenFile` and `secretName`."""
+_SHAPES = (
+    r"gh[opsur]_\w{8,}|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[a-z]-[\w-]{4,}|xapp-[\w-]{8,}"
+    r"|hv[bsr]\.[\w-]{6,}|\bs\.[A-Za-z0-9]{24}\b|AIza[\w-]{16,}|ya29\.[\w-]{8,}"
+    r"|\b(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{12,}|npm_\w{16,}|pypi-[\w-]{16,}|\bsk-[\w-]{16,}"
+    r"|\b[rsw][kh](?:_live|_test|sec)_\w{8,}|\bSG\.[\w-]{8,}\.[\w-]{8,}|dckr_pat_[\w-]{8,}"
+    r"|do[opr]_v1_\w{16,}|AGE-SECRET-KEY-1\w+|\b[a-z0-9]{6}\.[a-z0-9]{16}\b"
+    r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|LS0tLS1CRUdJTi[\w+/=-]*"
+    r"|hooks\.slack\.com/[\w/+-]+"
+)
+_AUTHORITY = r"://([^/\s:@]*:[^/\s@]+|[^/\s:@]{16,})@"
+_SCHEME = r"(?i:\b(?:basic|bearer|negotiate|apikey))\s+([^\s\"',;]{6,})"
+"""Of HTTP's authentication, also where no header is named."""
+_LONG = r"[A-Za-z0-9+/_=-]{24,}"
+_BEGIN = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
+_END = r"-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
+_MATERIAL = (
+    r"^[\s|>#+*-]*(?:[A-Za-z0-9+/=]{4,}[\"',\\]*|(?:Proc-Type|DEK-Info|Version|Comment): .*)?\s*$"
+)
+"""A line of a key between BEGIN and END, without what a log writes before it."""
+_PREFIX = r"^\S+ \S+ [^\s:]+: "
+"""What journalctl writes before a message."""
+_KEY_OF_BLOCK = rf"(?:(?P<name>{_WORD})|\bauth)[\"']*\s*:\s*(?:[|>][-+0-9]*)?\s*$"
+_NAME_OF_ENV = rf"\bname[\"']*\s*[:=]\s*[\"']*(?P<name>{_WORD})[\"',]*\s*$"
+_VALUE = r"\bvalue[\"']*\s*[:=]"
+
+
+def _compiled(pattern: str, *, any_case: bool = False) -> Any:
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, PATTERN_BYTES
+    options.case_sensitive = not any_case
+    return re2.compile(pattern, options)
+
+
+_named = _compiled(_NAMED, any_case=True)
+_shapes, _authority, _scheme, _long = map(_compiled, (_SHAPES, _AUTHORITY, _SCHEME, _LONG))
+_begin, _end, _material, _prefix = map(_compiled, (_BEGIN, _END, _MATERIAL, _PREFIX))
+_key_of_block = _compiled(_KEY_OF_BLOCK, any_case=True)
+_name_of_env = _compiled(_NAME_OF_ENV, any_case=True)
+_value = _compiled(_VALUE, any_case=True)
+_SUSPECT = (_NAMED, _SHAPES, _AUTHORITY, _SCHEME, _BEGIN, _KEY_OF_BLOCK, _NAME_OF_ENV)
+_suspect = _compiled("|".join(re.sub(r"\?P<\w+>", "?:", one) for one in _SUSPECT), any_case=True)
+"""Finds something in each line that one of the patterns but `_long` has to do with."""
 
 
 def redacted(text: str) -> str:
-    return _LOOSE.sub(HIDDEN, _SECRET.sub(rf"\g<keep>{HIDDEN}", text))
+    """The text without its secrets; for short texts, as it takes all of them at once."""
+    redactor = Redactor()
+    return "\n".join(redactor.line(line) for line in text.split("\n"))
+
+
+async def redacted_beside(text: str) -> str:
+    """As `redacted`, a piece at a time in a thread, so that the event loop goes on."""
+    redactor, done = Redactor(), []
+    for piece in _pieces(text):
+        done.append(await beside(lambda: [redactor.line(one) for one in piece], "redaction"))  # noqa: B023
+    return "\n".join(line for lines in done for line in lines)
+
+
+def _pieces(text: str) -> Iterator[list[str]]:
+    piece: list[str] = []
+    size = 0
+    for line in text.split("\n"):
+        piece.append(line)
+        size += min(len(line), LINE_BYTES)
+        if size >= PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    yield piece
+
+
+class Redactor:
+    """Redacts the lines of one text, in order.
+
+    search  finds a pattern in a line from a position on; an argument so that its work is counted
+    """
+
+    def __init__(self, search: Callable[[Any, bytes, int], Any] | None = None) -> None:
+        self._search = search or (lambda pattern, line, at: pattern.search(line, at))
+        self._key_lines = 0
+        self._block_lines = self._block_indent = 0
+        self._env_value = False
+
+    def line(self, text: str) -> str:
+        """The line without its secrets, and without what is beyond LINE_BYTES."""
+        line = text[:LINE_BYTES].encode(errors="replace")[:LINE_BYTES]
+        within = self._key_lines or self._block_lines or self._env_value
+        if not within and self._search(_suspect, line, 0) is None:
+            shown = self._hide(line, _long, 0, _is_random)
+        elif (whole := self._whole_line(line)) is not None:
+            shown = whole
+        else:
+            shown = self._words(self._named_values(self._key_begun(line)))
+        left = len(text) - LINE_BYTES
+        return shown.decode(errors="replace") + (f" [{left} more characters]" * (left > 0))
+
+    def _whole_line(self, line: bytes) -> bytes | None:
+        """The line in a key or a block that began above; None where it belongs to none."""
+        start = self._body(line)
+        if self._key_lines:
+            self._key_lines -= 1
+            if self._search(_end, line, start):
+                self._key_lines = 0
+                return line[:start] + _HIDDEN
+            if self._search(_material, line[start:], 0):
+                return line[:start] + _HIDDEN
+            self._key_lines = 0
+        body = line[start:]
+        indent = len(body) - len(body.lstrip())
+        if self._block_lines:
+            self._block_lines -= 1
+            if not body.strip() or indent > self._block_indent:
+                return line[: start + indent] + (_HIDDEN if body.strip() else b"")
+            self._block_lines = 0
+        if self._env_value:
+            self._env_value = False
+            if found := self._search(_value, line, start):
+                return line[: found.end()] + b" " + _HIDDEN
+        if (found := self._search(_key_of_block, line, start)) and _is_secret(found):
+            self._block_lines, self._block_indent = BLOCK_LINES, indent
+            return line
+        self._env_value = self._search(_name_of_env, line, start) is not None
+        return None
+
+    def _body(self, line: bytes) -> int:
+        """Where the message begins, behind what the journal writes before it."""
+        found = self._search(_prefix, line[:256], 0)
+        return int(found.end()) if found else 0
+
+    def _key_begun(self, line: bytes) -> bytes:
+        """Hide a private key up to its end or that of the line, and look for its lines below."""
+        if (begun := self._search(_begin, line, 0)) is None:
+            return line
+        if (end := self._search(_end, line, begun.end())) is not None:
+            return line[: begun.start()] + _HIDDEN + self._key_begun_again(line[end.end() :])
+        self._key_lines = BLOCK_LINES
+        return line[: begun.start()] + _HIDDEN
+
+    def _key_begun_again(self, rest: bytes) -> bytes:
+        return _HIDDEN if self._search(_begin, rest, 0) else rest
+
+    def _named_values(self, line: bytes) -> bytes:
+        """Hide the value behind each name, such as `password=`, in quotes or to the line's end."""
+        shown, at = b"", 0
+        for _ in range(MOST_VALUES):
+            found = self._search(_named, line, at)
+            if found is None:
+                return shown + line[at:]
+            shown += line[at : found.end()]
+            at = found.end()
+            if not _is_secret(found):
+                continue
+            headers = found.group("header") or found.group("digest")
+            begin, end = (at, len(line)) if headers else _value_of(line, at)
+            shown += line[at:begin] + (_HIDDEN if end > begin else b"")
+            at = end
+        return shown + (_HIDDEN if at < len(line) else b"")
+
+    def _words(self, line: bytes) -> bytes:
+        for pattern, group, holds in (
+            (_shapes, 0, None),
+            (_authority, 1, None),
+            (_scheme, 1, _is_credential),
+            (_long, 0, _is_random),
+        ):
+            line = self._hide(line, pattern, group, holds)
+        return line
+
+    def _hide(
+        self, line: bytes, pattern: Any, group: int, holds: Callable[[bytes], bool] | None
+    ) -> bytes:
+        shown, at, hidden = b"", 0, 0
+        while (found := self._search(pattern, line, at)) is not None:
+            if hidden == MOST_VALUES:
+                return shown + _HIDDEN
+            begin, end = found.span(group)
+            if holds is None or holds(line[begin:end]):
+                shown += line[at:begin] + _HIDDEN
+                hidden += 1
+            else:
+                shown += line[at:end]
+            at = end
+        return shown + line[at:]
+
+
+def _is_secret(found: Any) -> bool:
+    groups = found.groupdict()
+    name = next((word for word in groups.values() if word), b"")
+    return not _PLAIN.search(name.decode(errors="replace")[-32:])
+
+
+def _value_of(line: bytes, at: int) -> tuple[int, int]:
+    """Begin and end of the value at `at`: what its quotes enclose, else the rest of the line."""
+    begin = at
+    while begin < len(line) and line[begin : begin + 1] in b" \t":
+        begin += 1
+    quote = begin
+    while quote < len(line) and line[quote : quote + 1] == b"\\":
+        quote += 1
+    mark = line[begin : quote + 1]
+    if mark[-1:] not in (b'"', b"'"):
+        return begin, len(line)
+    at = quote + 1
+    while (end := line.find(mark, at)) >= 0:
+        if len(mark) > 1 or line[end - 1 : end] != b"\\":
+            return quote + 1, end
+        at = end + 1
+    return quote + 1, len(line)
+
+
+def _is_credential(word: bytes) -> bool:
+    """Whether it is no word of a sentence, as in "Basic authentication" and "bearer token"."""
+    return not word.rstrip(b".:").isalpha() or word[1:].lower() != word[1:]
+
+
+def _is_random(word: bytes) -> bool:
+    """Whether it is made of capitals, small letters and digits, as hashes and paths are not."""
+    counts = (
+        sum(48 <= byte <= 57 for byte in word),
+        sum(65 <= byte <= 90 for byte in word),
+        sum(97 <= byte <= 122 for byte in word),
+    )
+    if word.count(b"/") * 8 > len(word) or word.startswith(b"/"):
+        return False
+    padded = word.endswith(b"=") and len(word) % 4 == 0
+    return padded or (min(counts) >= 2 and len(word) >= 20)

@@ -54,8 +54,12 @@ class Fault:
 
 
 def told_by(job: Job, now: datetime) -> Told | None:
-    """None for jobs that are no faults: shadows, notices, and planned events with their time."""
+    """None for jobs that are no faults: shadows, notices, planned events with their time, what
+    shows while a node comes up, and what went by itself before its job began.
+    """
     if not (job.acts and job.disrupts) or job.spec.deadline is not None:
+        return None
+    if job.in_startup_grace or (job.is_unbegun and not job.open):
         return None
     since = min(job.metadata.creation_timestamp or now, now)
     return Told(job.open, since, job.spec.fault_class, tuple(climbs(job, since, now)))

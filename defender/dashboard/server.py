@@ -65,14 +65,14 @@ class Dashboard:
         settings: DashboardSettings | None = None,
     ) -> None:
         self.settings = settings or DashboardSettings()
-        self.rules: Informer[Rule] = Informer(
+        self.rules: Informer[Rule] = defender.informer(
             kube,
             paths.custom("noderemediers"),
             structs(Rule),
             clock=clock,
             name="rules of dashboard",
         )
-        self.rollouts: Informer[Rollout] = Informer(
+        self.rollouts: Informer[Rollout] = defender.informer(
             kube,
             paths.custom("machinecomponentsets"),
             structs(Rollout),

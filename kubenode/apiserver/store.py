@@ -7,7 +7,7 @@ can no longer be answered (410).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Protocol
@@ -191,6 +191,15 @@ class Collection:
             self.floor = self._ring[-1].rv
             self._ring.clear()
 
+    def revert(self, records: Iterable[Record], rv: int) -> None:
+        """Hold these records only, as of `rv`; end all watches."""
+        self.spaces = {}
+        for record in records:
+            self.spaces.setdefault(record.key[0], {})[record.key[1]] = record
+        self._ring.clear()
+        self.floor = rv
+        self.close_watches()
+
     # ---- watches
 
     def listen(self, listener: Listener) -> None:
@@ -228,6 +237,14 @@ class Collection:
     def listeners(self) -> list[Listener]:
         pinned = (group for groups in self._pinned.values() for group in groups.values())
         return [*self._everyone, *(listener for group in pinned for listener in group)]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All objects of a Store at `rv`, by resource; it shares the records, which never change."""
+
+    rv: int
+    records: Mapping[str, tuple[Record, ...]]
 
 
 class Store:
@@ -283,6 +300,24 @@ class Store:
         record = Record.of(obj, rv)
         self._index(qualified, record, None, gone=False)
         self.collection(qualified).spaces.setdefault(record.key[0], {})[record.key[1]] = record
+
+    def snapshot(self) -> Snapshot:
+        """Take a backup, as `etcdctl snapshot save` does."""
+        found = {name: tuple(each.records()) for name, each in self._collections.items()}
+        return Snapshot(self.rv, found)
+
+    def revert(self, snapshot: Snapshot) -> None:
+        """Hold what a backup holds, as an etcd that was restored from it: resourceVersions count on
+        from the snapshot's, and watches end. A database, if there is one, is left as it is.
+        """
+        self.rv = snapshot.rv
+        self.by_uid.clear()
+        self._by_owner.clear()
+        for qualified, collection in self._collections.items():
+            records = snapshot.records.get(qualified, ())
+            collection.revert(records, snapshot.rv)
+            for record in records:
+                self._index(qualified, record, None, gone=False)
 
     def dependents(self, uid: str) -> list[tuple[str, Key]]:
         """(resource, key) of the objects that name `uid` as an owner."""

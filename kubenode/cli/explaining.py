@@ -21,11 +21,15 @@ from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.defender_source import NOBODY, Address, asking
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.live import Live, read_node
+from kubenode.cli.rules_waiting import lines as lines_of
+from kubenode.cli.rules_waiting import of_live
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node, structs
+from remedy.job.initialwait import waits_until
+from remedy.job.model import Job
 from rules.explain import Explanation, explained
 from rules.truth import Truth
 
@@ -136,8 +140,14 @@ def _open(job: RemedyOperationJob) -> list[str]:
     ]
     if status.hold is not None:
         scope = f" ({status.hold.scope})" if status.hold.scope else ""
-        told.append(f"  held: {status.hold.reason}{scope}: {status.hold.message}")
+        told.append(f"  held: {status.hold.reason}{scope}{_until(job)}: {status.hold.message}")
     return told
+
+
+def _until(job: RemedyOperationJob) -> str:
+    """When the initial wait of the job is over; "" once it has begun."""
+    at = waits_until(Job.of(job))
+    return "" if at is None else f" until {format_time(at)}"
 
 
 def _created(job: RemedyOperationJob) -> str:
@@ -150,6 +160,7 @@ def _of_rules(live: Live, now: datetime) -> list[str]:
     if not live.rules:
         return ["no rules: nothing is repaired; `kubenode rules install` installs some"]
     told, silent = [], 0
+    standing = of_live(live, now)
     for rule in live.rules:
         if rule.spec.mode is Mode.OFF:
             told.append(f"rule {rule.metadata.name}, mode Off: not evaluated")
@@ -158,7 +169,7 @@ def _of_rules(live: Live, now: datetime) -> list[str]:
         if len(live.rules) > FEW_RULES and not _says_something(found):
             silent += 1
         else:
-            told += found.text().splitlines()
+            told += [*found.text().splitlines(), *lines_of(standing.get(rule.metadata.name))]
     if silent:
         name = live.facts.node
         told.append(f"{silent} further rules: nothing of their evidence is true of this node;")

@@ -38,12 +38,14 @@ async def lift_command(
     async with connected(kubeconfig, context) as kube:
         store = ConfigMapStore(kube, NAME, namespace)
         stored = await _read(store)
-        if not read_lineage(stored).frozen:
+        found = read_lineage(stored)
+        if not found.frozen:
             typer.echo("not frozen: nothing to lift")
             return Exit.FINE
         by = await caller(kube)
         try:
-            await store.write(lift(format_time(kube.clock.now()), by, why.strip()), stored)
+            now = format_time(kube.clock.now())
+            await store.write(lift(now, by, why.strip(), found.lifts), stored)
         except Conflict as error:
             raise Refusal("an operator wrote at the same time: run it again") from error
         except Forbidden as error:

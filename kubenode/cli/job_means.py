@@ -14,6 +14,7 @@ _UNTIL = {
     HoldReason.ENGINES_DISAGREE: "both rule engines must say the same: look at the operator's log,"
     " and report it",
     HoldReason.GROUP_WAIT: "it goes on by itself after the rule's groupWait",
+    HoldReason.STARTUP_GRACE: "it begins by itself once the rule's startupGrace is over",
     HoldReason.COOLDOWN: "it goes on by itself after the rule's cooldown",
     HoldReason.GUARD_TRUE: "what the guard names must end; or change `unless` of the rule",
     HoldReason.FAULT_UNKNOWN: "the detector must report again: `kubenode explain node {node}` says"
@@ -22,6 +23,8 @@ _UNTIL = {
     HoldReason.PERMIT_LOST: "Kube Defender must grant a permit again; it is asked by itself",
     HoldReason.PROVIDER_UNREACHABLE: "whoever runs the machine must answer: credentials, network,"
     " its own state",
+    HoldReason.ACT_REFUSED: "what the message names must be so again right before the act: the"
+    " permit, the target, its boot, the API server's answer, no freeze; it is looked at by itself",
     HoldReason.RECEIVER_UNREACHABLE: "the receiver must answer: its address, credentials, its own"
     " state",
 }

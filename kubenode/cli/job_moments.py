@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStat
 from kubenode.cli.lengths import length
 
 CLOSING = "Closing"
-QUIET = frozenset({"AddFinalizer", "RemoveFinalizer", "RenewPermit", "AskPermit"})
+QUIET = frozenset({"AddFinalizer", "RemoveFinalizer", "NoteRequest", "RenewPermit", "AskPermit"})
 """Acts of the audit log that tell a person nothing."""
 TOLD_ELSEWHERE = ("Step ", "Phase", "Close")
 AFTER_STEPS = (6, 0)

@@ -20,7 +20,7 @@ from kubenode.api.v1alpha1 import (
     RemedyOperationJob,
     Resource,
 )
-from kubenode.api.v1alpha1.noderecord import NodeRecordSpec
+from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -46,7 +46,8 @@ ROUNDS = 4
 @dataclass(frozen=True, slots=True)
 class Live:
     """`program` has the rules that are not Off and compile, `rules` all, by priority and name;
-    `record` is what is remembered of the node.
+    `record` is what is remembered of the node, `booted_at` when it last booted, as far as the
+    cluster tells.
     """
 
     facts: FactSet
@@ -54,6 +55,8 @@ class Live:
     rules: Sequence[NodeRemedier]
     program: Program
     record: NodeRecordSpec = field(default_factory=NodeRecordSpec)
+    node: Node | None = None
+    booted_at: datetime | None = None
 
     def rule(self, name: str) -> NodeRemedier | None:
         return next((rule for rule in self.rules if rule.metadata.name == name), None)
@@ -81,7 +84,8 @@ async def read_node(
         raise Refusal(text)
     everything = sorted(reader.all_rules, key=lambda r: (-r.spec.priority, r.metadata.name))
     jobs = list(reader.jobs.by(NODES_OF, name))
-    return Live(facts, jobs, everything, program, reader.record(name))
+    booted_at = reader.store.booted_at(name)
+    return Live(facts, jobs, everything, program, reader.record(name), reader.node(), booted_at)
 
 
 class _Reader:
@@ -106,7 +110,19 @@ class _Reader:
             clock,
             one_engine_is_enough=True,
             leases=self._lease,
+            memories=self,
         )
+
+    def ready(self) -> bool:
+        """As EventMemories: the record is read before rules are asked."""
+        return True
+
+    def past_events(self) -> Mapping[str, EventMemory]:
+        found = ((name, spec.past_events) for name, spec in self._records.items())
+        return {name: memory for name, memory in found if memory is not None}
+
+    def node(self) -> Node | None:
+        return self._nodes.get(self._name)
 
     def record(self, node: str) -> NodeRecordSpec:
         """What is remembered of the node that was asked for; nothing of others."""

@@ -84,6 +84,7 @@ def operator_on(
         ground.metrics.registry,
         MachineSettings(prometheus=settings.prometheus_url),
         runtime=ground.metrics,
+        informer=ground.informers,
         audit=ground.audit,
         permits=permits,
         provisioning=provisioning,

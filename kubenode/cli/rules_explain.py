@@ -16,6 +16,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.live import read_node
 from kubenode.cli.options import Plain
+from kubenode.cli.rules_waiting import Standing, lines, of_live
 from rules.explain import Explanation, explained
 from rules.rule import CompileError
 
@@ -38,15 +39,20 @@ async def of_cluster(
         if found is None:
             raise Refusal(unknown("rule", rule, [r.metadata.name for r in live.rules]))
         require_compiled(rule, {e.rule.partition("@")[0]: e for e in live.program.rejected})
-        show(explained(found, live.facts, kube.clock.now(), live.program), output)
+        now = kube.clock.now()
+        standing = of_live(live, now).get(rule)
+        show(explained(found, live.facts, now, live.program), output, standing)
     return Exit.FINE
 
 
-def show(explanation: Explanation, output: Plain) -> None:
+def show(explanation: Explanation, output: Plain, standing: Standing | None) -> None:
+    """`standing`: what becomes of the rule now, if it matches."""
     if output is Plain.JSON:
-        typer.echo(json.dumps(explanation.to_json(), indent=2, ensure_ascii=False))
+        now = {} if standing is None else {"now": standing.to_json()}
+        typer.echo(json.dumps(explanation.to_json() | now, indent=2, ensure_ascii=False))
     else:
-        typer.echo(explanation.text())
+        for line in (explanation.text(), *lines(standing)):
+            typer.echo(line)
 
 
 def require_compiled(rule: str, rejected: Mapping[str, CompileError]) -> None:

@@ -1,6 +1,6 @@
 """`kubenode rules explain --from`: what a rule would have found in a recorded time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +14,7 @@ from kubenode.cli.replay.recordings import entries
 from kubenode.cli.replay.timeline import Wrong
 from kubenode.cli.replay.world import START, World
 from kubenode.cli.rules_explain import require_compiled, show, unknown
+from kubenode.cli.rules_waiting import Standing, waits_of, with_job
 from rules.explain import explained
 from rules.program import Rule, compile_program
 
@@ -39,8 +40,19 @@ def of_recording(
         raise Refusal(unknown("node", node, world.nodes))
     program = compile_program([Rule(name, one) for name, one in known.items()])
     require_compiled(rule, {error.rule: error for error in program.rejected})
-    show(explained(known[rule], facts, world.now, program), output)
+    standing = standing_of(world, node).get(rule)
+    show(explained(known[rule], facts, world.now, program), output, standing)
     return Exit.FINE
+
+
+def standing_of(world: World, node: str) -> Mapping[str, Standing]:
+    """By name what becomes of each rule that matches the node now."""
+    found = waits_of(world.waiting(node))
+    for job in world.jobs_of(node):
+        if job.open:
+            held = (job.hold.reason, job.hold.message) if job.hold is not None else None
+            with_job(found, job.remedier, job.name, job.phase, held)
+    return found
 
 
 def replayed(recordings: Sequence[str], rules: Sequence[NodeRemedier], at: str | None) -> World:

@@ -8,7 +8,7 @@ of its program's name; what only follows the API server runs on every replica.
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ from kubenode.runtime.garbage import Filling
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.outage import Outage
+from kubenode.runtime.kube.shared import Informers
 from kubenode.runtime.lease import LeaderElection, new_identity
 from kubenode.runtime.process import Part, run_until_signal, serve
 from kubenode.runtime.restore import KnownFile, RestoreWatch
@@ -82,10 +83,16 @@ class Ground:
     audit: Audit
     restore: RestoreWatch | None = None
     """None with --no-lease: there may be no namespace to write the record into."""
+    informers: Informers = field(default_factory=Informers)
+    """One for each kind, whoever in this process reads it."""
 
     def frozen(self) -> str:
         """Why nothing may be deleted, stopped or replaced now, "" if it may."""
         return self.restore.frozen() if self.restore is not None else ""
+
+    def restored(self) -> str:
+        """Why a restore of etcd freezes, "" if none does."""
+        return self.restore.restored if self.restore is not None else ""
 
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
         """`parts` under the lease, `ground` always, until a signal."""
@@ -299,6 +306,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
         ground.clock,
         ground.metrics.registry,
         runtime=ground.metrics,
+        informer=ground.informers,
         charge=shares.charge if shares is not None else None,
         fleet=shares.fleet if shares is not None else None,
         audit=ground.audit,
@@ -330,10 +338,12 @@ async def _operate(
                 ground.clock,
                 registry,
                 runtime=ground.metrics,
+                informer=ground.informers,
                 audit=ground.audit,
                 providers=providers,
                 outside=outside,
                 frozen=ground.frozen,
+                restored=ground.restored,
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
             pollers = event_pollers(sources, operator.desk, ground.clock, registry)

@@ -11,8 +11,9 @@ memory, and in a file where it has one, how far it saw it. A restore takes the C
     it speaks of a higher version than the server has        its data came into a new etcd
     an informer's list is below what its watch had seen      at once, before the next look
 
-The freeze is written into the same ConfigMap: every operator obeys it, and a person lifts it. While
-the ConfigMap cannot be read nothing is known, and destructive acts wait.
+The freeze is written into the same ConfigMap: every operator obeys it, and a person lifts it. The
+ConfigMap counts lifts: a process that was down meanwhile does not freeze again for a restore that a
+person has looked at. While the ConfigMap cannot be read nothing is known and destructive acts wait.
 """
 
 import logging
@@ -48,6 +49,7 @@ class Lineage:
     frozen     why destructive acts are frozen, "" if they are not
     frozen_at  as it was written, for people; likewise `lifted_by` and `lifted_why`
     highest    the ConfigMap's resourceVersion when it was last counted up
+    lifts      how many freezes people have lifted
     """
 
     sequence: int = 0
@@ -58,6 +60,7 @@ class Lineage:
     lifted_at: str = ""
     lifted_by: str = ""
     lifted_why: str = ""
+    lifts: int = 0
 
 
 def read_lineage(stored: StoredTexts) -> Lineage:
@@ -72,6 +75,7 @@ def read_lineage(stored: StoredTexts) -> Lineage:
         data.get("liftedAt", ""),
         data.get("liftedBy", ""),
         data.get("liftedWhy", ""),
+        _number(data.get("lifts", "")),
     )
 
 
@@ -79,8 +83,8 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() else 0
 
 
-def lift(now: str, by: str, why: str) -> dict[str, str | None]:
-    """What ends a freeze, for `ConfigMapStore.write`."""
+def lift(now: str, by: str, why: str, lifts: int = 0) -> dict[str, str | None]:
+    """What ends a freeze, for `ConfigMapStore.write`; `lifts` were there before."""
     return {
         "frozen": None,
         "frozenAt": None,
@@ -88,6 +92,7 @@ def lift(now: str, by: str, why: str) -> dict[str, str | None]:
         "liftedAt": now,
         "liftedBy": by,
         "liftedWhy": why,
+        "lifts": str(lifts + 1),
     }
 
 
@@ -97,6 +102,7 @@ class KnownLineage(msgspec.Struct, frozen=True):
     uid: str
     sequence: int
     version: int
+    lifts: int = 0
 
 
 def restored(known: KnownLineage | None, stored: StoredTexts, found: Lineage) -> str:
@@ -108,6 +114,8 @@ def restored(known: KnownLineage | None, stored: StoredTexts, found: Lineage) ->
         return ""
     if not stored.version:
         return f"ConfigMap {NAME} is gone"
+    if not found.frozen and found.lifts > known.lifts:
+        return ""  # a person has looked since then
     if stored.uid != known.uid:
         return f"ConfigMap {NAME} is another one than before"
     if found.sequence < known.sequence or version < known.version:
@@ -249,7 +257,7 @@ class RestoreWatch:
             now = self._clock.now()
             self._audit.write(Line(now, self._by, who, what, "Done", why=why))
         self._frozen, self._noticed, self._doubt = found.frozen, "", ""
-        known = KnownLineage(stored.uid, found.sequence, _number(stored.version))
+        known = KnownLineage(stored.uid, found.sequence, _number(stored.version), found.lifts)
         if self._known is None or known.sequence != self._known.sequence:
             self._moved_at = self._clock.monotonic()
         if known != self._known:

@@ -49,6 +49,12 @@ class Steady:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._wall, self._began = clock.now(), clock.monotonic()
+        self._leads_since: datetime | None = None
+
+    def leads_since(self) -> datetime:
+        """When it was asked first: whoever leads asks."""
+        self._leads_since = self._leads_since or self.now()
+        return self._leads_since
 
     def now(self) -> datetime:
         passed = timedelta(seconds=self._clock.monotonic() - self._began)
@@ -147,6 +153,7 @@ class SetController:
             conflicts=look.conflicts,
             stuck=leaving.stuck(look.leavers),
             waits=self.board.waiting(set_.metadata.name),
+            clock_since=self.steady.leads_since(),
         )
         return seen, until
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
+from kubenode.runtime.term import ALWAYS
 from machine.componentset.member import Member
 from machine.inspection.port import Answer
 
@@ -90,6 +91,7 @@ class Rollout:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """now         a clock that nobody sets: deadlines are compared with it
+    clock_since  when our term began: instants from before it are by another leader's clock
     target      the revision that the spec asks for, "" when it cannot be told
     returnable  whether the current revision can still be assigned
     problem     why nothing new can go out, if so
@@ -112,6 +114,7 @@ class Seen:
     conflicts: Sequence[str] = ()
     stuck: Sequence[str] = ()
     waits: Sequence[tuple[str, str]] = ()
+    clock_since: datetime = ALWAYS
 
 
 @dataclass(frozen=True, slots=True)

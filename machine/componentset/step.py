@@ -9,9 +9,11 @@ same again until the machines show it, so a kill between the two changes nothing
 """
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
+from kubenode.runtime.term import begin_by_our_clock
 from machine.componentset import words
 from machine.componentset.batches import advance
 from machine.componentset.budget import kept_of
@@ -24,6 +26,7 @@ from machine.componentset.turn import Turn
 def step(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout, Plan]:
     """strategy  as the spec has it, with its defaults"""
     rollout = released(aimed(before, seen), seen)
+    rollout, seen = by_our_clock(rollout, strategy, seen)
     turn = Turn(rollout, strategy, seen)
     inspect, advancing = False, False
     said: Said | None = None
@@ -57,6 +60,25 @@ def step(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout
         degraded=words.degraded(rollout, turn),
         look_again=turn.look_again,
     )
+
+
+def by_our_clock(rollout: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout, Seen]:
+    """No time that another leader's clock began is over before it has passed by ours: no bake is
+    cut short, and no machine and no batch fails for being late.
+    """
+
+    def begin(at: datetime | None, length: timedelta) -> datetime | None:
+        return at and begin_by_our_clock(at, length, seen.now, seen.clock_since)
+
+    batch, bake = rollout.batch, strategy.bake_time
+    left = max(strategy.progress_deadline - batch.active_before, timedelta(0))
+    batch = replace(batch, active_since=begin(batch.active_since, left))
+    if (succeeded := begin(batch.succeeded_at, bake)) is not None and batch.bake_until is not None:
+        batch = replace(batch, bake_until=max(batch.bake_until, succeeded + bake))
+    members = [
+        m if m.since is None else replace(m, since=begin(m.since, m.patience)) for m in seen.members
+    ]
+    return replace(rollout, batch=batch), replace(seen, members=members)
 
 
 def aimed(rollout: Rollout, seen: Seen) -> Rollout:

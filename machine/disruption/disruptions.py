@@ -32,7 +32,7 @@ class NodeDisruptions:
         self._nodes = NodeAccess(ground.kube, ground.fence, ground.nodes)
         self._drainer = Drainer(ground.kube, ground.clock)
         self._held, self._frozen = ground.held, ground.meltdown.frozen
-        self.permits = permits_informer(ground.kube, ground.clock)
+        self.permits = permits_informer(ground.kube, ground.clock, ground.informer)
         self.leaves = Leaves(permits, self.permits, ground.clock)
         self.wakes = Wakes(permits, self.leaves.wake)
 

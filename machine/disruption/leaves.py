@@ -18,6 +18,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.shared import MakeInformer
 from machine.disruption.port import DISRUPTION, Wish
 
 K = TypeVar("K")
@@ -69,9 +70,11 @@ class _Heard:
     renew: datetime | None = None
 
 
-def permits_informer(kube: Kube, clock: Clock) -> Informer[HeldPermit]:
+def permits_informer(
+    kube: Kube, clock: Clock, make: MakeInformer = Informer
+) -> Informer[HeldPermit]:
     path = paths.custom(Permit.resource.plural)
-    informer: Informer[HeldPermit] = Informer(
+    informer: Informer[HeldPermit] = make(
         kube, path, structs(HeldPermit), clock=clock, name="permits of machines"
     )
     informer.add_index(ON_NODE, lambda permit: (permit.spec.node_name,))

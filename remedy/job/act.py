@@ -6,8 +6,9 @@ from typing import Protocol, assert_never
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.model import Act, Heard, Job, NodeSeen, Requested, Seen
 from remedy.job.moves import needed
+from remedy.job.noted import to_note
 from remedy.planned.seen import EventSeen, evacuation
 
 
@@ -15,6 +16,7 @@ class Effects(Protocol):
     """What this controller may do."""
 
     async def set_finalizer(self, job: Job, on: bool) -> Job: ...
+    async def note_request(self, job: Job, request: Requested) -> Job: ...
     async def delete(self, job: Job) -> None: ...
     async def cordon(self, job: Job) -> None: ...
     async def uncordon(self, job: Job) -> None: ...
@@ -82,6 +84,9 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
             return await effects.set_finalizer(job, True), heard
         case Act.REMOVE_FINALIZER:
             return await effects.set_finalizer(job, False), heard
+        case Act.NOTE_REQUEST:
+            request = to_note(job)
+            return (job if request is None else await effects.note_request(job, request)), heard
         case Act.ASK_PERMIT:
             return job, _heard(what, await leave.ask(ask_for(job, seen.events)))
         case Act.RENEW_PERMIT:

@@ -12,7 +12,7 @@ from remedy.job.clockterm import ClockTerm
 from remedy.job.events import Event
 from remedy.job.hearing import Hearing
 from remedy.job.migration.access import PodAccess
-from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Requested, Seen
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
 from remedy.job.store import JobStore
@@ -101,6 +101,12 @@ class ClusterWorld:
     async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
         return await self.handovers.seen(job, node)
 
+    def booted_at(self, job: Job) -> datetime | None:
+        """By the Node as rules go by, or by the agent's word of a later boot."""
+        node = job.spec.node_name
+        known = (self.facts.booted_at(node), self.facts.boot(node, job.spec.agent)[1])
+        return max((at for at in known if at is not None), default=None)
+
     def recorded(self, job: Job) -> bool:
         return self.records.recorded(job)
 
@@ -125,6 +131,9 @@ class ClusterEffects:
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
+
+    async def note_request(self, job: Job, request: Requested) -> Job:
+        return await self.store.note_request(job, request)
 
     async def delete(self, job: Job) -> None:
         await self.store.delete(job)

@@ -29,6 +29,7 @@ from remedy.job.observe import World, observe
 from remedy.job.step import step
 from remedy.job.unasked import Unasked
 from remedy.job.wake import look_again_at
+from remedy.power.seen import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -169,10 +170,13 @@ class JobController:
     async def do(self, job: Job, what: Act, seen: Seen) -> tuple[Job, Heard]:
         self.fence.check()
         self.metrics.acts.labels(what).inc()
+        unasked = self.unasked.holds(job)
         self.unasked.acting(job, what)
         with self.audit.acting(job, what) as acting, traces.acting(job, what, self.clock) as doing:
             job, acting.heard = await act(job, what, seen, self.effects, self.leave)
             traces.heard(doing, acting.heard)
+        if unasked and acting.heard.outcome is Outcome.HELD:
+            self.unasked.not_asked(job)
         return job, acting.heard
 
 

@@ -59,7 +59,7 @@ def protect(job: Job, seen: Seen, node: NodeSeen) -> tuple[Job, Act] | None:
     if job.disruption not in CLASSES or seen.node is None:
         return None
     tried = seen.heard is not None and seen.heard.act is Act.PROTECT
-    if tried or not added(node.annotations, job.mark):
+    if tried or not (added(node.annotations, job.mark) or _unowned(job, node)):
         return None
     if not job.status.owned.scale_down_disabled:
         owned = job.status.owned.model_copy(update={"scale_down_disabled": True})
@@ -67,6 +67,11 @@ def protect(job: Job, seen: Seen, node: NodeSeen) -> tuple[Job, Act] | None:
     if not job.finalizer:
         return job, Act.ADD_FINALIZER
     return job, Act.PROTECT
+
+
+def _unowned(job: Job, node: NodeSeen) -> bool:
+    """Whether our marks stand there, and the status that said so was removed."""
+    return there(job, node) and not job.status.owned.scale_down_disabled
 
 
 def there(job: Job, node: NodeSeen | None) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.meta import Condition, ConditionStatus, format_time
 from kubenode.api.v1alpha1 import (
     Disruption,
     JobPhase,
@@ -50,6 +50,11 @@ FENCED_BY = "kubenode.io/fenced-by"
 """Annotation on a Node: the name of the job whose out-of-service taint it is."""
 ALSO_MATCHED = "kubenode.io/also-matched"
 """Annotation on a job: the rules that lost the choice, `name: why` per line."""
+REQUESTED = "kubenode.io/requested"
+"""Annotation on a job: the last request to a provider that must not be made twice. It is written
+before the request, and outlives a status that somebody removed.
+"""
+NOTED_PARTS = 4
 CLOSING = "Closing"
 """Condition type of a job that is decided to end and undoes what is its own first."""
 
@@ -60,6 +65,7 @@ class Act(StrEnum):
     NONE = "None"
     ADD_FINALIZER = "AddFinalizer"
     REMOVE_FINALIZER = "RemoveFinalizer"
+    NOTE_REQUEST = "NoteRequest"
     ASK_PERMIT = "AskPermit"
     RENEW_PERMIT = "RenewPermit"
     RELEASE_PERMIT = "ReleasePermit"
@@ -143,6 +149,37 @@ INCIDENT_ENDS = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
+class Requested:
+    """What the annotation REQUESTED says.
+
+    word       `reset` or `replace`
+    boot_id    the boot of the host that it was meant for
+    asked_at   when the step wrote that it is about to ask
+    """
+
+    word: str
+    request_id: str
+    boot_id: str
+    asked_at: datetime
+
+    @classmethod
+    def of(cls, text: str | None) -> "Requested | None":
+        """None where nothing is written, or nothing that can be read."""
+        parts = (text or "").split(" ")
+        if len(parts) != NOTED_PARTS:
+            return None
+        word, request_id, boot_id, at = parts
+        try:
+            asked_at = datetime.fromisoformat(at)
+        except ValueError:
+            return None
+        return cls(word, request_id, boot_id, asked_at) if asked_at.tzinfo is not None else None
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.request_id} {self.boot_id} {format_time(self.asked_at)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What we remember. `finalizer` is whether ours is on; `created` the API server's time."""
 
@@ -155,6 +192,7 @@ class Job:
     finalizer: bool = False
     also_matched: tuple[AlsoMatched, ...] = ()
     """As the remedier wrote it beside the spec; it goes into the first status."""
+    requested: Requested | None = None
     generation: int = field(default=0, compare=False)
     resource_version: str = field(default="", compare=False)
     traceparent: str = field(default="", compare=False)
@@ -175,6 +213,7 @@ class Job:
             deleting=obj.metadata.deletion_timestamp is not None,
             finalizer=FINALIZER in obj.metadata.finalizers,
             also_matched=_also_matched(obj.metadata.annotations.get(ALSO_MATCHED)),
+            requested=Requested.of(obj.metadata.annotations.get(REQUESTED)),
             generation=obj.metadata.generation,
             resource_version=obj.metadata.resource_version,
             traceparent=obj.metadata.annotations.get(TRACEPARENT, ""),
@@ -346,6 +385,8 @@ class Heard:
     """Of what a provider, or whoever makes the nodes, was asked for; `error` says why not."""
     after: timedelta | None = None
     """When to ask again, if they say."""
+    booted: bool = False
+    """Nobody was asked, as the host runs another boot than the one that it was decided on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +433,8 @@ class Seen:
     """Since when instants in the status were written by the clock that tells `now`: the begin of
     our term, or the last time that our clock was set.
     """
+    booted_at: datetime | None = None
+    """Of a job that has not begun: when its node last booted, as far as we know."""
     recorded: bool = True
     """Of a closed job: the node's record holds all that later decisions need of it."""
     outnumbered: bool = False

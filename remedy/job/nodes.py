@@ -23,6 +23,8 @@ _node = structs(Node)
 
 LIVE = 0.25
 """Seconds for which a reading is live: under load a request takes as long."""
+AHEAD = 60.0
+"""Seconds for which a reading is remembered while the cache is behind it."""
 
 
 def seen(node: Node) -> NodeSeen:
@@ -59,7 +61,7 @@ class NodeAccess:
         return self._boots.known()
 
     async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
-        node = await self._live(job) if live else self._informer.get(job.spec.node_name)
+        node = await self._live(job) if live else self._newest(job.spec.node_name)
         if node is None or not same(node, job):
             return None
         agent = job.spec.agent
@@ -70,10 +72,22 @@ class NodeAccess:
             agent_silent=age is not None and age > AGENT_SILENT,
         )
 
+    def _newest(self, name: str) -> Node | None:
+        """As the cache has it, or as we read or wrote it if the cache is behind that. None: gone.
+
+        From a cache without our own cordon one would conclude that a person took it off.
+        """
+        cached = self._informer.get(name)
+        if cached is None or name not in self._recent:
+            return cached
+        at, recent = self._recent[name]
+        ahead = self._kube.clock.monotonic() < at + AHEAD and _version(recent) > _version(cached)
+        return recent if ahead else cached
+
     async def _live(self, job: Job) -> Node | None:
         name, now = job.spec.node_name, self._kube.clock.monotonic()
-        self._recent = {n: kept for n, kept in self._recent.items() if now < kept[0] + LIVE}
-        if name in self._recent:
+        self._recent = {n: kept for n, kept in self._recent.items() if now < kept[0] + AHEAD}
+        if name in self._recent and now < self._recent[name][0] + LIVE:
             return self._recent[name][1]
         try:
             node = await self._kube.get(paths.node(name), _node)
@@ -143,3 +157,7 @@ class NodeAccess:
         now = self._kube.clock.monotonic()
         written = await self._kube.patch(paths.node(name), body, decode=_node)
         self._recent[name] = (now, written)
+
+
+def _version(node: Node) -> int:
+    return int(node.metadata.resource_version or 0)

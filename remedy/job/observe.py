@@ -5,6 +5,7 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from remedy.handover.seen import HandedSeen
+from remedy.job.initialwait import unbegun
 from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
 from remedy.job.moves import needed
 from remedy.job.planned import holding
@@ -72,6 +73,10 @@ class World(Protocol):
         """The object that the step under way hands over to another."""
         ...
 
+    def booted_at(self, job: Job) -> datetime | None:
+        """When the job's node last booted, by our clock; None: not known."""
+        ...
+
     def recorded(self, job: Job) -> bool:
         """Whether the record of the node holds all that later decisions need of a closed job."""
         ...
@@ -117,6 +122,7 @@ async def observe(
         unasked=unasked,
         events=events,
         handed=await world.handed(job, node) if _handing(job) else None,
+        booted_at=world.booted_at(job) if unbegun(job) else None,
         recorded=not job.phase.closed or world.recorded(job),
         outnumbered=job.phase.closed and world.outnumbered(job),
     )
@@ -142,7 +148,7 @@ def _asks_for_the_fault(job: Job) -> bool:
         case _ if job.phase.closed:
             return False
         case JobPhase.PENDING:
-            return False
+            return unbegun(job) and job.close_reason is None
         case JobPhase.RUNNING:
             return _disrupting(job) or _waits_for_event(job)
         case _:

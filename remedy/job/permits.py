@@ -115,6 +115,8 @@ def renewed(job: Job, seen: Seen) -> Move | None:
         ):
             return granted(job, seen.now, heard.verdict), Act.NONE
         return None
+    if heard is not None and heard.outcome is not None:
+        return None  # first it is written down what came of an act
     if seen.now < renew_at(job) or held_for(job, HoldReason.PERMIT_LOST):
         return None
     return job, Act.RENEW_PERMIT

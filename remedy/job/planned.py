@@ -5,6 +5,7 @@ from dataclasses import replace
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from remedy.job.initialwait import unbegun
 from remedy.job.model import CloseReason, Fault, Job, Seen, irreversible
 from remedy.job.moves import Move, close
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
@@ -20,7 +21,8 @@ def cancelled(job: Job, seen: Seen) -> Move | None:
 
     A step that waits for the event itself and goes on after a cancellation says so.
     """
-    if not job.spec.host_events or job.phase not in BEFORE_IT or not seen.fresh or acted(job):
+    before = job.phase in BEFORE_IT or unbegun(job)
+    if not job.spec.host_events or not before or not seen.fresh or acted(job):
         return None
     if ending(seen.events) is not Ending.CANCELLED or seen.fault.evidence is Truth.TRUE:
         return None

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import JobPhase
+from kubenode.runtime.term import NEXT_REPORT
 from remedy.job.checks import called_off, examined, failures
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import Move, climb, close, give_up, set_condition, wait
-from remedy.job.silence import NEXT_REPORT, counts, over
+from remedy.job.silence import counts, over
 from rules.readiness import about_readiness
 from rules.truth import Truth
 

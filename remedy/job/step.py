@@ -10,6 +10,7 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job import planned
 from remedy.job.ending import afterwards, undoing
+from remedy.job.initialwait import waiting
 from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
 from remedy.job.moves import Move, close, enter, timed
 from remedy.job.people import awaiting_approval, needs_human
@@ -17,6 +18,7 @@ from remedy.job.permits import awaiting_permit, renewed
 from remedy.job.proving import verifying
 from remedy.job.running import running
 from remedy.job.superseding import superseded, taking_over
+from remedy.job.undo import adopted
 from remedy.job.words import answered
 
 Phase = JobPhase
@@ -64,6 +66,8 @@ def _step(job: Job, seen: Seen) -> Move:
         return afterwards(job, seen)
     if (ending := job.close_reason) is not None:
         return undoing(job, seen, ending)
+    if job.phase is Phase.PENDING and (with_marks := adopted(job, seen)) is not job:
+        return with_marks, Act.NONE
     if (stop := _interrupted(job, seen) or answered(job, seen)) is not None:
         return stop
     match job.phase:
@@ -122,14 +126,14 @@ def _pending(job: Job, seen: Seen) -> Move:
         return move
     if job.status.timeline.job_created is not None:
         return _led_on(job)
+    known = {"rung": job.spec.start_rung, "also_matched": list(job.also_matched)}
+    if (held := waiting(job.having(**known), seen)) is not None:
+        return held
+    fault_seen = job.status.timeline.fault_seen or job.spec.trigger.first_true
     timeline = job.status.timeline.model_copy(
-        update={"fault_seen": job.spec.trigger.first_true, "job_created": job.created}
+        update={"fault_seen": fault_seen, "job_created": job.created}
     )
-    start = {
-        "rung": job.spec.start_rung,
-        "timeline": timeline,
-        "also_matched": list(job.also_matched),
-    }
+    start = {**known, "timeline": timeline}
     first = job.spec.ladder[job.spec.start_rung].disruption_class
     match job.spec.mode:
         case Mode.DRY_RUN | Mode.OFF:

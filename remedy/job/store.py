@@ -13,7 +13,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
-from remedy.job.model import FINALIZER, Job
+from remedy.job.model import FINALIZER, REQUESTED, Job, Requested
 
 NODE_INDEX = "node"
 PLURAL = RemedyOperationJob.resource.plural
@@ -62,6 +62,13 @@ class JobStore:
                 "finalizers": [*others, FINALIZER] if on else others,
             }
         }
+        path = paths.custom(PLURAL, job.name)
+        return Job.of(await self._kube.patch(path, body, decode=self._informer.read))
+
+    async def note_request(self, job: Job, request: Requested) -> Job:
+        """Raises Conflict like `save`."""
+        version = {"resourceVersion": job.resource_version}
+        body = {"metadata": {**version, "annotations": {REQUESTED: str(request)}}}
         path = paths.custom(PLURAL, job.name)
         return Job.of(await self._kube.patch(path, body, decode=self._informer.read))
 

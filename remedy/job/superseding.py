@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.handing import handed
+from remedy.job.initialwait import unbegun
 from remedy.job.model import CLOSING, Act, CloseReason, Job, Seen
 from remedy.job.moves import Move, close, wait
 from remedy.job.power_record import switched_off
@@ -34,9 +35,9 @@ ASKING = frozenset({JobPhase.PENDING, JobPhase.AWAITING_PERMIT})
 
 
 def may_be_superseded(job: Job) -> bool:
-    """Whether it waits, migrates or waits for a person: never between asking for what cannot be
-    undone and its proof, nor while the node is fenced, its machine is off by our wish or another
-    remediator works on it.
+    """Whether it has not begun, waits, migrates or waits for a person: never between asking for
+    what cannot be undone and its proof, nor while the node is fenced, its machine is off by our
+    wish or another remediator works on it.
     """
     if job.spec.remedier is None or job.close_reason is not None or job.status.owned.fenced:
         return False
@@ -44,7 +45,7 @@ def may_be_superseded(job: Job) -> bool:
         return False
     if job.phase is JobPhase.RUNNING:
         return not job.in_flight and not begun(job) and not handed(job)
-    return job.phase in WAITS
+    return job.phase in WAITS or unbegun(job)
 
 
 def superseded(job: Job, seen: Seen) -> Move | None:

@@ -7,6 +7,7 @@ after its death nobody does, and the request counts as asked.
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from remedy.job.model import Act, Job
+from remedy.job.power_record import HEARD
 
 ASKING = frozenset({Act.POWER_OFF, Act.POWER_ON, Act.RESET, Act.REPLACE, Act.APPROVE_EVENT})
 
@@ -22,7 +23,7 @@ class Unasked:
         new = _request(after)
         if new is None:
             self.forget(after.name)
-        elif new != _request(before):
+        elif new != _request(before) and not _asked_before(after):
             self._requests[after.name] = new
 
     def holds(self, job: Job) -> bool:
@@ -33,8 +34,19 @@ class Unasked:
         if what in ASKING:
             self.forget(job.name)
 
+    def not_asked(self, job: Job) -> None:
+        """The last look before the act was against it: nobody was asked after all."""
+        request = _request(job)
+        if request is not None:
+            self._requests[job.name] = request
+
     def forget(self, name: str) -> None:
         self._requests.pop(name, None)
+
+
+def _asked_before(job: Job) -> bool:
+    """Whether the request was made before the status was removed."""
+    return job.record is not None and HEARD in job.record.output
 
 
 def _request(job: Job) -> tuple[str, str] | None:

@@ -64,12 +64,33 @@ THINGS: tuple[Thing, ...] = (
 """In the order in which they are taken off: objects, surge, marks, fence, darkness, cordon."""
 
 
+def adopted(job: Job, seen: Seen) -> Job:
+    """With all that its node shows as its own: a status that was removed says nothing of it."""
+    node = seen.node
+    if node is None:
+        return job
+    owned = job.status.owned
+    found = owned.model_copy(
+        update={
+            "cordon": owned.cordon or node.cordoned_by == job.mark,
+            "fenced": owned.fenced or node.fenced_by == job.mark,
+            "scale_down_disabled": owned.scale_down_disabled or marks.there(job, node),
+        }
+    )
+    return job if found == owned else job.having(owned=found)
+
+
 def owns(job: Job) -> bool:
     return any(thing.owned(job) for thing in THINGS)
 
 
 def undo(job: Job, seen: Seen) -> tuple[Job, Act] | None:
-    """Take off the first thing that is there; None: nothing of ours is left."""
+    """Take off the first thing that is there; None: nothing of ours is left. Marks on the node that
+    name the job are its own, also when somebody removed the status that said so.
+    """
+    for thing in THINGS:
+        if thing.there is not None and not thing.owned(job) and thing.there(job, seen.node):
+            return job, thing.act
     return _undo(THINGS, job, seen)
 
 

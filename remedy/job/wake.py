@@ -5,14 +5,16 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from kubenode.runtime.patience import LATE, SOON
+from kubenode.runtime.term import NEXT_REPORT
 from remedy.job.checks import answers_until
 from remedy.job.checks import ask_again_at as checks_again_at
+from remedy.job.initialwait import begins_at, unbegun
 from remedy.job.model import Act, CloseReason, Job, Seen
 from remedy.job.moves import LOOK_AGAIN, SETTLES
 from remedy.job.permits import ask_again_at, renew_at
 from remedy.job.power_record import left_off
 from remedy.job.proving import acted_on, proof_takes, verify_until
-from remedy.job.silence import NEXT_REPORT, by_our_clock, counts_from
+from remedy.job.silence import by_our_clock, counts_from
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import POLLED
 from remedy.job.superseding import hand_over_until
@@ -32,6 +34,8 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
     times = [now + LATE]
     if status.hold is not None and status.hold.look_again_at is not None:
         times.append(status.hold.look_again_at)
+    if unbegun(job) and (begins := begins_at(job, seen)) is not None:
+        times.append(begins)
     if job.phase is JobPhase.AWAITING_PERMIT:
         heard = seen.heard
         if heard is not None and heard.act is Act.ASK_PERMIT:
@@ -47,7 +51,8 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
         and status.permit.expires_at
     ):
         times.append(renew_at(job))
-    if job.phase in (JobPhase.RUNNING, JobPhase.AWAITING_PERMIT) and status.evidence_false_since:
+    settles = job.phase in (JobPhase.RUNNING, JobPhase.AWAITING_PERMIT) or unbegun(job)
+    if settles and status.evidence_false_since:
         since = status.evidence_false_since
         times.append(by_our_clock(seen, since, since + SETTLES))
     if job.phase is JobPhase.RUNNING:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from kubenode.api.v1alpha1 import API_VERSION, Ask, Expression, NodeRecord, RemedyOperationJob
-from kubenode.api.v1alpha1.noderecord import NodeRecordSpec, WouldHave
+from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec, WouldHave
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
@@ -28,6 +28,8 @@ from rules.facts import FactSet
 
 PLURAL = NodeRecord.resource.plural
 NOT_YET = Result(timedelta(seconds=1))
+EVENTS_PAUSE = timedelta(minutes=1)
+"""Between two writes of the Events of one node: their objects live for an hour."""
 OPEN_JOBS = "open jobs"
 """Index of the jobs: by node those that are open."""
 
@@ -43,6 +45,21 @@ class Leave(Protocol):
 
 class Synced(Protocol):
     synced: asyncio.Event
+
+
+class StoredEvents:
+    """What stored records remember of Events."""
+
+    def __init__(self, records: Informer[NodeRecord]) -> None:
+        self._records = records
+
+    def ready(self) -> bool:
+        return self._records.synced.is_set()
+
+    def past_events(self) -> dict[str, EventMemory]:
+        records = self._records.cache.items()
+        found = ((name, record.spec.past_events) for name, record in records)
+        return {name: memory for name, memory in found if memory is not None}
 
 
 class NodeRecords:
@@ -75,6 +92,8 @@ class NodeRecords:
         self._asks: dict[str, list[tuple[str, datetime, Ask]]] = {}
         """By node what Kube Defender is to be asked: rule, time of its result, question."""
         self._pasts: dict[str, tuple[NodeRecordSpec, tuple[Past, ...]]] = {}
+        self._events_at: dict[str, float] = {}
+        """By node when its Events were last taken in, by the monotonic clock."""
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -165,6 +184,20 @@ class NodeRecords:
         if ask is not None:
             self._asks.setdefault(node, []).append((rule, result.at, ask))
 
+    def take_events(self, node: str, memory: EventMemory | None) -> timedelta | None:
+        """Take in what outlives this process of the node's Events; when to come again with them,
+        None: they are taken in.
+        """
+        spec = self.spec(node)
+        if memory is None or memory == spec.past_events:
+            return None  # what is stored runs out by itself
+        now, before = self._clock.monotonic(), self._events_at.get(node)
+        if before is not None and (passed := timedelta(seconds=now - before)) < EVENTS_PAUSE:
+            return EVENTS_PAUSE - passed
+        self._events_at[node] = now
+        self._take(node, spec.model_copy(update={"past_events": memory}))
+        return None
+
     # -- writing ---------------------------------------------------------------------------------
 
     async def reconcile(self, node: str) -> Result:
@@ -254,6 +287,7 @@ class NodeRecords:
         self._closed.pop(node, None)
         self._asks.pop(node, None)
         self._pasts.pop(node, None)
+        self._events_at.pop(node, None)
 
 
 def _sentence(said: Any) -> str:

@@ -4,9 +4,10 @@ A provider's error becomes an outcome with a sentence for people; nothing of it 
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from kubenode.providers.errors import (
     Busy,
@@ -20,9 +21,18 @@ from kubenode.providers.errors import (
 from kubenode.providers.port import Machine, Provider
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.disruption.guard import never_frozen
+from kubenode.runtime.disruption.guard import DisruptionGuard
+from kubenode.runtime.disruption.request import ActRefused
 from remedy.job.model import Act, Heard, Job, NodeSeen
 from remedy.job.power_record import machine_of_record
+from remedy.power.leave import (
+    NodeReader,
+    act_request,
+    held,
+    is_written,
+    live_target,
+    request_of,
+)
 from remedy.power.seen import Outcome, PowerSeen
 
 log = logging.getLogger(__name__)
@@ -39,12 +49,14 @@ and only darkness changes what they do.
 
 
 class PowerAccess:
-    """frozen  why nothing may be stopped or reset in this cluster now, "" if it may"""
+    """guard  through which machines are switched off and reset; on is no harm, and needs none
+    nodes  reads a job's Node live
+    """
 
     def __init__(
-        self, providers: Providers, clock: Clock, frozen: Callable[[], str] = never_frozen
+        self, providers: Providers, clock: Clock, guard: DisruptionGuard, nodes: NodeReader
     ) -> None:
-        self._providers, self._frozen = providers, frozen
+        self._providers, self._guard, self._nodes = providers, guard, nodes
         self._clock = clock
         self._read: dict[str, tuple[float, PowerSeen]] = {}
         """Until when each job's reading serves."""
@@ -81,11 +93,21 @@ class PowerAccess:
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
             return Heard(what, outcome=Outcome.REFUSED, error=why)
-        if what is not Act.POWER_ON and (why := self._frozen()):
-            return Heard(what, outcome=Outcome.LATER, error=why)
         self._read.pop(job.name, None)
-        ask = {Act.POWER_OFF: provider.off, Act.POWER_ON: provider.on, Act.RESET: provider.reset}
-        return await heard(what, ask[what](machine, request_of(job)))
+        id_ = request_of(job)
+        if what is Act.POWER_ON:
+            return await heard(what, provider.on(machine, id_))
+        asking = self._guard.perform(
+            act_request(job, what, machine.provider_id),
+            intent=partial(is_written, job, what),
+            target=lambda: live_target(self._nodes, job),
+            act=lambda: (
+                provider.off(machine, id_)
+                if what is Act.POWER_OFF
+                else provider.reset(machine, id_)
+            ),
+        )
+        return await heard(what, asking)
 
 
 def machine_of(job: Job, node: NodeSeen | None) -> Machine:
@@ -96,17 +118,11 @@ def machine_of(job: Job, node: NodeSeen | None) -> Machine:
     return Machine(seen or noted, job.spec.node_name, annotations)
 
 
-def request_of(job: Job) -> str:
-    """The same for the same request of the same job, in every process; no other has it."""
-    record = job.record
-    if record is None or job.close_reason is not None:
-        return f"{job.uid}.undo"
-    return f"{job.uid}.{record.request_id}"
-
-
 async def heard(what: Act, asking: Awaitable[None]) -> Heard:
     try:
         await asking
+    except ActRefused as refused:
+        return held(what, refused)
     except ProviderError as error:
         outcome, after = outcome_of(error)
         log.warning(

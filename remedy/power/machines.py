@@ -105,8 +105,6 @@ class OwnMachine:
 
     async def ask(self, asked: Asked) -> Heard:
         name, uid, _ = _target(asked)
-        if not asked.permit:
-            return Heard(Act.REPLACE, outcome=Outcome.LATER, error="the job holds no permit")
         try:
             machine = await self._read(name)
             if machine is None or machine.metadata.uid != uid:

@@ -1,20 +1,28 @@
 """Who can replace the machine of a job's node: the first way of the step's `via` that applies."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.providers.registry import Providers
-from kubenode.runtime.disruption.guard import never_frozen
+from kubenode.runtime.disruption.guard import DisruptionGuard
+from kubenode.runtime.disruption.request import ActRefused
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Act, Heard, Job, NodeSeen
-from remedy.power.access import request_of
 from remedy.power.claims import ReplacementClaims
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.karpenter import Karpenter
+from remedy.power.leave import (
+    NodeReader,
+    act_request,
+    held,
+    is_written,
+    live_target,
+    request_of,
+)
 from remedy.power.machines import OwnMachine
 from remedy.power.seen import Outcome, ReplaceSeen
 from remedy.power.ways import Asked, BootOf, Found, Nodes, Way, heard, outcome_of
@@ -24,7 +32,9 @@ PATH, TARGET, GROUP, NEWEST = "path", "target", "group", "newest"
 
 
 class Replacing:
-    """frozen  why nothing may be replaced in this cluster now, "" if it may"""
+    """guard  through which machines are given up
+    live   reads a job's Node live
+    """
 
     def __init__(
         self,
@@ -32,9 +42,11 @@ class Replacing:
         nodes: Nodes,
         providers: Providers,
         boot_of: BootOf,
-        frozen: Callable[[], str] = never_frozen,
+        guard: DisruptionGuard,
+        live: NodeReader,
     ) -> None:
-        self._nodes, self._frozen, self._claims = nodes, frozen, ReplacementClaims(kube)
+        self._nodes, self._guard, self._live = nodes, guard, live
+        self._claims = ReplacementClaims(kube)
         ways: tuple[Way, ...] = (
             OwnMachine(kube, nodes),
             ClusterApi(kube, nodes),
@@ -56,10 +68,16 @@ class Replacing:
     async def ask(self, job: Job, node: NodeSeen | None) -> Heard:
         asked = _asked(job)
         assert asked is not None, "asked before it was written down"
-        if why := self._frozen():
-            return Heard(Act.REPLACE, outcome=Outcome.LATER, error=why)
+        way = self._way(job)
         try:
-            return await self._way(job).ask(asked)
+            return await self._guard.perform(
+                act_request(job, Act.REPLACE, asked.target),
+                intent=partial(is_written, job, Act.REPLACE),
+                target=lambda: live_target(self._live, job),
+                act=lambda: way.ask(asked),
+            )
+        except ActRefused as refused:
+            return held(Act.REPLACE, refused)
         except KubeError as error:
             return heard(error)
 

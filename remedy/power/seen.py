@@ -15,6 +15,7 @@ class Outcome(StrEnum):
     LATER    not taken now, and it can be asked again later
     REFUSED  not taken, and asking again does not help: a person has to act
     GONE     there is no such machine
+    HELD     nobody was asked: the last look before the act was against it
     """
 
     TAKEN = "Taken"
@@ -22,6 +23,7 @@ class Outcome(StrEnum):
     LATER = "Later"
     REFUSED = "Refused"
     GONE = "Gone"
+    HELD = "Held"
 
 
 NOTHING = Can()

@@ -65,6 +65,7 @@ def build(
         host_events=[event.name for event in events],
         previous=order.previous,
         supersedes=order.supersedes,
+        initial_wait=order.wait,
         start_rung=order.start_rung,
         ladder=spec.ladder or [],
         when=spec.when,

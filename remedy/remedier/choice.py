@@ -5,7 +5,7 @@ Production and simulation run this same code: the operator (remedy.remedier.cont
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
@@ -54,8 +54,11 @@ class Mind:
         active: Mapping[str, NodeRemedier],
         past: Sequence[Past],
         now: datetime,
+        unjudged: int = 0,
     ) -> Choice:
-        """`active` by rule id: what may make jobs. `past` as for `decide`."""
+        """`active` by rule id: what may make jobs. `past` as for `decide`. `unjudged`: rules that
+        have not judged every node, so that facts of groups are unknown for a moment.
+        """
         found = matching(diagnosis, active)
         self.matched.see(diagnosis.matches, now)
         if not found:
@@ -73,6 +76,10 @@ class Mind:
             _candidate(match, rule, self.matched.since(match.rule_id, rule, facts, now), facts, now)
             for match, rule in found
         ]
+        if unjudged:
+            candidates = [
+                replace(c, asking=c.asking or c.guards is Truth.UNKNOWN) for c in candidates
+            ]
         return Choice(decide(subject, candidates, past, now), tuple(found))
 
 

@@ -20,18 +20,21 @@ from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder, Regarding
+from remedy.job.model import ACTING
 from remedy.job.store import PLURAL
 from remedy.noderecord.store import NodeRecords
 from remedy.remedier import traces
 from remedy.remedier.build import agent_of, build
-from remedy.remedier.choice import Mind, probe_rules, trigger
+from remedy.remedier.choice import Choice, Mind, probe_rules, trigger
 from remedy.remedier.decide import Order, Why
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.lag import lags
 from remedy.remedier.metrics import CREATED, EXISTED, Metrics
+from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
+from remedy.remedier.unattended import REASON, Unattended, held_rules
 from rules.diagnose import Diagnosis, Match
 from rules.explain import explain
 from rules.facts import FactSet
@@ -112,6 +115,7 @@ class Remedier:
     wake: Callable[[str], None] = lambda name: None
     """Have another node looked at again."""
     wake_job: Callable[[str], None] = lambda name: None
+    unattended: Unattended = field(default_factory=Unattended)
     _memory: dict[str, _Memory] = field(default_factory=dict)
 
     def noticed(self, name: str, old: Node | None, new: Node | None) -> Sequence[str]:
@@ -141,10 +145,12 @@ class Remedier:
             return STALE
         now = self.clock.now()
         self.records.judge(name, diagnosis, facts, now)
+        pause = self.records.take_events(name, self.facts.past_events(name))
         memory = self._memory.setdefault(name, _Memory())
         booted_at = self.facts.booted_at(name)
         active, past = self.rules.active(), self.records.past(name)
-        choice = memory.mind.choose(node, booted_at, facts, diagnosis, active, past, now)
+        mind, unjudged = memory.mind, self.facts.unjudged
+        choice = mind.choose(node, booted_at, facts, diagnosis, active, past, now, unjudged)
         self.rules.matched(name, frozenset(m.rule_id for m, _ in choice.matches), now)
         decision = choice.decision
         for order in decision.orders:
@@ -155,11 +161,14 @@ class Remedier:
         if job := self.stronger.told(name, decision.stronger):
             self.wake_job(job)
         await self._tell(node, memory, frozenset(decision.waits))
+        await self._tell_unattended(node, facts, choice, past, now)
         if not choice.matches:
             memory.changed_at = None
         # Last of all: should hosts not be asked, rules without questions work on.
         asked_at = await self.probes.ask(name, agent_of(node), *probe_rules(diagnosis, active))
         again = now + AGAIN if facts.stale else None
+        for wait in (pause, self.unattended.again(name)):
+            again = again if wait is None else _earliest(again, now + wait)
         later = self._later(diagnosis, _earliest(decision.at, asked_at, again), now)
         memory.due_at = self._due_at(later)
         return later
@@ -173,6 +182,7 @@ class Remedier:
 
     def _gone(self, name: str) -> None:
         self._memory.pop(name, None)
+        self.unattended.forget(name)
         self.probes.forget(name)
         self.rules.matched(name, frozenset(), self.clock.now())
         self.stronger.told(name, None)
@@ -252,6 +262,20 @@ class Remedier:
                 )
         if waits != memory.waits:  # an empty frozenset has 216 bytes, and almost all are empty
             memory.waits = waits
+
+    async def _tell_unattended(
+        self, node: Node, facts: FactSet, choice: Choice, past: Sequence[Past], now: datetime
+    ) -> None:
+        """Tell people of a fault that lasts, and that no rule acts on."""
+        name = node.metadata.name
+        if choice.decision.orders or any(p.open and not p.shadow for p in past):
+            self.unattended.attended(name)
+            return
+        acting = {rule.metadata.name for _, rule in choice.matches if rule.spec.mode in ACTING}
+        held = held_rules(choice.decision, acting)
+        active, monotonic = self.rules.active(), self.clock.monotonic()
+        if text := self.unattended.look(facts, active, held, now, monotonic):
+            await self.recorder.emit(_regarding(node), "Warning", REASON, f"{text}. Look at it")
 
     def _later(self, diagnosis: Diagnosis, at: datetime | None, now: datetime) -> Result:
         changes_at = self.facts.changes_at(diagnosis.node)

@@ -3,6 +3,10 @@
 The order of the guards is the policy. Whatever keeps a rule from acting says so with a reason, and
 the next rule in the order of choice has its turn: a rule that has used up its attempts does not
 silence a weaker one.
+
+groupWait and startupGrace keep no job from being made: the job is ordered with the time that it has
+to wait (remedy.job.initialwait). Until that is over the choice goes on as if there were no job yet,
+and a rule that it would fall on now supersedes the job that waits.
 """
 
 import hashlib
@@ -11,8 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from kubenode.api.v1alpha1 import Mode, NodeRemedier
+from kubenode.api.v1alpha1 import HoldReason, Mode, NodeRemedier
+from kubenode.api.v1alpha1.remedyoperationjob import InitialWait
 from remedy.remedier.past import PERSONS, Past
+from rules.history import DAWN
 from rules.truth import Truth
 
 LOOK_AGAIN = timedelta(seconds=30)
@@ -20,7 +26,7 @@ NAME_LENGTH, DIGEST_LENGTH = 63, 10
 
 
 class Why(StrEnum):
-    """Why a rule that matches makes no job now."""
+    """Why a rule that matches makes no job now, or one that waits before it begins."""
 
     OPEN_JOB = "OpenJob"
     GUARD = "Guard"
@@ -74,7 +80,7 @@ class Subject:
 class Order:
     """A job to be made. `others` are the rules that matched too, and why they lost; `supersedes`
     names the weaker rule's job that waits for it. `failed_healing`: the job before it seemed to
-    have healed the node and is still on probation.
+    have healed the node and is still on probation. `wait`: it begins later; None: at once.
     """
 
     name: str
@@ -84,6 +90,18 @@ class Order:
     others: tuple[tuple[str, str], ...] = ()
     supersedes: str = ""
     failed_healing: bool = False
+    wait: InitialWait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A rule that matches, why it acts on nothing now, and until when at least; `until` None: until
+    something changes.
+    """
+
+    rule: str
+    why: Why
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +113,15 @@ class Decision:
     """
 
     orders: tuple[Order, ...] = ()
-    waits: tuple[tuple[str, Why], ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     at: datetime | None = None
     stronger: tuple[str, str] | None = None
     dry_runs: tuple[Order, ...] = ()
+
+    @property
+    def waits(self) -> tuple[tuple[str, Why], ...]:
+        """By rule why it waits."""
+        return tuple((each.rule, each.why) for each in self.waiting)
 
 
 def decide(
@@ -122,32 +145,36 @@ def decide(
     return Decision(tuple(orders), tuple(waits), again, stronger, tuple(dry_runs))
 
 
-Outcome = tuple[list[Order], list[tuple[str, Why]], list[datetime]]
+Outcome = tuple[list[Order], list[Waiting], list[datetime]]
 
 
 def _choose(
     node: Subject, candidates: Sequence[Candidate], past: Sequence[Past], now: datetime
 ) -> Outcome:
-    if not candidates:
-        return [], [], []
-    waits: list[tuple[str, Why]] = []
-    times: list[datetime] = []
-    for index, candidate in enumerate(candidates):
+    """The first rule that may act gets the job; if startupGrace alone keeps all back, the first of
+    them.
+    """
+    waits: list[Waiting] = []
+    chosen = None
+    for candidate in candidates:
         held = _held(node, candidate, past, now)
+        if held is None and now < _grace_ends(node, candidate):
+            chosen = chosen or candidate
+            held = Why.STARTUP, _grace_ends(node, candidate)
         if held is None:
-            due = (node.first_match or now) + candidate.rule.spec.group_wait
-            if now < due:
-                return [], [*waits, (candidate.name, Why.GROUP_WAIT)], [*times, due]
-            losers = tuple(
-                (c.name, str(dict(waits).get(c.name, "a stronger rule matched")))
-                for i, c in enumerate(candidates)
-                if i != index
-            )
-            return [_order(node, candidate, past, now, losers)], waits, times
-        why, at = held
-        waits.append((candidate.name, why))
-        times.append(at)
-    return [], waits, times
+            chosen = candidate
+            break
+        waits.append(Waiting(candidate.name, *held))
+    times = [wait.until for wait in waits if wait.until is not None]
+    if chosen is None:
+        return [], waits, times
+    if now < _grace_ends(node, chosen):  # so are all others, and the strongest comes first
+        waits = [wait for wait in waits if wait.why is not Why.STARTUP]
+    why = {wait.rule: str(wait.why) for wait in waits}
+    losers = tuple(
+        (c.name, why.get(c.name, "a stronger rule matched")) for c in candidates if c is not chosen
+    )
+    return [_order(node, chosen, past, now, losers)], waits, times
 
 
 def _beside(
@@ -157,16 +184,23 @@ def _beside(
     open_: Sequence[Past],
     now: datetime,
 ) -> tuple[Outcome, tuple[str, str] | None]:
-    """Beside an open job only a stronger rule may act: the job gives way first."""
-    waits = [(c.name, Why.OPEN_JOB) for c in candidates]
+    """Beside an open job only a stronger rule may act: the job gives way first. For one that has
+    begun the stronger rule waits out its own groupWait and startupGrace before that.
+    """
     job = open_[0]
+    waits = [_waits_beside(c, job) for c in candidates]
     if len(open_) > 1 or job.node_uid != node.uid or job.priority is None:
         return ([], waits, []), None
-    stronger = [c for c in candidates if c.rule.spec.priority > job.priority]
-    orders, _, times = _choose(node, stronger, past, now)
+    stronger = [c for c in candidates if job.unbegun or c.rule.spec.priority > job.priority]
+    orders, held, times = _choose(node, stronger, past, now)
     if not orders:
-        return ([], waits, times), None
+        return ([], _with_times(waits, held), times), None
     order = orders[0]
+    if job.unbegun and not job.hands_over and not _instead(node, order, candidates, job, held, now):
+        return ([], waits, times), None
+    if not job.unbegun and order.wait is not None:
+        waits = _with_times(waits, [*held, _waits(order)])
+        return ([], waits, [*times, order.wait.not_before]), None
     if not job.hands_over:
         return ([], waits, times), (job.name, order.candidate.name)
     name = job_name(node.name, node.uid, job.name)
@@ -176,10 +210,86 @@ def _beside(
     return ([order], [], times), None
 
 
+def _waits_beside(candidate: Candidate, job: Past) -> Waiting:
+    if candidate.name == job.remedier and job.waits is not None:
+        return Waiting(candidate.name, Why(str(job.waits)), job.waits_until)
+    return Waiting(candidate.name, Why.OPEN_JOB)
+
+
+def _with_times(waits: Sequence[Waiting], held: Sequence[Waiting]) -> list[Waiting]:
+    """`waits` beside a job, with what else is known of a rule that time alone keeps back."""
+    until = {wait.rule: wait for wait in held if wait.why in (Why.STARTUP, Why.GROUP_WAIT)}
+    return [until.get(wait.rule, wait) for wait in waits]
+
+
+def _waits(order: Order) -> Waiting:
+    assert order.wait is not None
+    return Waiting(order.candidate.name, Why(order.wait.reason), order.wait.not_before)
+
+
+def _instead(
+    node: Subject,
+    order: Order,
+    candidates: Sequence[Candidate],
+    job: Past,
+    held: Sequence[Waiting],
+    now: datetime,
+) -> bool:
+    """Whether the rule takes the place of a job that has not begun.
+
+    A rule of higher priority does, and until groupWait is over one that comes first in the order of
+    choice. A weaker one does where a guard, or startupGrace, keeps back the job alone: it may act
+    sooner. What startupGrace keeps back itself takes no place of a job that may begin sooner. So
+    two rules whose evidence flaps do not take the place of each other again and again.
+    """
+    chosen = order.candidate
+    if chosen.name == job.remedier or job.priority is None:
+        return False
+    in_grace, job_in_grace = now < _grace_ends(node, chosen), job.waits is HoldReason.STARTUP_GRACE
+    if in_grace and not job_in_grace:
+        return False
+    if chosen.rule.spec.priority > job.priority or (job_in_grace and not in_grace):
+        return True
+    if any(wait.rule == job.remedier and wait.why in _BARRED for wait in held):
+        return True
+    if chosen.rule.spec.priority < job.priority:
+        return False
+    names = [c.name for c in candidates]
+    first = job.remedier in names and names.index(chosen.name) < names.index(job.remedier)
+    return first and now < _group_ends(node, chosen, now)
+
+
+_BARRED = (Why.GUARD, Why.DISAGREE)
+
+
+def _grace_ends(node: Subject, candidate: Candidate) -> datetime:
+    """When startupGrace is over; DAWN where nobody knows when the node was created or booted."""
+    started = max((t for t in (node.created, node.booted_at) if t is not None), default=None)
+    return DAWN if started is None else started + candidate.rule.spec.startup_grace
+
+
+def _group_ends(node: Subject, candidate: Candidate, now: datetime) -> datetime:
+    return (node.first_match or now) + candidate.rule.spec.group_wait
+
+
+def _initial_wait(node: Subject, candidate: Candidate, now: datetime) -> InitialWait | None:
+    """The time that a job of the rule has to wait before it begins; None: it may begin at once."""
+    grace, group = _grace_ends(node, candidate), _group_ends(node, candidate, now)
+    if now >= max(grace, group):
+        return None
+    return InitialWait(
+        since=now,
+        not_before=max(grace, group),
+        reason="StartupGrace" if grace > group else "GroupWait",
+        group_wait=candidate.rule.spec.group_wait,
+        startup_grace=candidate.rule.spec.startup_grace,
+    )
+
+
 def _held(
     node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
 ) -> tuple[Why, datetime] | None:
-    """Why this rule must not act on this node now, and until when at least."""
+    """Why this rule must make no job for this node now, and until when at least."""
     spec = candidate.rule.spec
     if candidate.disputed:
         return Why.DISAGREE, now + LOOK_AGAIN
@@ -187,9 +297,6 @@ def _held(
         return Why.GUARD, now + LOOK_AGAIN
     if candidate.asking:
         return Why.PROBE, now + LOOK_AGAIN
-    started = max((t for t in (node.created, node.booted_at) if t is not None), default=None)
-    if started is not None and now < started + spec.startup_grace:
-        return Why.STARTUP, started + spec.startup_grace
     here = [p for p in past if p.node_uid == node.uid]  # not on a machine that had the name before
     if any(
         p.blocks(candidate.since, now) for p in here if p.reason in PERSONS or _same(p, candidate)
@@ -230,6 +337,7 @@ def _order(
         last.name if last is not None else "",
         losers,
         failed_healing=last is not None and last.on_probation(now),
+        wait=_initial_wait(node, candidate, now),
     )
 
 
@@ -265,10 +373,10 @@ def _dry_run(node: Subject, candidate: Candidate, past: Sequence[Past], now: dat
         return [], [], []
     held = _held(node, candidate, mine, now)
     if held is not None:
-        return [], [(candidate.name, held[0])], [held[1]]
-    due = (node.first_match or now) + candidate.rule.spec.group_wait
-    if now < due:
-        return [], [(candidate.name, Why.GROUP_WAIT)], [due]
+        return [], [Waiting(candidate.name, *held)], [held[1]]
+    if (wait := _initial_wait(node, candidate, now)) is not None:
+        waits = Waiting(candidate.name, Why(wait.reason), wait.not_before)
+        return [], [waits], [wait.not_before]
     name = job_name(node.name, node.uid, now.isoformat(), candidate.name)
     return [Order(name, candidate)], [], []
 

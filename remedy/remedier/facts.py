@@ -10,17 +10,21 @@ again. Whoever has asked the rules about a node tells what they said (`learned`)
 have to look again then, or this one.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.api.v1alpha1.hostprobe import HostProbe
+from kubenode.api.v1alpha1.leaves import EventLeaf
+from kubenode.api.v1alpha1.noderecord import EventMemory
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import Answers
 from remedy.hostprobes.asking import OF_AGENTS
+from remedy.noderecord.events import from_stored, to_stored
 from remedy.remedier import hostevents
 from remedy.remedier.boots import Boots
 from remedy.remedier.bounds import Bounds
@@ -37,7 +41,8 @@ from remedy.remedier.unreadable import FACTS, UnreadableNodes
 from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, Gap, ProbeFact
-from rules.history import DAWN, ClockSteps, EventWindow
+from rules.history import DAWN, ONE_DAY, ClockSteps, EventWindow
+from rules.leaves.event import fits
 from rules.sources import EVENTS, HOST_EVENTS
 
 _NOTHING: frozenset[str] = frozenset()
@@ -67,6 +72,16 @@ class Nodes(Cached, Protocol):
         ...
 
 
+class EventMemories(Protocol):
+    """What the records of nodes remember of Events."""
+
+    def ready(self) -> bool: ...
+
+    def past_events(self) -> Mapping[str, EventMemory]:
+        """By node, of those of which anything is remembered."""
+        ...
+
+
 class FactStore:
     """nodes    the cache of Nodes
     past     gives the open jobs of a node, and what its record tells of closed ones
@@ -77,6 +92,9 @@ class FactStore:
     boots    which boot hosts run; None: the one that their Nodes tell
     clock_offset  seconds by which a host's clock is ahead, None: unknown
     is_silent  whether a node's agent is known to be: what it would answer is unknown at once
+    memories   what outlives this process of Events; None: nothing does
+    restored   why a restore of etcd freezes, "" if none does: what a Node showed at first sight
+               is unknown then until its reporter repeats it
     """
 
     def __init__(
@@ -91,7 +109,13 @@ class FactStore:
         boots: Boots | None = None,
         clock_offset: Callable[[Node], float | None] = lambda node: None,
         is_silent: Callable[[Node], bool] = lambda node: False,
+        memories: EventMemories | None = None,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
+        self._memories, self._recalled = memories, memories is None
+        self._long: tuple[EventLeaf, ...] | None = None
+        """What rules count in windows of over a day; None: no rules were loaded yet."""
+        self._restored = restored
         self._leases, self._boots, self._clock_offset = leases, boots, clock_offset
         self._is_silent = is_silent
         self._of_silent = {name: ProbeFact(None, DAWN) for name in (*unanswered, *OF_AGENTS)}
@@ -174,6 +198,8 @@ class FactStore:
                 self._windows[name] = window
             return True
         kept.see(new, now, self._deaf_until(now))
+        if kept.conditions.ended_doubt:
+            return True
         if kept.conditions.ended_silence >= self.shortest_max_age:
             return True
         return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
@@ -246,6 +272,10 @@ class FactStore:
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
         """All that are loaded, by the ids that a Diagnosis gives them."""
+        self._long = tuple(_long_leaves(rules.values()))
+        self._recall()
+        for window in self._windows.values():
+            window.sort_out()
         self.bounds.rules_loaded(rules)
         self.same_faults.rules_loaded(rules, self._kept)
         self.wide.rules_loaded(rules, self._kept, self._now())
@@ -274,8 +304,21 @@ class FactStore:
         self, node: str, when: Expression | None, closed: datetime | None
     ) -> datetime | None:
         """The stamp of the youngest Event that a job, which has closed, was made for."""
+        self._recall()
         window = self._windows.get(node)
         return None if window is None else events_until(when, window.facts(self._now()), closed)
+
+    def past_events(self, name: str) -> EventMemory | None:
+        """What the record of the node has to remember of its Events; None: nothing."""
+        window, kept = self._windows.get(name), self._kept.get(name)
+        if window is None or kept is None:
+            return None
+        return to_stored(window.lasting(self._now()), kept.lived)
+
+    def record_deleted(self, name: str) -> None:
+        """A person made us forget the node's past."""
+        if (window := self._windows.get(name)) is not None:
+            window.forget_lasting()
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -298,7 +341,8 @@ class FactStore:
     def _facts(self, name: str, node: Node, kept: Kept) -> FactSet:
         now = self._now()
         told, gaps = self.host_events.facts(node, now), self._unheard(now)
-        conditions = kept.conditions.facts()
+        known = kept.conditions
+        conditions = known.facts_after_restore() if self._restored() else known.facts()
         return FactSet(
             node=name,
             uid=node.metadata.uid,
@@ -386,6 +430,7 @@ class FactStore:
         return self._leases.age(name) if self._leases is not None else None
 
     def _events(self, name: str, kept: Kept, now: datetime) -> Sequence[EventFact]:
+        self._recall()
         window = self._windows.get(name)
         if window is None:
             return ()
@@ -399,10 +444,29 @@ class FactStore:
         lived = {field: fact for field, fact in found.items() if kept.lived(fact.answered_at)}
         return {**nobody, **lived}
 
+    def _lasts(self, event: EventFact) -> bool:
+        return self._recalled and any(fits(leaf, event) for leaf in self._long or ())
+
+    def _recall(self) -> None:
+        """Once, when this process begins to decide: what the last leader stored."""
+        if self._recalled or self._long is None:
+            return
+        if self._memories is None or not self._memories.ready():
+            return
+        self._recalled = True
+        for name, memory in self._memories.past_events().items():
+            if name in self._kept:
+                self._window(name).recall(from_stored(memory))
+        for window in self._windows.values():
+            window.sort_out()
+
     def _window(self, name: str) -> EventWindow:
         if name in self._kept:
-            return self._windows.setdefault(name, EventWindow())
-        window = self._strangers.setdefault(name, EventWindow())
+            if (window := self._windows.get(name)) is None:
+                window = self._windows[name] = EventWindow(self._lasts)
+            return window
+        if (window := self._strangers.get(name)) is None:
+            window = self._strangers[name] = EventWindow(self._lasts)
         if len(self._strangers) > MOST_STRANGERS:
             del self._strangers[next(iter(self._strangers))]
         return window
@@ -413,3 +477,12 @@ class FactStore:
         """
         now = self._now()
         self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)
+
+
+def _long_leaves(rules: Iterable[NodeRemedier]) -> Iterator[EventLeaf]:
+    """What rules count in windows of over a day."""
+    for rule in rules:
+        for expression in (rule.spec.when, rule.spec.unless):
+            for leaf in expression.leaves() if expression is not None else ():
+                if isinstance(leaf, EventLeaf) and leaf.within > ONE_DAY:
+                    yield leaf

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -34,7 +34,7 @@ class Metrics:
         )
         self.waits = Counter(
             "kubenode_remedy_waits",
-            "Times a matching rule made no job, by why.",
+            "Times a matching rule made no job, or one that waits before it begins, by why.",
             ["why"],
             registry=registry,
         )
@@ -64,6 +64,11 @@ class Metrics:
             "kubenode_remedy_batch_nodes",
             "Nodes judged in one call of the rule engine.",
             buckets=BATCHES,
+            registry=registry,
+        )
+        self.unattended = Gauge(
+            "kubenode_remedy_unattended_nodes",
+            "Nodes with a fault that has lasted for an hour, and that no rule acts on.",
             registry=registry,
         )
         for outcome in (CREATED, EXISTED):

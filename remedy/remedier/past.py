@@ -7,8 +7,9 @@ the last, what it did, whether a person spoke, and since when the evidence has b
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode, RemedyOperationJob
+from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from remedy.job.initialwait import unbegun, waits_for, waits_until
 from remedy.job.model import INCIDENT_ENDS, CloseReason, Job
 from remedy.job.superseding import hands_over
 
@@ -25,6 +26,9 @@ class Past:
     priority     of its rule; None for a job of a person, which no rule supersedes
     probation    a relapse so soon after it closed means that it did not heal
     hands_over   it is superseded, and waits for its successor to be made
+    unbegun      it has an initial wait and has not begun since
+    waits        what it waits for before it begins; None: not for time
+    waits_until  when that is over
     events_until  stamp of the youngest Event that its evidence was made of
     """
 
@@ -44,6 +48,9 @@ class Past:
     priority: int | None = None
     probation: timedelta = timedelta(0)
     hands_over: bool = False
+    unbegun: bool = False
+    waits: HoldReason | None = None
+    waits_until: datetime | None = None
     events_until: datetime | None = None
 
     @classmethod
@@ -67,6 +74,9 @@ class Past:
             priority=job.spec.priority if job.spec.remedier else None,
             probation=job.rung.verify.probation,
             hands_over=hands_over(job),
+            unbegun=unbegun(job),
+            waits=waits_for(job),
+            waits_until=waits_until(job),
         )
 
     @property

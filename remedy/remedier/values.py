@@ -110,10 +110,11 @@ def _since(at: datetime | None, now: datetime) -> float | None:
 def not_ready_for(
     ready: ConditionFact | None, now: datetime, gaps: Sequence[Gap] = ()
 ) -> float | None:
-    """0 while Ready is True; unknown without a Ready condition. By our clock: the host's may be
-    wrong. Time in which no kubelet could be heard since this one was last is not counted.
+    """0 while Ready is True; unknown without a Ready condition, or while it is doubted. By our
+    clock: the host's may be wrong. Time in which no kubelet could be heard since this one was last
+    is not counted.
     """
-    if ready is None:
+    if ready is None or ready.doubted:
         return None
     if ready.status == "True":
         return 0.0

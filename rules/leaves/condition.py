@@ -26,6 +26,11 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
     if now >= silent_at:
         silent = f"{says}, not heard from for longer than {span(leaf.max_age)}"
         return Reading(Truth.UNKNOWN, about, silent, fact.status, SOURCE, fact.heard)
+    if fact.doubted:
+        old = (
+            f"was {fact.status}, and the Node shows an older report; its reporter has to repeat it"
+        )
+        return Reading(Truth.UNKNOWN, about, old, fact.status, SOURCE, fact.heard)
     if fact.settles is not None and now < fact.settles:
         reset = f"{says}, but only since its reporter started anew"
         settles_at = fact.settles if fact.settles < silent_at else None

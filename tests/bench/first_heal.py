@@ -4,8 +4,10 @@ Method. A condition of a Node is patched to True; the clock starts when the API 
 acknowledged the patch, and stops when a watch of this process sees the RemedyOperationJob of that
 node. "One at a time" waits for each job and a random pause before the next flip. A burst patches
 many Nodes as fast as one client can; its time runs from the first patch sent to the last job seen.
-The product runs as `kubenode run all`, the floor (bare_controller.py) beside it in the same run
-but never at the same time. CPU and memory are read from /proc, requests from the API server's own
+With `defaults` the rule leaves groupWait and startupGrace as they are: the job begins later, and is
+there as soon.
+The product runs as `kubenode run all`, the floor (bare_controller.py) beside it in the same run but
+never at the same time. CPU and memory are read from /proc, requests from the API server's own
 metrics, without those of kwok and of this process.
 """
 
@@ -217,7 +219,9 @@ def wait_ready(cp: ControlPlane, count: int, seconds: float) -> None:
     raise SystemExit(f"{ready} of {count} nodes are Ready after {seconds:g} s")
 
 
-def rule(name: str, mode: str, condition: str) -> dict[str, Any]:
+def rule(name: str, mode: str, condition: str, *, defaults: bool = False) -> dict[str, Any]:
+    """defaults  its groupWait and startupGrace are the product's: the job is there and waits"""
+    waits = {} if defaults else {"groupWait": "0s", "startupGrace": "0s"}
     return {
         "apiVersion": "kubenode.io/v1alpha1",
         "kind": "NodeRemedier",
@@ -227,8 +231,7 @@ def rule(name: str, mode: str, condition: str) -> dict[str, Any]:
             "faultClass": "bench",
             "nodes": {"all": True},
             "when": {"condition": {"type": condition, "status": "True"}},
-            "groupWait": "0s",
-            "startupGrace": "0s",
+            **waits,
             "cooldown": "0s",
             "attempts": {"max": 100, "within": "1h"},
             "onGiveUp": "Release",
@@ -315,6 +318,9 @@ async def heal(kube: Kube, nodes: list[str], condition: str, seconds: float) -> 
     say(f"still open after {seconds:.0f} s: {phases}")
 
 
+PHASES = (("oneAtATime", one_at_a_time), ("burst", burst))
+
+
 async def measure(
     cp: ControlPlane, nodes: int, singles: int, burst_size: int, folder: Path
 ) -> dict[str, Any]:
@@ -331,7 +337,7 @@ async def measure(
             await jobs.following.wait()
             kubeconfig = str(cp.kubeconfig)
             bare = [sys.executable, str(ROOT / "tests/bench/bare_controller.py"), kubeconfig]
-            for phase, run in (("oneAtATime", one_at_a_time), ("burst", burst)):
+            for phase, run in PHASES:
                 chosen = names[:singles] if run is one_at_a_time else names[-burst_size:]
                 log = folder / f"bare-{phase}.log"
                 with program([*bare, f"Bare{phase}"], partial(says, log, "ready"), log) as floor:
@@ -345,19 +351,23 @@ async def measure(
 
             port = free_port()
             ours = [KUBENODE, "run", "all", "--kubeconfig", kubeconfig, "--health-port", str(port)]
-            for name, mode in (("approve", "Approve"), ("enforce", "Enforce")):
-                condition = f"Bench{mode}"
-                await kube.create(
-                    paths.custom("noderemediers"), rule(f"bench-{name}", mode, condition)
-                )
+            for name, mode in (
+                ("defaults", "Approve"),
+                ("approve", "Approve"),
+                ("enforce", "Enforce"),
+            ):
+                condition, defaults = f"Bench{name.capitalize()}", name == "defaults"
+                made = rule(f"bench-{name}", mode, condition, defaults=defaults)
+                await kube.create(paths.custom("noderemediers"), made)
+                phases = PHASES[:1] if defaults else PHASES
                 log = folder / f"{name}.log"
                 with program(ours, partial(is_ready, port), log) as operator:
                     result[name] = {}
-                    for phase, run in (("oneAtATime", one_at_a_time), ("burst", burst)):
+                    for phase, run in phases:
                         chosen = names[:singles] if run is one_at_a_time else names[-burst_size:]
                         before = usage(operator.pid), usage(apiserver), requests(cp)
                         result[name][phase] = await run(kube, jobs, chosen, condition)
-                        if name == "approve":  # the jobs stop there: what is counted is creation
+                        if name != "enforce":  # the jobs stop there: what is counted is creation
                             await asyncio.sleep(3)
                         result[name][phase] |= price(
                             cp, operator.pid, apiserver, before, len(chosen)

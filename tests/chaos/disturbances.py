@@ -8,6 +8,7 @@ RULE_EDITED     the rule of an open job gets another priority, and its own again
 RULE_DELETED    the rule of an open job is deleted, and created again after `lasts`
 PERMIT_DELETED  a person deletes an open Permit
 STATUS_WIPED    the status of an open job is gone, as after a restore of the object without it
+ETCD_RESTORED   etcd is put back to a backup (chaos.restore); a person lifts the freeze later
 """
 
 import random
@@ -18,6 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from chaos.fleet import Fleet
+from chaos.restore import EtcdBackups
 
 from kubenode.cli.demo.hosts import KUBELET
 from kubenode.cli.demo.watching import CLOSED
@@ -41,6 +43,7 @@ class Disturbance(StrEnum):
     RULE_DELETED = "rule deleted"
     PERMIT_DELETED = "Permit deleted"
     STATUS_WIPED = "status wiped"
+    ETCD_RESTORED = "etcd restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Disturber:
     kube     a client of the people and kubelets of the fleet
     clocks   wall clocks of our programs, by name
     close_resource, open_resource  make the API server refuse a resource, and serve it again
+    rules    as they are kept outside the cluster, by name
     """
 
     def __init__(
@@ -112,7 +116,10 @@ class Disturber:
         speed: float,
         close_resource: Callable[[str], None],
         open_resource: Callable[[str], None],
+        backups: EtcdBackups,
+        rules: Mapping[str, dict[str, Any]],
     ) -> None:
+        self._backups, self._rules = backups, rules
         self._kube, self._fleet, self._clocks = kube, fleet, clocks
         self._clock, self._speed = clock, speed
         self._close_resource, self._open_resource = close_resource, open_resource
@@ -136,6 +143,8 @@ class Disturber:
                 happened = await self._delete_permit(planned)
             case Disturbance.STATUS_WIPED:
                 happened = await self._wipe_status(planned)
+            case Disturbance.ETCD_RESTORED:
+                happened = await self._backups.restore(planned.share, self._repair_cluster)
         self.done[planned.kind] += happened
 
     async def _step_clock(self, planned: PlannedDisturbance) -> bool:
@@ -203,6 +212,25 @@ class Disturber:
         path = paths.custom("remedyoperationjobs", _pick(jobs, planned.share), "status")
         await self._until_done(lambda: self._kube.patch(path, {"status": None}))
         return True
+
+    async def _repair_cluster(self) -> None:
+        """Bring the cluster from a backup to the present, as people and kubelets do."""
+        await self._until_done(self._fleet.tell_again)
+        for name, rule in self._rules.items():
+            await self._restore_rule(name, rule)
+
+    async def _restore_rule(self, name: str, rule: dict[str, Any]) -> None:
+        """Make the rule again, or give it back its priority, as a backup may lack either."""
+        kind = paths.custom("noderemediers")
+        path = f"{kind}/{name}"
+        stored = await self._until_done(lambda: self._kube.call("GET", path))
+        if stored is None:
+            await self._until_done(lambda: self._kube.create(kind, rule))
+            return
+        priority = rule["spec"].get("priority") or 0
+        if (stored["spec"].get("priority") or 0) != priority and name not in self._busy:
+            change = {"spec": {"priority": priority}}
+            await self._until_done(lambda: self._kube.patch(path, change))
 
     def _registering(self) -> set[str]:
         """Names of nodes whose kubelets run: another one would not register again."""

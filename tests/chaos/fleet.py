@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from chaos.restore import RestorableObserver, RestorableWatching
 from chaos.switchboard import provider_id
 from support.running import until
 
@@ -18,10 +19,8 @@ from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier, default_policy
 from kubenode.cli.demo.detectors import LONGEST
 from kubenode.cli.demo.faults import Plan, Planned
 from kubenode.cli.demo.fleet import Place, node_object
-from kubenode.cli.demo.hosts import Host
-from kubenode.cli.demo.observer import Observer
+from kubenode.cli.demo.hosts import Host, HostAct
 from kubenode.cli.demo.scenarios import MIX, Pace, Scenario
-from kubenode.cli.demo.watching import Watching
 from kubenode.cli.demo.world import World
 from kubenode.cli.library import library
 from kubenode.runtime.clock import Clock
@@ -51,6 +50,9 @@ NEW = "20%"
 seven minutes of the fleet's, and what began meanwhile is new all at once. A small fleet is struck
 so often that what is new must not open it.
 """
+CLOCKS_EVERY = 10
+CLOCKS = {3: timedelta(hours=2), 7: timedelta(hours=-2)}
+"""By how much the clocks of two of ten hosts are ahead; nobody has measured it."""
 STRANGERS = timedelta(hours=1)
 """Of a real fleet. Rules that ship call a fault of the same class on the same node within a day a
 relapse, take the next rung, and after three leave the node to a person: rightly, as one that fails
@@ -156,10 +158,19 @@ class Fleet(World):
             clock=clock,
             news=news,
         )
-        self.observer = Observer(policy, self.ledger, pace)
-        self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
+        self.observer = RestorableObserver(policy, self.ledger, pace)
+        self.watching: RestorableWatching = RestorableWatching(
+            eyes, self.observer, self.ledger, clock, self._job_told
+        )
+        for index, host in enumerate(self.hosts.values()):
+            host.clock_ahead = CLOCKS.get(index % CLOCKS_EVERY, timedelta(0))
+        self.host_acted_too: Callable[[HostAct], None] = lambda act: None
         self.kubelets.lease_every, self.kubelets.grace = LEASE_EVERY, GRACE
         self.detectors.heartbeat = LONGEST / speed
+
+    def _host_acted(self, act: HostAct) -> None:
+        super()._host_acted(act)
+        self.host_acted_too(act)
 
     async def register_again(self, name: str) -> None:
         """Register a node whose Node object was deleted, as a kubelet that is restarted does."""
@@ -170,8 +181,18 @@ class Fleet(World):
         await self.detectors.beat(host)
         self.detectors.look(host)
 
+    async def tell_again(self) -> None:
+        """Kubelets and controllers write what a server that was put back has lost: kubelets look
+        at their Node every ten seconds. Detectors only repeat themselves at their next heartbeat.
+        """
+        for name in self.hosts.keys() - self.observer.nodes.keys():
+            await self.register_again(name)
+        self.kubelets.tell_again(LEASE_EVERY)
+        self.workloads.recount()
+        self._blocked = False
+
     def _node_body(self, host: Host) -> dict[str, Any]:
-        return node_object(host.place, self._clock.now())
+        return node_object(host.place, self._clock.now() + host.clock_ahead)
 
     def ground(self) -> list[Part]:
         """All but the observer, who looks once the product runs: its processes start for longer

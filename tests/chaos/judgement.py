@@ -7,6 +7,7 @@ from typing import Any
 
 from chaos.blows import Blow, Sort
 from chaos.fleet import Fleet
+from chaos.restore import EtcdBackups
 
 from kubenode.cli.demo.ledger import Fault
 from kubenode.cli.demo.summary import booted, by_kind, findings, spread
@@ -59,14 +60,17 @@ def _job(name: str, job: Mapping[str, Any]) -> str:
     return f"{name}: {status.get('phase')} {hold.get('reason') or status.get('reason') or ''}"
 
 
-def judged(fleet: Fleet, remains: Left, struck: Sequence[Blow]) -> dict[str, Any]:
+def judged(
+    fleet: Fleet, remains: Left, struck: Sequence[Blow], backups: EtcdBackups | None = None
+) -> dict[str, Any]:
     """JSON; `holds` says whether the run was well. Times are seconds of the run."""
     observer, ledger = fleet.observer, fleet.ledger
     violations = [f for f in observer.limit_violations if f.what != LATE]
     real = [fault for fault in ledger.faults if fault.kind.real]
     looked = observer.acts > 0 and not fleet.watching.relists
+    well = not observer.false_actions and not violations and remains.nothing and looked
     return {
-        "holds": not observer.false_actions and not violations and remains.nothing and looked,
+        "holds": well and (backups is None or froze(backups)),
         "falseActions": len(observer.false_actions),
         "limitViolations": len(violations),
         "faultsInjected": len(real),
@@ -84,8 +88,28 @@ def judged(fleet: Fleet, remains: Left, struck: Sequence[Blow]) -> dict[str, Any
         "timeToDecide": spread(_decided(fault) for fault in real if fault.decided is not None),
         "timeToHeal": spread(f.healed - f.began for f in ledger.healed if f.healed is not None),
         **remains.told(),
+        **(restores(backups) if backups is not None else {}),
         **findings("falseActionsSeen", observer.false_actions),
         **findings("limitViolationsSeen", violations),
+    }
+
+
+def froze(backups: EtcdBackups) -> bool:
+    """Whether each restore was noticed, and nothing destroyed before a person lifted the freeze."""
+    return not backups.freezes.unnoticed and not backups.acts_while_frozen
+
+
+def restores(backups: EtcdBackups) -> dict[str, Any]:
+    freezes = backups.freezes
+    return {
+        "restores": freezes.restores,
+        "restoresUnnoticed": freezes.unnoticed,
+        "frozenAgain": freezes.again,
+        "noticedAfter": freezes.notice,
+        "destructiveActsWhileFrozen": len(backups.acts_while_frozen),
+        "destructiveActsBeforeNotice": len(backups.acts_before_notice),
+        **findings("actsWhileFrozenSeen", backups.acts_while_frozen),
+        **findings("actsBeforeNoticeSeen", backups.acts_before_notice),
     }
 
 

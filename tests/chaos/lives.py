@@ -24,6 +24,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part, serve
+from kubenode.runtime.restore import KnownFile, KnownLineage, RestoreWatch
 from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator, RemedySettings
 from rules.diagnose import Diagnoser
@@ -42,10 +43,10 @@ STORE_AWAY = json.dumps(
 
 
 class Way:
-    """To the API server, for everybody: whether it is there."""
+    """To the API server, for everybody: whether it is there. Closures may overlap."""
 
     def __init__(self) -> None:
-        self.open = True
+        self._closures = 0
         self._closed_resources: set[str] = set()
         self._watches: dict[DirectResponse, str] = {}
 
@@ -58,9 +59,16 @@ class Way:
 
     def close(self) -> None:
         """The server dies: whoever watches hears of it."""
-        self.open = False
+        self._closures += 1
         for watch in [*self._watches]:
             watch.cut()
+
+    def reopen(self) -> None:
+        self._closures -= 1
+
+    @property
+    def open(self) -> bool:
+        return not self._closures
 
     def serves(self, path: str) -> bool:
         """Whether the store of the resource that `path` names can be reached."""
@@ -119,11 +127,26 @@ Life = AbstractContextManager[tuple[Line, list[Part], list[Part]]]
 """What a program is made of while it lives: its line, its parts, and their ground."""
 
 
+class MemoryFile(KnownFile):
+    """A file of a simulated program, which outlives each of its lives."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._known: KnownLineage | None = None
+
+    def read(self) -> KnownLineage | None:
+        return self._known
+
+    def write(self, known: KnownLineage) -> None:
+        self._known = known
+
+
 class Programs:
     """What makes a life of each program: its parts, and its ground.
 
     line    makes a client's way to the API server
     clocks  of each program, by its name
+    lineages  what each program keeps outside etcd of the lineage of the cluster's data
     """
 
     def __init__(
@@ -135,16 +158,19 @@ class Programs:
     ) -> None:
         self._line, self._clocks, self._settings = line, clocks, settings
         self._providers = providers
+        self._lineages = {name: MemoryFile() for name in PROGRAMS}
         self.permits = OverTheWire()
 
     @contextmanager
     def defender(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
         clock = self._clocks[DEFENDER]
         line, kube = self._client(clock)
-        made = Defender(kube, AlwaysLeader(), clock, CollectorRegistry(), self._settings)
+        registry = CollectorRegistry()
+        watch = self._restore_watch(DEFENDER, kube, registry)
+        made = Defender(kube, AlwaysLeader(), clock, registry, self._settings)
         self.permits.answers(made)
         try:
-            yield line, made.parts, made.ground
+            yield line, made.parts, [*made.ground, watch]
         finally:
             self.permits.answers(None)
 
@@ -152,27 +178,41 @@ class Programs:
     def remedy(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
         clock = self._clocks[REMEDY]
         line, kube = self._client(clock)
+        registry = CollectorRegistry()
+        watch = self._restore_watch(REMEDY, kube, registry)
         made = RemedyOperator(
             kube,
             self.permits,
             Diagnoser(),
             AlwaysLeader(),
             clock,
-            CollectorRegistry(),
+            registry,
             RemedySettings(one_engine_is_enough=True),
             providers=self._providers,
+            frozen=watch.frozen,
+            restored=lambda: watch.restored,
         )
-        yield line, made.parts, made.ground
+        yield line, made.parts, [*made.ground, watch]
         made.close()
 
     @contextmanager
     def machine(self) -> Iterator[tuple[Line, list[Part], list[Part]]]:
         clock = self._clocks[MACHINE]
         line, kube = self._client(clock)
+        registry = CollectorRegistry()
+        watch = self._restore_watch(MACHINE, kube, registry)
         made = MachineOperator(
-            kube, AlwaysLeader(), clock, CollectorRegistry(), permits=self.permits
+            kube,
+            AlwaysLeader(),
+            clock,
+            registry,
+            permits=self.permits,
+            restored=watch.frozen,
         )
-        yield line, made.parts, made.ground
+        yield line, made.parts, [*made.ground, watch]
+
+    def _restore_watch(self, name: str, kube: Kube, registry: CollectorRegistry) -> RestoreWatch:
+        return RestoreWatch(kube, self._clocks[name], registry, name, self._lineages[name])
 
     def _client(self, clock: Clock) -> tuple[Line, Kube]:
         line = self._line()

@@ -32,6 +32,7 @@ from chaos.fleet import Fleet, policy, rules, scenario
 from chaos.instant import InstantLoop, by_chance_of, one_heap
 from chaos.judgement import judged, left
 from chaos.lives import DEFENDER, MACHINE, PROGRAMS, REMEDY, Line, Lives, Programs, Way
+from chaos.restore import EtcdBackups
 from support.memory import resident
 from support.simulated_time import Books, LoopClock
 
@@ -95,6 +96,15 @@ class Simulation:
             news=lambda text: None,
             pace=day.speed,
         )
+        self.backups = EtcdBackups(
+            self._server.store,
+            self._client(),
+            self.clock,
+            self.fleet.watching,
+            self.way.close,
+            self.way.reopen,
+        )
+        self.fleet.host_acted_too = self.backups.host_acted
         self._clocks = {name: SteppedClock(self.clock) for name in PROGRAMS}
         programs = Programs(
             self._line,
@@ -126,6 +136,7 @@ class Simulation:
     async def run(self) -> dict[str, Any]:
         day, fleet = self.day, self.fleet
         installed = rules(day.speed)
+        self._rules = {rule.metadata.name: rule.to_dict() for rule in installed}
         await self._kube.create(paths.custom("defenderpolicies"), self._policy.to_dict())
         for rule in installed:
             await self._kube.create(paths.custom("noderemediers"), rule.to_dict())
@@ -139,7 +150,9 @@ class Simulation:
             random.Random(f"agents {day.seed}"),
         )
         async with asyncio.TaskGroup() as tasks:
-            world = tasks.create_task(serve([agents], [*fleet.ground(), *fleet.sight()]))
+            world = tasks.create_task(
+                serve([agents, self.backups], [*fleet.ground(), *fleet.sight()])
+            )
             product = [tasks.create_task(lives.run()) for lives in self.lives.values()]
             grace = max(rule.spec.startup_grace for rule in installed).total_seconds()
             await self.clock.sleep(grace)
@@ -162,8 +175,9 @@ class Simulation:
         async with asyncio.TaskGroup() as tasks:
             told = tasks.create_task(self._tell(began))
             tasks.create_task(self._strike(plan, began))
-            tasks.create_task(self._disturb(disturber, disturbances, began))
+            disturbing = tasks.create_task(self._disturb(disturber, disturbances, began))
             await fleet.trouble.run()
+            await disturbing
             last = self.clock.monotonic()
             while not left(fleet).nothing and self.clock.monotonic() < last + CALM_SECONDS:
                 await self.clock.sleep(LOOK_SECONDS)
@@ -179,7 +193,7 @@ class Simulation:
             "hours": round((last - began) * day.speed / 3600, 2),
             "calmAfter": round(calm - last, 1),
             "disturbances": {kind.value: count for kind, count in disturber.done.items()},
-            **judged(fleet, remains, plan),
+            **judged(fleet, remains, plan, self.backups),
         }
 
     def _disturber(self) -> Disturber:
@@ -191,6 +205,8 @@ class Simulation:
             self.day.speed,
             self.way.close_resource,
             self.way.open_resource,
+            self.backups,
+            self._rules,
         )
 
     async def _disturb(
@@ -211,7 +227,7 @@ class Simulation:
         if blow.victim == API_SERVER:
             self.way.close()
             await self.clock.sleep(blow.lasts)
-            self.way.open = True
+            self.way.reopen()
             return
         struck = list(self.lives.values()) if blow.sort is Sort.CUT else [self.lives[blow.victim]]
         for lives in struck:
@@ -228,9 +244,11 @@ class Simulation:
             sys.stderr.write(
                 f"{(self.clock.monotonic() - began) * self.day.speed / 3600:.1f} h of the fleet,"
                 f" {time.process_time():.0f} s and {resident() >> 20} MiB of ours:"
-                f" {len(fleet.ledger.faults)} faults, {len(remains.faults)} open,"
+                f" {len(fleet.ledger.faults)} faults, {len(remains.faults)} open"
+                f" {remains.faults[:3]},"
                 f" {len(remains.jobs)} jobs open,"
-                f" {len(fleet.observer.false_actions)} false acts,"
+                f" {len(fleet.observer.false_actions)} false acts"
+                f" {[(round(f.at), f.node, f.what) for f in fleet.observer.false_actions[-3:]]},"
                 f" {[f.what for f in fleet.observer.limit_violations][-3:]} limits,"
                 f" breakers {fleet.watching.breakers}, oldest jobs {remains.jobs[:5]}\n"
             )

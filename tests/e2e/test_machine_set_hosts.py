@@ -94,7 +94,7 @@ def test_invariants_01_02_a_set_makes_real_hosts_keeps_their_number_and_leaves_n
     leaves_one_to_its_repair_and_takes_it_back(site)
     replaces_a_host_that_died(site)
     gives_up_the_newest_first(site)
-    ends_what_nobody_claims_and_leaves_nothing(site)
+    finds_what_nobody_claims_and_leaves_nothing(site)
 
 
 def makes_each_host_once_though_the_operator_is_killed(site: Pool) -> None:
@@ -134,7 +134,8 @@ def scales_out(site: Pool) -> None:
 def is_redeployed_by_its_provider(site: Pool) -> None:
     name = sorted(site.machines())[-1]
     host, boots = site.booted[name], site.booted[name].boots
-    wanted = {"spec": {"operation": {"id": "moves", "type": "Redeploy", "permit": "by-hand"}}}
+    permit = site.permit(name)
+    wanted = {"spec": {"operation": {"id": "moves", "type": "Redeploy", "permit": permit}}}
     site.cp.kubectl("patch", "machine", name, "--type=merge", "-p", json.dumps(wanted))
     site.until(
         lambda: last_operation(site, name) == ("moves", "Succeeded", "OK"), "it is asked for"
@@ -143,6 +144,7 @@ def is_redeployed_by_its_provider(site: Pool) -> None:
     assert host.boots == boots + 1 and site.rack.made[name].asked == {"moves": "redeploy"}
     site.until(partial(site.counts, SET, replicas=2, available=2), "it is in service again")
     assert site.machines()[name]["status"]["host"]["bootID"] == host.boot_id()
+    site.release(permit)
 
 
 def leaves_one_to_its_repair_and_takes_it_back(site: Pool) -> None:
@@ -202,7 +204,7 @@ def gives_up_the_newest_first(site: Pool) -> None:
     site.until(partial(site.counts, SET, replicas=1, available=1), "the other one stays")
 
 
-def ends_what_nobody_claims_and_leaves_nothing(site: Pool) -> None:
+def finds_what_nobody_claims_and_leaves_nothing(site: Pool) -> None:
     """The last Machine's finalizer is taken off by hand: its host goes on, and nobody knows it."""
     site.operator.stop()
     (lost,) = site.machines()
@@ -213,7 +215,9 @@ def ends_what_nobody_claims_and_leaves_nothing(site: Pool) -> None:
     site.until(lambda: not site.machines(), "no Machine is left")
     assert site.rack.made.keys() == {lost} and site.booted[lost].boot_id()
     site.rack.made[lost].created_at = stamp(-OLD)
-    asyncio.run(collected(site))
+    asyncio.run(found(site, lost))
+    assert site.booted[lost].boot_id(), "an orphan is a finding: nobody ends it but a person"
+    site.booted[lost].destroy()
 
     assert site.leases() <= {lost}, "of a host that was ended without its Machine"
     assert site.tokens() == [] and site.holders() == []
@@ -221,17 +225,19 @@ def ends_what_nobody_claims_and_leaves_nothing(site: Pool) -> None:
     assert [trace for host in site.booted.values() for trace in host.traces()] == []
 
 
-async def collected(site: Pool) -> None:
+async def found(site: Pool, name: str) -> None:
     """The operator as it is, but that it looks for orphans each second."""
     rack = LocalInstances(site.rack.command)
     ca = site.cp.ca_file.read_text()
     made = Provisioning(InstanceProviders([rack]), CLUSTER, site.cp.server, ca)
 
-    async def gone() -> bool:
-        return not site.rack.made
+    async def told() -> bool:
+        words = ("machine", "orphans", "-o", "json", "--kubeconfig", site.cp.kubeconfig)
+        listed = await asyncio.to_thread(kubenode, *words)
+        return [one["machine"] for one in json.loads(listed.stdout)] == [name]
 
     async with running(site.cp, MachineSettings(scan=1.0), provisioning=made):
-        await until(gone, "the host that nobody claims is ended", PATIENCE)
+        await until(told, "the host that nobody claims is an orphan", PATIENCE)
 
 
 # -- eyes -----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from support.clock import T0, FakeClock
+from support.disruption_guard import KeptPermits
 
 from agent.actions import Bench
 from agent.actions.allowed import Repairs, Script
@@ -24,6 +25,7 @@ from agent.diagnostics.collecting import Collector
 from agent.diagnostics.upload import Store
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.host.ports import Ports
+from agent.jobpermits import JobPermits
 from agent.journal import Entry, FileJournal
 from agent.request import Key
 from agent.wire import Answer, Job, decode_job, format_time
@@ -107,6 +109,7 @@ class World:
     store: Store | None = None
     answers: list[tuple[str, Answer]] = field(default_factory=list)
     reads: int = 0
+    permits: KeptPermits = field(default_factory=KeptPermits)
 
     @contextmanager
     def moment(self) -> Iterator[None]:
@@ -125,7 +128,8 @@ class World:
         bench = Bench(
             self, self.clock, 0.0, self.checks, collector, self.ports, self.allowed, self.scripts
         )
-        return AgentCore(self, bench, journal, node=NODE, agent=AGENT)
+        permits = JobPermits(self.permits)
+        return AgentCore(self, bench, journal, node=NODE, agent=AGENT, permits=permits)
 
     @property
     def answer_now(self) -> Answer | None:

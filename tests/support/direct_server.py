@@ -112,6 +112,10 @@ class DirectTransport:
             parts = where.strip("/").split("/")
             if len(parts) == 2:
                 return DirectResponse(200, encode(discovery.group(self._server.registry, parts[1])))
+            if len(parts) == 3 and parts[0] == "apis":
+                return DirectResponse(
+                    200, encode(discovery.resources(self._server.registry, *parts[1:]))
+                )
             call = calls.parse(self._server.registry, method, parts, dict(parse_qsl(query)))
             call.accept, call.body = headers["Accept"], body or b""
             call.content_type = headers.get("Content-Type", "")

@@ -40,6 +40,7 @@ class Objects(Kube):
         self.permits: list[dict[str, Any]] = []
         self.fails: Exception | None = None
         self.read = 0
+        self.queries: list[Any] = []
 
     async def call(
         self,
@@ -53,6 +54,7 @@ class Objects(Kube):
         attempts: int | None = None,
     ) -> Any:
         self.read += 1
+        self.queries.append(query)
         if self.fails is not None:
             raise self.fails
         if "/pods/" in path:

@@ -50,6 +50,12 @@ IDLE: tuple[Idle, ...] = (
     ),
     Idle(
         AGENT,
+        "get",
+        "permits.kubenode.io",
+        "agent/test_rights.py::test_it_reads_a_permit_by_its_name_and_no_more_of_permits",
+    ),
+    Idle(
+        AGENT,
         "get list watch",
         "agentassignments.kubenode.io",
         "agent/test_assignment.py::"

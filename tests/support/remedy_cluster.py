@@ -220,6 +220,7 @@ class Cluster:
             CollectorRegistry(),
             settings,
             providers=providers,
+            permit_reader=self.permits,
         )
 
 

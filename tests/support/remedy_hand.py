@@ -157,13 +157,14 @@ class Hands:
         self.api = HandApi(self.clock)
         self.diagnoser = a_diagnoser()
         self.permits = GrantedPermits()
+        self.registry = CollectorRegistry()
         self.operator = RemedyOperator(
             self.api,
             self.permits,  # type: ignore[arg-type]
             self.diagnoser,
             AlwaysLeader(),
             self.clock,
-            CollectorRegistry(),
+            self.registry,
             RemedySettings(one_engine_is_enough=True),
             informer=HandFed,
         )

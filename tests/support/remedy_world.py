@@ -9,19 +9,25 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
+from support.disruption_guard import live_permit
 from support.moving_world import FakePods
 from support.outside_world import FakeOutside
 from support.power_world import FakeHost
-from support.remedy_builders import granted, refused
+from support.remedy_builders import NODE, granted, refused
 
 from kubenode.api.v1alpha1 import Ask, JobPhase, Reason, RemedyOperationJob, Verdict
+from kubenode.runtime.audit import SILENT
 from kubenode.runtime.controller.result import DONE
+from kubenode.runtime.disruption.guard import DisruptionGuard
+from kubenode.runtime.disruption.permits import LivePermit
+from kubenode.runtime.disruption.request import ActRefused, RefusalReason
 from kubenode.runtime.fence import AlwaysLeader
-from kubenode.runtime.kube.errors import Conflict
+from kubenode.runtime.kube.errors import Conflict, Unreachable
 from remedy.handover.seen import HandedSeen
 from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
@@ -32,6 +38,7 @@ from remedy.job.model import (
     CORDONED_BY,
     FENCED_BY,
     FINALIZER,
+    REQUESTED,
     Act,
     Blocked,
     Fault,
@@ -39,11 +46,12 @@ from remedy.job.model import (
     Job,
     NodeSeen,
     Pods,
+    Requested,
     Seen,
 )
 from remedy.job.store import status_patch
 from remedy.planned.seen import EventSeen
-from remedy.power.access import request_of
+from remedy.power.leave import act_request, held, is_written, live_target, request_of
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from remedy.rollback.seen import Back, RollbackSeen
 from rules.history import DAWN
@@ -88,6 +96,7 @@ class FakeWorld:
     next_job: Job | None = None
     report_at: datetime | None = None
     heard_since: datetime | None = DAWN
+    booted: datetime | None = None
     term: ClockTerm | None = None
     """None: the clock of the jobs is never set, whoever leads."""
     outside: FakeOutside = field(default_factory=FakeOutside)
@@ -101,6 +110,10 @@ class FakeWorld:
     agent_reboots: bool = True
     out_of_service: bool = False
     moving: FakePods = field(default_factory=FakePods)
+    against: list[RefusalReason] = field(default_factory=list)
+    """What the last look before the next acts finds, in order; then nothing."""
+    unpermitted: int = 0
+    """So many requests more the agent finds no valid permit for."""
 
     def _write(self, name: str, apply: Callable[[], None]) -> None:
         self.writes.append(name)
@@ -150,6 +163,11 @@ class FakeWorld:
         self._write(f"finalizer {on}", lambda: self._change(patch, job.resource_version))
         return self.job
 
+    async def note_request(self, job: Job, request: Requested) -> Job:
+        patch = {"metadata": {"annotations": {REQUESTED: str(request)}}}
+        self._write(f"note {request.word}", lambda: self._change(patch, job.resource_version))
+        return self.job
+
     async def delete(self, job: Job) -> None:
         self._write("delete", lambda: setattr(self, "deleted", True))
 
@@ -163,6 +181,9 @@ class FakeWorld:
 
     def clock_since(self) -> datetime:
         return self.term.since() if self.term is not None else DAWN
+
+    def booted_at(self, job: Job) -> datetime | None:
+        return self.booted
 
     def outnumbered(self, job: Job) -> bool:
         return False
@@ -315,13 +336,32 @@ class FakeWorld:
         word = {Act.POWER_OFF: "off", Act.POWER_ON: "on", Act.RESET: "reset"}[what]
         if word == "on":
             assert not self.annotations.get(FENCED_BY), "a boot behind our own fence"
-        else:
-            self._may_disrupt(job)
-        return self._ask_host(job, what, word)
+            return self._ask_host(job, what, word)
+        return await self._guarded(job, what, word)
 
     async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
-        self._may_disrupt(job)
-        return self._ask_host(job, Act.REPLACE, "replace")
+        return await self._guarded(job, Act.REPLACE, "replace")
+
+    async def _guarded(self, job: Job, what: Act, word: str) -> Heard:
+        found = self.against.pop(0) if self.against else None
+        node, permits = LiveNode(self, found), LivePermits(self, found)
+        frozen = "etcd was restored" if found is RefusalReason.FROZEN else ""
+        guard = DisruptionGuard(permits, AlwaysLeader(), self.clock, SILENT, lambda: frozen)
+
+        async def ask() -> Heard:
+            self._may_disrupt(job)
+            return self._ask_host(job, what, word)
+
+        try:
+            return await guard.perform(
+                act_request(job, what, "fake:///n1"),
+                intent=partial(is_written, job, what),
+                target=lambda: live_target(node, job),
+                act=ask,
+            )
+        except ActRefused as refused:
+            assert refused.reason is found, f"{refused} without a cause"
+            return held(what, refused)
 
     def _ask_host(self, job: Job, what: Act, word: str) -> Heard:
         request, said = request_of(job).rpartition(".")[2], [(Outcome.TAKEN, "")]
@@ -417,6 +457,11 @@ class FakeWorld:
             return
         if self.hung or (job.record.expires_at or self.clock.now()) <= self.clock.now():
             return
+        if self.unpermitted:
+            self.unpermitted -= 1
+            no = {"state": "Refused", "output": "NoPermit: there is no permit permit-1"}
+            self.write_status({"agent": {"requests": {job.record.request_id: no}}})
+            return
         if job.record.name == "reboot":
             self._agent_boots(job.record.request_id, job.record.boot_id)
             return
@@ -471,6 +516,35 @@ class FakeWorld:
                 self.clock.step(timedelta(seconds=1))
 
 
+@dataclass
+class LivePermits:
+    """Permits right before an act, with `found` against it."""
+
+    world: FakeWorld
+    found: RefusalReason | None
+
+    async def read(self, name: str) -> LivePermit | None:
+        if self.found is RefusalReason.UNREADABLE:
+            raise Unreachable("no answer")
+        holder = next((uid for uid, held in self.world.permits.items() if held == name), "")
+        gone = self.found is RefusalReason.NO_PERMIT or not holder
+        return None if gone else live_permit(name, NODE, holder)
+
+
+@dataclass
+class LiveNode:
+    """The Node right before an act, with `found` against it."""
+
+    world: FakeWorld
+    found: RefusalReason | None
+
+    async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
+        if self.found is RefusalReason.BOOT_CHANGED:
+            self.world.boots()
+        node = await self.world.node(job, live=live)
+        return None if self.found is RefusalReason.TARGET_CHANGED else node
+
+
 class Reads:
     """World under its protocol's names: `pods` is a list in FakeWorld."""
 
@@ -482,7 +556,7 @@ class Reads:
         self.power, self.replacing = world.power, world.replacing
         self.planned, self.handed = world.planned, world.handed
         self.rollback, self.recorded = world.rollback, world.recorded
-        self.outnumbered = world.outnumbered
+        self.outnumbered, self.booted_at = world.outnumbered, world.booted_at
         self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from support.clock import T0
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
+from kubenode.runtime.term import ALWAYS
 from machine.componentset.member import Member, Standing
 from machine.componentset.rollout import Move, Plan, Rollout, Said, Seen
 from machine.componentset.step import step
@@ -158,6 +159,7 @@ class World:
     plan: Plan = field(default_factory=Plan)
     phases: list[str] = field(default_factory=list)
     inspections: int = 0
+    clock_since: datetime = ALWAYS
 
     @classmethod
     def of(cls, *hosts: Host, strategy: UpdateStrategy | None = None, **rest: object) -> "World":
@@ -180,7 +182,13 @@ class World:
             meltdown=self.meltdown,
             window=self.window(self.now),
             inspected=inspected,
+            clock_since=self.clock_since,
         )
+
+    def lead_with_clock(self, off: timedelta) -> None:
+        """Another leader takes over, whose clock is ahead of the one before by `off`."""
+        self.now += off
+        self.clock_since = self.now
 
     def decide(self) -> Plan:
         """One look, with the inspection that it asks for; nothing is assigned yet."""

@@ -23,7 +23,7 @@ from rules.sources import EVENTS, HOST_EVENTS
 TYPES = ("A", "B", "C")
 STATUSES = ("True", "False", "Unknown")
 POOLS = ("gpu", "cpu", None)
-SECONDS = (0, 1, 9, 10, 11, 29, 30, 31, 59, 60, 61, 600)
+SECONDS = (0, 1, 9, 10, 11, 29, 30, 31, 59, 60, 61, 600, 259_200, 863_999)
 """Around the times that `LEAVES` name."""
 
 
@@ -45,6 +45,7 @@ LEAVES: tuple[dict[str, Any], ...] = (
     {"absent": {"condition": {"type": "A"}, "for": "30s"}},
     {"event": {"reason": "Oops"}},
     {"event": {"reason": "Oops", "count": 3, "within": "60s"}},
+    {"event": {"reason": "Oops", "count": 3, "within": "240h"}},
     {"event": {"message": "odd", "count": 2, "within": "30s"}},
     {"absent": {"event": {"reason": "Oops", "within": "30s"}, "for": "30s"}},
     {"hostEvent": {"class": "Reboot", "startsWithin": "30s"}},

@@ -7,6 +7,7 @@ Only kubelets are played, by who tells the truth of the hosts.
 import hashlib
 import json
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -121,6 +122,7 @@ class Pool:
     operator: Program = field(init=False)
     defender: Program = field(init=False)
     remedy: Program = field(init=False)
+    defender_url: str = field(init=False)
     history: History = field(init=False)
 
     # -- an administrator's hands -----------------------------------------------------------------
@@ -131,6 +133,26 @@ class Pool:
 
     def scale(self, set_: str, replicas: int) -> None:
         self.cp.kubectl("scale", f"machinesets/{set_}", f"--replicas={replicas}")
+
+    def permit(self, node: str) -> str:
+        """Name of a permit of Kube Defender to replace `node`, as a job gets it."""
+        holder = {"kind": "RemedyOperationJob", "name": "by-hand", "uid": "by-hand"}
+        ask = {"operation": "Replace", "class": "Node", "node": node, "holder": holder}
+        verdict = self._post("/v1/permits", ask)
+        assert verdict["allowed"], verdict
+        return str(verdict["permit"])
+
+    def release(self, permit: str) -> None:
+        self._post(f"/v1/permits/{permit}/release", {})
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """What Kube Defender answers; {} for nothing."""
+        data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.defender_url + path, data, headers)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            text = answer.read()
+        found: dict[str, Any] = json.loads(text) if text else {}
+        return found
 
     def kill_operator(self, when: str) -> None:
         """SIGKILL, and a new process of it."""
@@ -242,7 +264,8 @@ def _programs(made: Pool, folder: Path, package: str) -> None:
     port = str(free_port())
     providers = folder / "providers.yaml"
     providers.write_text(json.dumps([{"type": "local", "command": made.rack.command}]))
-    asks = ("--defender-url", f"http://127.0.0.1:{port}", "--providers-file", str(providers))
+    made.defender_url = f"http://127.0.0.1:{port}"
+    asks = ("--defender-url", made.defender_url, "--providers-file", str(providers))
     makes = ("--cluster", CLUSTER, "--join-server", made.cp.server, "--agent-package", package)
     flags: dict[str, tuple[str, ...]] = {
         "defender": ("--listen-port", port),

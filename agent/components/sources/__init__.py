@@ -28,11 +28,12 @@ def source_of(
             )
         return PackageSource(version, packages, manager, seconds(packages.lock_wait))
     if (tarball := source.tarball) is not None:
-        artefact = Artefact(tarball.url, tarball.sha256, tarball.dest)
+        artefact = Artefact(tarball.url, tarball.sha256, tarball.dest, frozenset(tarball.allow))
         return TreeSource(version, artefact, ports.trees)
     if (oci := source.oci) is not None:
         digest = oci.ref.rpartition("@sha256:")[2]
-        return TreeSource(version, Artefact(oci.ref, digest, oci.dest), ports.trees)
+        artefact = Artefact(oci.ref, digest, oci.dest, frozenset(oci.allow))
+        return TreeSource(version, artefact, ports.trees)
     if source.script is not None:
         return ScriptSource(version, source.script, ports.runner, name)
     raise Contraindicated(f"source.type {source.type}: this agent does not know it; update it")

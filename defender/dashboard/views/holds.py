@@ -1,6 +1,9 @@
 """The reasons for which jobs are held, in plain words, and what a person can do about each."""
 
+from kubenode.api.waits import WAITS, sentence
+
 HOLDS = {
+    **{reason: sentence(reason) for reason in WAITS},
     "ConcurrencyLimit": "As many permits as the limit allows are held in its scope.",
     "RateLimit": "The limit's permits per time are used up.",
     "MinHealthy": "Too few nodes would stay healthy.",
@@ -20,12 +23,9 @@ HOLDS = {
     "PolicyInvalid": "A policy that covers the node cannot be read or kept.",
     "Unknown": "Kube Defender does not know the node, or what is asked of it.",
     "ForeignOwner": "Another remediator is in charge of the node.",
-    "EnginesDisagree": "Two rule engines came to different answers.",
-    "Cooldown": "The rule has acted on the node a short while ago.",
     "PermitLost": "Its permit was revoked or has ended.",
     "ProviderUnreachable": "Whoever runs the machine does not answer, or not now.",
-    "GroupWait": "It waits a moment for a stronger rule to match too.",
-    "GuardTrue": "A guard of the rule forbids the repair now.",
+    "ActRefused": "The last look before the act found something against it.",
     "ReceiverUnreachable": "Whom the job hands over to, or tells, does not answer.",
 }
 HOLDS_MAY = {

@@ -55,16 +55,29 @@ class Packages(Model):
     lock_wait: Duration = timedelta(minutes=5)
 
 
+class ArtefactAllowance(StrEnum):
+    """LINKS_OUT    symbolic links that lead out of `dest`
+    SET_USER_ID  programs with the set-user-ID or set-group-ID bit
+    """
+
+    LINKS_OUT = "LinksOut"
+    SET_USER_ID = "SetUserID"
+
+
 class Tarball(Model):
     url: str = Field(min_length=8, max_length=2048, pattern=r"^(https?|file)://\S+$")
     sha256: str = Field(max_length=64, pattern=SHA256)
     dest: Path
+    allow: list[ArtefactAllowance] = Field(default_factory=list, max_length=2)
+    """What is refused in an artefact unless it stands here."""
 
 
 class Oci(Model):
     ref: str = Field(max_length=1024, pattern=DIGEST)
     """With its digest: `registry/repository@sha256:...`."""
     dest: Path
+    allow: list[ArtefactAllowance] = Field(default_factory=list, max_length=2)
+    """What is refused in an artefact unless it stands here."""
 
 
 class Script(Model):

@@ -83,6 +83,8 @@ class EventLeaf(Model):
     """The Event's type."""
     count: StrictInt = Field(default=1, ge=1, le=1000)
     within: Duration = timedelta(minutes=10)
+    """At most 720h. Of over 24h the occurrences stand in the NodeRecord, from when the rule was
+    loaded on, and a day before it."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(

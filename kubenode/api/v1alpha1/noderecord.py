@@ -12,11 +12,13 @@ from kubenode.api.v1alpha1.ladder import Disruption
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 REMEMBERED = timedelta(days=30)
-"""For so long attempts, cooldowns and relapses are remembered."""
+"""For so long attempts, cooldowns, relapses and Events of windows of over a day are remembered."""
 MOST_JOBS = 256
 """Closed jobs of one node that are remembered at most."""
 MOST_RULES = 512
 """Rules in DryRun whose results are remembered of one node."""
+MOST_PAST_EVENTS = 128
+"""Events of one node that are remembered for windows of over a day; older ones are merged."""
 MOST_RECENT = 16
 """Results of one rule in DryRun that are remembered one by one; all are counted."""
 
@@ -70,6 +72,39 @@ class DryRunResults(Model):
     recent: list[WouldHave] = Field(default_factory=list, max_length=MOST_RECENT)
 
 
+class PastEvents(Model):
+    """Occurrences of an Event that a rule counts in a window of over a day."""
+
+    reason: str = Field(default="", max_length=1024)
+    message: str = Field(default="", max_length=1024)
+    source: str = Field(default="", max_length=253)
+    severity: str = Field(default="", max_length=63)
+    count: StrictInt = Field(ge=1)
+    at: Time
+    """The last of them."""
+    first: Time | None = None
+    """None of them was before it; absent: all were at `at`."""
+    forgotten: StrictBool = False
+    """There was no room to remember which Events these were."""
+
+
+class CountedEvent(Model):
+    """An Event, whose later occurrences are told from those that are counted."""
+
+    uid: str = Field(max_length=128)
+    count: StrictInt = Field(ge=0)
+    at: Time
+
+
+class EventMemory(Model):
+    """Events of the node that outlive their objects, which the API server deletes after an hour."""
+
+    events: list[PastEvents] = Field(default_factory=list, max_length=MOST_PAST_EVENTS + 1)
+    counted: list[CountedEvent] = Field(default_factory=list, max_length=MOST_PAST_EVENTS)
+    dropped: Time | None = None
+    """The latest time of an Event that is no longer in `counted`."""
+
+
 class NodeRecordSpec(Model):
     """Written by the Remedy operator alone. Deleting it makes KubeNode forget the node's past."""
 
@@ -77,6 +112,7 @@ class NodeRecordSpec(Model):
     """Of the machine that it is about; another one under the same name starts anew."""
     jobs: list[ClosedJob] = Field(default_factory=list, max_length=MOST_JOBS)
     dry_runs: list[DryRunResults] = Field(default_factory=list, max_length=MOST_RULES)
+    past_events: EventMemory | None = None
 
 
 class NodeRecord(Resource):

@@ -91,9 +91,9 @@ class NodeRemedierSpec(Model):
     unless: Expression | None = None
     """Guards: read before the job, the permit and each disruptive step; never part of the proof."""
     group_wait: Duration = timedelta(seconds=10)
-    """Wait this long after the first match for a stronger rule to match too."""
+    """The job waits this long after the first match for a stronger rule to match too."""
     startup_grace: Duration = timedelta(minutes=5)
-    """Leave a node alone for this long after its creation or its last boot."""
+    """The job waits until the node's creation and its last boot are this long ago."""
     cooldown: Duration = timedelta(minutes=30)
     """After a job of this rule in which a step of class Host or more ran."""
     relapse: Relapse = Field(default_factory=Relapse)

@@ -48,6 +48,7 @@ class HoldReason(StrEnum):
     DEFENDER_UNREACHABLE = "DefenderUnreachable"
     ENGINES_DISAGREE = "EnginesDisagree"
     GROUP_WAIT = "GroupWait"
+    STARTUP_GRACE = "StartupGrace"
     COOLDOWN = "Cooldown"
     GUARD_TRUE = "GuardTrue"
     FAULT_UNKNOWN = "FaultUnknown"
@@ -55,6 +56,7 @@ class HoldReason(StrEnum):
     PERMIT_LOST = "PermitLost"
     PROVIDER_UNREACHABLE = "ProviderUnreachable"
     RECEIVER_UNREACHABLE = "ReceiverUnreachable"
+    ACT_REFUSED = "ActRefused"
 
 
 class Holder(Model):

@@ -85,6 +85,20 @@ class Trigger(Model):
     explanation: str = Field(default="", max_length=4096)
 
 
+class InitialWait(Model):
+    """Time for which a job stays in Pending before it begins: it asks nothing of anybody."""
+
+    since: Time
+    """When the job was decided on, by the operator's clock."""
+    not_before: Time
+    reason: Literal["GroupWait", "StartupGrace"]
+    """The one of both that ends last."""
+    group_wait: Duration = timedelta(0)
+    """The rule's as it was: it counts anew when the fault goes and comes back meanwhile."""
+    startup_grace: Duration = timedelta(0)
+    """The rule's as it was: it counts anew when the node boots meanwhile."""
+
+
 class Approval(Model):
     required: StrictBool = False
     expires_after: Duration = timedelta(hours=24)
@@ -131,6 +145,8 @@ class RemedyOperationJobSpec(Model):
     """The job that this one follows after a relapse."""
     supersedes: str = Field(default="", max_length=253)
     """The job of a weaker rule, whose cordon and permit this one takes over."""
+    initial_wait: InitialWait | None = None
+    """Absent for a job that may begin at once."""
     start_rung: StrictInt = Field(default=0, ge=0, le=7)
     ladder: list[Rung] = Field(min_length=1, max_length=8)
     """The rule's ladder as it was."""

@@ -192,7 +192,7 @@ def _drive(
 def _earlier(world: World, case: Case) -> tuple[Ran | None, JobRecord | None]:
     """The job that was made for what was announced, if it is open, and what it does at `now`."""
     world.run_before(case.now)
-    job = next((job for job in world.jobs_of(case.node) if job.open), None)
+    job = next((job for job in _begun(world, case) if job.open), None)
     return (answer(world, case, job), job) if job is not None else (None, None)
 
 
@@ -223,10 +223,14 @@ def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
     wait = max((rule.spec.group_wait for rule in rules), default=timedelta(0))
     lines = any(isinstance(signal, LogSignal) for signal in case.signals)
     end = world.now + wait + ANSWERS + (HELD if lines else timedelta(0))
-    while not world.jobs_of(case.node) and (at := world.next_at()) is not None and at <= end:
+    while not _begun(world, case) and (at := world.next_at()) is not None and at <= end:
         world.run_until(at)
-    jobs = world.jobs_of(case.node)
-    return next((job for job in jobs if job.remedier in names), None)
+    return next((job for job in _begun(world, case) if job.remedier in names), None)
+
+
+def _begun(world: World, case: Case) -> list[JobRecord]:
+    """Jobs of the node that have begun: before that a stronger rule takes their place."""
+    return [job for job in world.jobs_of(case.node) if job.begun is not None]
 
 
 def _winner(

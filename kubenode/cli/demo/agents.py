@@ -8,6 +8,7 @@ from the request to the journal and the answer, is the agent's own code.
 import asyncio
 import random
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.agent import Worker
@@ -19,6 +20,7 @@ from agent.components.telling import PLURAL as MACHINES
 from agent.components.telling import decode_machine
 from agent.core import AgentCore
 from agent.heartbeat import EVERY_SECONDS, Heartbeat
+from agent.jobpermits import JobPermits
 from agent.journal import MemoryJournal
 from agent.kubejobs import PLURAL, KubeJobs
 from agent.machine import MachineHost
@@ -27,10 +29,12 @@ from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
 from agent.version import version
 from agent.wire import Job, Probe, decode_job, decode_probe
+from kubenode.cli.demo.hostclock import HostClock
 from kubenode.cli.demo.hosts import Host
 from kubenode.cli.demo.machines import Machine
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.components.wire import Machine as Declared
+from kubenode.runtime.disruption.permits import ApiPermits
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
@@ -76,7 +80,7 @@ class Agents:
             host.name: _Agent(
                 kube,
                 host,
-                Machine(host, clock, speed, rng, answers),
+                Machine(host, HostClock(clock, host), speed, rng, answers),
                 software.get(host.name),
                 clock,
                 speed,
@@ -136,9 +140,10 @@ class _Agent:
         fed_by: Agents,
         every: float,
     ) -> None:
-        self._kube, self._host, self._machine, self._clock = kube, host, machine, clock
+        self._kube, self._host, self._machine = kube, host, machine
+        self._server_clock, self._clock = clock, HostClock(clock, host)
         self._software, self._records = software, MemoryRecords()
-        self._bench = Bench(machine, clock, SETTLE_SECONDS / speed, ports=machine.ports)
+        self._bench = Bench(machine, self._clock, SETTLE_SECONDS / speed, ports=machine.ports)
         self._journal = MemoryJournal()
         self._fed_by, self._every = fed_by, every
         self.worker: Worker | None = None
@@ -158,9 +163,19 @@ class _Agent:
     async def _process(self, first_beat: float) -> None:
         """From the start of the agent to the end of the boot."""
         name = self._host.name
-        core = AgentCore(KubeJobs(self._kube), self._bench, self._journal, node=name, agent=name)
+        core = AgentCore(
+            KubeJobs(self._kube),
+            self._bench,
+            self._journal,
+            node=name,
+            agent=name,
+            permits=JobPermits(ApiPermits(self._kube)),
+            server_now=self._server_now,
+        )
         worker = self.worker = Worker(core, self._clock)
-        prober = self.prober = Prober(self._kube, self._machine, name, self._clock)
+        prober = self.prober = Prober(
+            self._kube, self._machine, name, self._clock, self._server_now
+        )
         for key, job in self._fed_by.jobs.cache.items():
             if job.spec.agent == name:
                 worker.seen(key, job)
@@ -175,6 +190,10 @@ class _Agent:
             tasks.create_task(self._beat(heartbeat, first_beat), name="agent's heartbeat")
             for part in software:
                 tasks.create_task(part.run(), name="agent's components")
+
+    def _server_now(self) -> datetime:
+        """What `Date` of the API server's responses tells an agent."""
+        return self._server_clock.now()
 
     def _managed(self, worker: Worker) -> list[Part]:
         """What keeps the components of this host."""

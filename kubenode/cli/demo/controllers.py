@@ -27,6 +27,7 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.shared import Informers
 from kubenode.runtime.process import Part
 from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator
@@ -68,16 +69,26 @@ def controllers(
     settings = defender_settings(speed)
     if software:  # a rollout asks for its permits at its own pace
         settings = replace(settings, look_again=DefenderSettings().look_again / PACE)
-    defender = Defender(central, fence, clock, registry, settings)
+    shared = Informers()
+    defender = Defender(central, fence, clock, registry, settings, informer=shared)
     dashboard = dashboard_of(defender, central, clock)
     rng = random.Random(seed)
     fleet = Agents(agents, hosts.values(), software, clock, speed, rng)
     machine = (
-        MachineOperator(central, fence, clock, registry, permits=defender) if software else None
+        MachineOperator(central, fence, clock, registry, permits=defender, informer=shared)
+        if software
+        else None
     )
     with engines() as diagnoser:
         remedy = RemedyOperator(
-            central, defender, diagnoser, fence, clock, registry, providers=Providers([machines])
+            central,
+            defender,
+            diagnoser,
+            fence,
+            clock,
+            registry,
+            informer=shared,
+            providers=Providers([machines]),
         )
         try:
             yield Controllers(

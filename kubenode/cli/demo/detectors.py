@@ -133,7 +133,7 @@ class Detectors:
 
     async def start(self, host: Host) -> None:
         """Post every condition as False, then look and report for ever."""
-        now = self._clock.now()
+        now = self._time_on(host)
         reports = {check.type: _Report(False, now) for check in CHECKS}
         self._told[host.name] = _Told(host.boot_id, reports)
         await self._post(host, list(CHECKS))
@@ -161,7 +161,7 @@ class Detectors:
         report = told.reports[check.type]
         if wrong == report.wrong or (latched and not wrong):
             return
-        told.reports[check.type] = _Report(wrong, self._clock.now())
+        told.reports[check.type] = _Report(wrong, self._time_on(host))
         try:
             await self._post(host, [check])
         except KubeError:
@@ -180,7 +180,7 @@ class Detectors:
         if told.boot_id == host.boot_id or not host.answers:
             return
         told.boot_id = host.boot_id
-        now = self._clock.now()
+        now = self._time_on(host)
         told.reports = {check.type: _Report(False, now) for check in CHECKS}
         await self._post(host, list(CHECKS))
         self._withdrawn(host.name)
@@ -192,11 +192,14 @@ class Detectors:
             return
         await self._post(host, list(CHECKS))
 
+    def _time_on(self, host: Host) -> datetime:
+        return self._clock.now() + host.clock_ahead
+
     async def _post(self, host: Host, checks: list[Check]) -> None:
         told = self._told[host.name]
         # A detector sends one report after the other: an older one never overtakes a newer.
         async with told.sending:
-            now = self._clock.now()
+            now = self._time_on(host)
             conditions = []
             for check in checks:
                 report = told.reports[check.type]
@@ -212,7 +215,7 @@ class Detectors:
         self, host: Host, source: str, reason: str, message: str, type_: str = "Warning"
     ) -> None:
         """A core/v1 Event of the node, as node-problem-detector writes them."""
-        now = whole_seconds(self._clock.now())
+        now = whole_seconds(self._time_on(host))
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Event",

@@ -9,6 +9,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 
 from kubenode.cli.demo.fleet import Place
@@ -76,6 +77,8 @@ class Host:
     marks: dict[Mark, float] = field(default_factory=dict)
     restarted: dict[str, float] = field(default_factory=dict)
     workload_pods: int = 0
+    clock_ahead: timedelta = timedelta(0)
+    """By how much its clock is ahead; negative: behind. What is written on it has such stamps."""
     up: asyncio.Event = field(default_factory=asyncio.Event)
     down: asyncio.Event = field(default_factory=asyncio.Event)
     """One of the two is set: down is what hangs, is off, or boots."""

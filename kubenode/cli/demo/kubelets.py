@@ -77,7 +77,7 @@ class Kubelets:
 
     async def register(self, host: Host) -> None:
         """Create the node's Lease; the Node itself is there already."""
-        now = self._clock.now()
+        now = self._time_on(host)
         self._writing[host.name] = asyncio.Lock()
         self._renewed[host.name] = self._clock.monotonic()
         self._ready[host.name] = (True, format_time(now))
@@ -116,11 +116,18 @@ class Kubelets:
                     self._unknown.add(name)
                     self._agenda.soon(0, partial(self._lost, self._hosts[name]))
 
+    def tell_again(self, within: float) -> None:
+        """Everybody writes within so many seconds what it wrote last: the server has lost it."""
+        for name in self._renewed:
+            host = self._hosts[name]
+            write = self._lost if name in self._unknown else self.report
+            self._agenda.soon(self._rng.uniform(0, within), partial(write, host))
+
     async def _renew(self, host: Host) -> None:
         if _silent(host):
             return
         self._renewed[host.name] = self._clock.monotonic()
-        body = {"spec": {"renewTime": _micro(format_time(self._clock.now()))}}
+        body = {"spec": {"renewTime": _micro(format_time(self._time_on(host)))}}
         await self._kube.patch(paths.lease(LEASES, host.name), body)
         if host.name in self._unknown:
             await self.report(host)
@@ -131,8 +138,11 @@ class Kubelets:
             if not _silent(host):
                 await self._write(host)
 
+    def _time_on(self, host: Host) -> datetime:
+        return self._clock.now() + host.clock_ahead
+
     async def _write(self, host: Host) -> None:
-        now = self._clock.now()
+        now = self._time_on(host)
         ready = CONTAINERD not in host.ill
         known, since = self._ready[host.name]
         if ready != known or host.name in self._unknown:

@@ -99,8 +99,15 @@ class Ledger:
         """A job was created: it answers the oldest real fault of the node without one."""
         for fault in self._by_node.get(node, ()):
             if fault.kind.real and fault.job == "" and self._recent(fault, at):
-                fault.job, fault.decided = job, at
+                fault.job = job
+                fault.decided = at if fault.decided is None else fault.decided
                 return
+
+    def given_up(self, job: str) -> None:
+        """A job ended before it began: the next one answers its fault."""
+        for fault in self.faults:
+            if fault.job == job:
+                fault.job = ""
 
     def succeeded(self, job: str, at: float) -> None:
         for fault in self.faults:

@@ -41,7 +41,7 @@ def summary(
                   meanwhile was not judged, so both zero-counts are worth less if it is not 0
     breaker…      by its status, as far as the observer's own count explains it; see `storms`
     timeToDetect  fault began -> a detector's report readable at the API server
-    timeToDecide  that report -> the job exists; contains the rule's `for` and `groupWait`
+    timeToDecide  that report -> the job exists; contains the rule's `for`
     booted        faults that only a boot ends, by who booted the machine
     timeToHeal    fault began -> job Succeeded, the proof by fresh facts included; healed faults
     """

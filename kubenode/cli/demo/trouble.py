@@ -39,7 +39,7 @@ OWNER_TAKES = 300.0
 class Trouble:
     """A Part: runs the plan from `starts_at` on.
 
-    starts_at  monotonic time: rules leave nodes alone that are younger than their startupGrace
+    starts_at  monotonic time: jobs begin nothing on nodes younger than their rule's startupGrace
     """
 
     name = "trouble"

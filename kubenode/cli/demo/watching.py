@@ -29,6 +29,7 @@ MARK = "kubenode.io/cordoned-by"
 CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
 TELLING = frozenset({"notify", "collect", "label", "annotate", "wait", "waitForApproval"})
 ACTING = frozenset({"Enforce", "Approve"})
+STARTUP = "StartupGrace"
 
 Object = dict[str, Any]
 
@@ -145,14 +146,16 @@ class Watching:
         node, phase = spec["nodeName"], status.get("phase") or "Pending"
         if change.name not in self._phases:
             self._ledger.decided(node, change.name, change.at)
+        if phase == "Cancelled" and _unbegun(job):
+            self._ledger.given_up(change.name)
         if phase == "Succeeded" and self._phases.get(change.name) != phase:
             self._ledger.succeeded(change.name, change.at)
         self._phases[change.name] = phase
         for step in status.get("steps") or ():
             if step.get("by") in ("Agent", "Provider") and step.get("askedAt"):
-                self._observer.request(
-                    change.at, change.name, node, step["requestID"], asked(spec, step)
-                )
+                # By UID: after a restore of etcd another job may have the name of one that is lost.
+                uid = job["metadata"].get("uid") or change.name
+                self._observer.request(change.at, uid, node, step["requestID"], asked(spec, step))
         self._told(node, phase, (status.get("hold") or {}).get("reason") or "")
 
     @property
@@ -177,6 +180,10 @@ class Watch:
     @property
     def name(self) -> str:
         return f"observe {self._what}"
+
+    def follow_from(self, version: str) -> None:
+        """Watch from another version on, once the watch that is open has ended."""
+        self._from = version
 
     async def run(self) -> None:
         while True:
@@ -235,13 +242,28 @@ def permit_view(permit: Object) -> PermitView:
     return PermitView(spec["nodeName"], spec["class"], not closed, spec["holder"]["name"])
 
 
+def _unbegun(job: Object) -> bool:
+    """Whether it waits out its initial wait, or ended before that was over."""
+    timeline = (job.get("status") or {}).get("timeline") or {}
+    return "initialWait" in job["spec"] and "jobCreated" not in timeline
+
+
+def _shows_a_fault(job: Object) -> bool:
+    """Not while the node comes up, nor if the fault went before the job began."""
+    status, wait = job.get("status") or {}, job["spec"].get("initialWait") or {}
+    reasons = (wait.get("reason"), (status.get("hold") or {}).get("reason"))
+    return not _unbegun(job) or (status.get("phase") not in CLOSED and STARTUP not in reasons)
+
+
 def job_view(job: Object) -> JobView:
     spec, status = job["spec"], job.get("status") or {}
     steps = [step for rung in spec["ladder"] for step in rung["steps"]]
     return JobView(
         node=spec["nodeName"],
         open=status.get("phase") not in CLOSED,
-        acts=spec["mode"] in ACTING and any(disrupts(step) for step in steps),
+        acts=spec["mode"] in ACTING
+        and any(disrupts(step) for step in steps)
+        and _shows_a_fault(job),
         fault_class=spec.get("faultClass") or "",
         sources=frozenset(fact.get("source") or "" for fact in spec["trigger"].get("facts") or ()),
         rule=(spec.get("remedier") or {}).get("name") or "",

@@ -147,6 +147,11 @@ class Workloads:
         await self._kube.patch(path, {"spec": {"minAvailable": self._apps[app].keep}})
         self._dirty.add(app)
 
+    def recount(self) -> None:
+        """Count and write all budgets again, whatever was written last."""
+        self._budgets.clear()
+        self._dirty.update(self._apps)
+
     def _changed(self, key: str, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         if pod is None or (app := pod.metadata.labels.get(APP, "")) not in self._apps:

@@ -144,7 +144,9 @@ class World:
             await self.trouble.cordon_by_hand(self._by_hand)
 
     async def _node(self, host: Host) -> None:
-        await self._kube.create(paths.nodes(), node_object(host.place, self._clock.now()))
+        await self._kube.create(
+            paths.nodes(), node_object(host.place, self._clock.now() + host.clock_ahead)
+        )
         await self.kubelets.register(host)
         await self.detectors.start(host)
 

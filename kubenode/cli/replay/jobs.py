@@ -28,7 +28,18 @@ from remedy.job.controller import JobController
 from remedy.job.events import Event
 from remedy.job.marks import added, removed
 from remedy.job.metrics import Metrics
-from remedy.job.model import CORDONED_BY, Act, CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import (
+    CORDONED_BY,
+    Act,
+    CloseReason,
+    Fault,
+    Heard,
+    Job,
+    NodeSeen,
+    Pods,
+    Requested,
+    Seen,
+)
 from remedy.job.nodes import same, seen
 from remedy.planned.seen import EventSeen
 from remedy.power.none import NoPower
@@ -69,6 +80,7 @@ class Jobs(NobodyOutside, NoPower):
     heals    whether a step of a rung ends the fault
     cure     ends what a rule reads of a node as evidence
     planned  the HostEvents that a job was made for
+    booted_at  when a node last booted, as the rules know
     records  what is remembered of closed jobs
     fails    names of steps that fail
     """
@@ -84,12 +96,14 @@ class Jobs(NobodyOutside, NoPower):
         heals: Callable[[JobRecord, Rung], bool],
         cure: Callable[[str, NodeRemedier], None],
         planned: Callable[[Job], tuple[EventSeen, ...]],
+        booted_at: Callable[[str], datetime | None],
         records: SimulatedRecords,
         fails: Collection[str] = (),
     ) -> None:
         self._clock, self._fleet, self._budget, self._judge = clock, fleet, budget, judge
         self._later, self._moved, self._heals, self._cure = later, moved, heals, cure
         self._fails, self.events_of, self._records = frozenset(fails), planned, records
+        self.booted_at = booted_at
         self._kept: dict[str, Kept] = {}
         self._of_node: dict[str, list[Kept]] = {}
         self._wakes: list[tuple[datetime, str]] = []
@@ -268,6 +282,11 @@ class Jobs(NobodyOutside, NoPower):
         kept.job = replace(kept.job, finalizer=on)
         return kept.job
 
+    async def note_request(self, job: Job, request: Requested) -> Job:
+        kept = self._kept[job.name]
+        kept.job = replace(kept.job, requested=request)
+        return kept.job
+
     async def delete(self, job: Job) -> None:
         kept = self._kept.pop(job.name)
         self._budget.job_changed(job.name, None)
@@ -395,6 +414,9 @@ class _Reads(NobodyOutside, NoPower):
 
     def clock_since(self) -> datetime:
         return DAWN
+
+    def booted_at(self, job: Job) -> datetime | None:
+        return self._jobs.booted_at(job.spec.node_name)
 
     def recorded(self, job: Job) -> bool:
         return True

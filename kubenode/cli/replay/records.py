@@ -61,6 +61,8 @@ class JobRecord:
     rungs: list[RungRun] = field(default_factory=list)
     steps: list[StepRun] = field(default_factory=list)
     holds: list[Held] = field(default_factory=list)
+    begun: datetime | None = None
+    """When its initial wait was over; None: it is not, or it ended before."""
     permit_at: datetime | None = None
     close_reason: CloseReason | None = None
     closed: datetime | None = None

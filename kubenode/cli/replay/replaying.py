@@ -25,6 +25,7 @@ from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.spans import Span
 from kubenode.cli.replay.timeline import Wrong
 from kubenode.cli.replay.world import START, World
+from remedy.remedier.decide import Why
 
 SECOND = timedelta(seconds=1)
 
@@ -117,11 +118,24 @@ def told(replayed: Replayed, found: Sequence[Change] | None) -> Iterator[str]:
         return
     for job in world.jobs:
         yield from _job(job, world.now)
-    kept = [span for span in world.waited if span.what not in ("OpenJob", "GroupWait")]
+    kept = [s for s in world.waited if s.what not in NOT_TOLD and not _told_with_job(s, world.jobs)]
     for (rule, why), spans in _grouped(kept):
         yield _waits(rule, why, spans, world.now)
     if not world.jobs:
         yield "no job would have been made"
+
+
+NOT_TOLD = (Why.OPEN_JOB, Why.GROUP_WAIT)
+
+
+def _told_with_job(span: Span, jobs: Sequence[JobRecord]) -> bool:
+    """Whether it is the initial wait of a job of the rule: that is told as its hold."""
+    return span.what == Why.STARTUP and any(
+        (job.node, job.remedier) == (span.node, span.rule)
+        and job.made <= span.since
+        and (job.begun is None or span.since < job.begun)
+        for job in jobs
+    )
 
 
 def _job(job: JobRecord, now: datetime) -> Iterator[str]:

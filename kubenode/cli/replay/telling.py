@@ -15,6 +15,8 @@ def told(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
     status = after.status
     record.phase, record.message = status.phase, status.message
     record.close_reason, record.closed = after.close_reason, status.timeline.closed
+    if record.begun is None and status.timeline.job_created is not None:
+        record.begun = now
     record.permit_at = status.timeline.permit_granted
     if not record.rungs or status.rung != before.status.rung:
         rung = record.ladder[status.rung]

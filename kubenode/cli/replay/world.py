@@ -42,7 +42,7 @@ from kubenode.runtime.kube.objects import Node
 from remedy.hostdoctor.reported import Told
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
-from remedy.remedier.decide import Order, Why
+from remedy.remedier.decide import Order, Waiting, Why
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge, rule_id
@@ -87,6 +87,7 @@ class _NodeState:
 
     mind: Mind = field(default_factory=Mind)
     waits: dict[str, Why] = field(default_factory=dict)
+    waiting: tuple[Waiting, ...] = ()
     wake: datetime | None = None
 
 
@@ -139,6 +140,7 @@ class World:
             heals,
             self.cure,
             self._doctor.planned,
+            self._facts.booted_at,
             self._records,
             fails,
         )
@@ -273,6 +275,11 @@ class World:
         """By name the rules that match the node but make no job now, and why."""
         state = self._state.get(node)
         return state.waits if state is not None else {}
+
+    def waiting(self, node: str) -> Sequence[Waiting]:
+        """The same, with until when."""
+        state = self._state.get(node)
+        return state.waiting if state is not None else ()
 
     @property
     def waited(self) -> Sequence[Span]:
@@ -418,9 +425,10 @@ class World:
         asked_at = self._hosts.ask(name, agent_of(node), wanted_probes(diagnosis))
         self._records.judge(name, diagnosis, facts, now)
         booted_at, past = self._facts.booted_at(name), self._past(name)
-        choice = state.mind.choose(node, booted_at, facts, diagnosis, self._active, past, now)
+        mind, active, unjudged = state.mind, self._active, self._facts.unjudged
+        choice = mind.choose(node, booted_at, facts, diagnosis, active, past, now, unjudged)
         decision = choice.decision
-        state.waits = dict(decision.waits)
+        state.waits, state.waiting = dict(decision.waits), decision.waiting
         self._waits.now(name, decision.waits, now)
         if self._inferring:
             self._infers.now(name, self._inferred_by(diagnosis), now)

@@ -94,11 +94,13 @@ class Tarball(Wire, frozen=True):
     url: str
     sha256: str
     dest: str
+    allow: list[str] = []
 
 
 class Oci(Wire, frozen=True):
     ref: str
     dest: str
+    allow: list[str] = []
 
 
 class Script(Wire, frozen=True):

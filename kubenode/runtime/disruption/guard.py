@@ -15,6 +15,7 @@ from kubenode.runtime.disruption.request import (
     RefusalReason,
 )
 from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube.errors import KubeError
 
 T = TypeVar("T")
 
@@ -55,9 +56,9 @@ class DisruptionGuard:
     async def perform(
         self, request: ActRequest, *, intent: Intent, target: Look, act: Callable[[], Awaitable[T]]
     ) -> T:
-        """Do the act. Raises ActRefused when it was not done, else whatever the four may raise."""
+        """Do the act. Raises ActRefused when it was not done, LeaseLost, and what `act` raises."""
         try:
-            await self._check(request, intent, target)
+            await self._check_or_refuse(request, intent, target)
         except ActRefused as refused:
             self._write(request, "Refused", str(refused))
             raise
@@ -69,6 +70,14 @@ class DisruptionGuard:
             raise
         self._write(request, "Done", request.evidence)
         return done
+
+    async def _check_or_refuse(self, request: ActRequest, intent: Intent, target: Look) -> None:
+        """What cannot be read is a refusal too: the act has not happened."""
+        try:
+            await self._check(request, intent, target)
+        except KubeError as error:
+            why = f"the API server cannot be asked about it: {error}"
+            raise ActRefused(RefusalReason.UNREADABLE, why) from error
 
     async def _check(self, request: ActRequest, intent: Intent, target: Look) -> None:
         self._still(request)

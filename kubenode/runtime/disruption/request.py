@@ -23,6 +23,11 @@ class RefusalReason(StrEnum):
     NO_PERMIT = "NoPermit"
     TARGET_CHANGED = "TargetChanged"
     BOOT_CHANGED = "BootChanged"
+    UNREADABLE = "Unreadable"
+
+
+WITHOUT_PERMIT = f"{RefusalReason.NO_PERMIT}: "
+"""How an agent's answer begins when it found no valid permit and did nothing."""
 
 
 class ActRefused(Exception):

@@ -20,12 +20,13 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence, Set
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from kubenode.runtime.clock import Clock, SystemClock, wait
+from kubenode.runtime.garbage import give_back
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import TOO_LARGE_RESOURCE_VERSION, Gone, KubeError
 from kubenode.runtime.kube.listwatch import PAGE, BadLine, ListWatch
@@ -50,6 +51,10 @@ GOOD_SPELL = 5.0
 LATE_SECONDS = 5.0
 """A proof may come so much later than a quiet watch lasts: one that comes later ends a gap."""
 LIST_RESTARTS = 3
+RELIST_PAGE = 100
+"""Objects of one page when the cache is full already: a page of 500 Nodes takes 20 MB beside it."""
+MANY = 1000
+"""Objects of a cache whose replacement leaves memory worth returning to the kernel."""
 MOST_GAPS = 16
 YIELD_EVERY = 50
 MOST_READ = 1024
@@ -66,6 +71,23 @@ class Stats:
     def __init__(self) -> None:
         self.lists = self.relists = self.watches = self.confirmed = 0
         self.events = self.errors = self.undecodable = 0
+
+
+class View(Protocol):
+    """Who hears of the same objects and asks the server for nothing (kubenode.runtime.kube.shared).
+    Told before anybody who waits for a version learns that it is here.
+    """
+
+    def listed(self, raw: bytes, *, distrust: bool) -> None:
+        """One object of a list. `distrust`: the same version may stand for other content."""
+        ...
+
+    def listed_all(self, seen: Set[str]) -> None:
+        """The list is read; objects whose keys are not `seen` are gone."""
+        ...
+
+    def changed(self, raw: bytes) -> None: ...
+    def gone(self, key: str) -> None: ...
 
 
 class Informer(Generic[T]):
@@ -109,6 +131,7 @@ class Informer(Generic[T]):
         self.resource_version = ""
         self.broken: dict[str, str] = {}
         """Keys whose newest version did not decode, and why; `get` still gives the last good."""
+        self.views: list[View] = []
         self._decode = decode
         self._clock = clock or kube.clock or SystemClock()
         self._server = ListWatch(
@@ -251,6 +274,12 @@ class Informer(Generic[T]):
 
     # -- following the server -----------------------------------------------------------------
 
+    def shorten(self, watch_seconds: float) -> None:
+        """Watch no longer than this, from the next watch on: somebody needs proof more often."""
+        self._server.shorten(watch_seconds)
+        self._good_gap = min(self._good_gap, watch_seconds / 2)
+        self._longest_silence = min(self._longest_silence, watch_seconds + LATE_SECONDS)
+
     async def run(self) -> None:
         """Follow the server until cancelled."""
         async with asyncio.TaskGroup() as tasks:
@@ -326,8 +355,12 @@ class Informer(Generic[T]):
             self._store.put(key, None)
         for key in self.broken.keys() - seen:
             del self.broken[key]
+        for view in self.views:
+            view.listed_all(seen)
         if self.stats.lists:
             self.stats.relists += 1
+            if len(self.cache) >= MANY:
+                give_back()
         self.stats.lists += 1
         # A full list is read from the store itself: below what it showed us it was restored.
         if int(version) < self._seen():
@@ -344,10 +377,14 @@ class Informer(Generic[T]):
         """All pages of one list: the keys seen, and the resourceVersion of the whole."""
         seen: set[str] = set()
         more: str | None = None
+        most = RELIST_PAGE if self.stats.lists else None
         while True:
-            page = await self._server.page(more)
+            page = await self._server.page(more, most)
             for count, raw in enumerate(page.items or (), start=1):
-                seen.add(self._listed_one(bytes(raw)))
+                whole = bytes(raw)
+                seen.add(self._listed_one(whole))
+                for view in self.views:
+                    view.listed(whole, distrust=self._distrust)
                 if count % YIELD_EVERY == 0:
                     await asyncio.sleep(0)
             more = page.metadata.more
@@ -424,9 +461,9 @@ class Informer(Generic[T]):
                 head = decode_head(event.object).metadata
                 key = key_of(head)
                 self._check(head.resource_version)
-                self.broken.pop(key, None)
-                self._read.pop(key, None)
-                self._store.put(key, None)
+                self._gone(key)
+                for view in self.views:
+                    view.gone(key)
                 self._advance(head.resource_version)
             case "BOOKMARK":
                 version = decode_head(event.object).metadata.resource_version
@@ -456,7 +493,14 @@ class Informer(Generic[T]):
         else:
             version = obj.metadata.resource_version or ""
             self.broken.pop(key_of(obj.metadata), None)
+        for view in self.views:
+            view.changed(raw)
         self._advance(version)
+
+    def _gone(self, key: str) -> None:
+        self.broken.pop(key, None)
+        self._read.pop(key, None)
+        self._store.put(key, None)
 
     def _check(self, version: str) -> None:
         """Versions of one resource are ordered; going back means a restored server."""

@@ -47,9 +47,14 @@ class ListWatch:
         self._page, self._watch_seconds, self._grace = page, watch_seconds, grace
         self._spread = spread
 
-    async def page(self, more: str | None) -> Page:
-        """The first page, or the one that the token `more` stands for."""
-        query = {**self._selectors, "limit": self._page, "continue": more}
+    def shorten(self, watch_seconds: float) -> None:
+        """Ask for watches no longer than this."""
+        self._watch_seconds = min(self._watch_seconds, watch_seconds)
+
+    async def page(self, more: str | None, most: int | None = None) -> Page:
+        """The first page, or the one that the token `more` stands for; at most `most` objects."""
+        limit = self._page if most is None else min(most, self._page)
+        query = {**self._selectors, "limit": limit, "continue": more}
         return await self._read(query, PAGE_SECONDS)
 
     async def version_not_below(self, version: str) -> int:

@@ -190,6 +190,7 @@ def _unusable(paths: str, error: Exception) -> KubeconfigError:
 
 def _connection(configuration: Any, user_agent: str, source: str) -> Connection:
     configuration.retries = None  # it would repeat PUT and DELETE as well
+    configuration.client_session_kwargs = {"trust_env": False}
     try:
         rest = RESTClientObject(configuration)
     except OSError as error:  # ssl.SSLError is one

@@ -54,7 +54,6 @@ class PlainTransport(CredentialsTransport):
         session = aiohttp.ClientSession(
             connector=connector,
             read_bufsize=READ_BUFFER,
-            trust_env=True,
             headers={"User-Agent": self._user_agent},
         )
 

@@ -9,6 +9,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import yarl
@@ -70,10 +71,23 @@ class _Leaving(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
+def proxy_of(server: str) -> dict[str, Any]:
+    """The proxy that the environment names for `server`, as options of a request.
+
+    A session with `trust_env` looks it up for every request, and ~/.netrc too, each in a thread.
+    """
+    url = yarl.URL(server)
+    found = getproxies().get(url.scheme)
+    if not found or url.host is None or proxy_bypass(url.host):
+        return {}
+    return {"proxy": found}
+
+
 class Connection:
     """One set of credentials with its pool of connections.
 
     headers  gives what authenticates a request, asked anew for each one
+    session  without `trust_env`: the proxy of the environment is found here, once
     options  more keyword arguments of `aiohttp.ClientSession.request` (proxy, server name)
     """
 
@@ -87,7 +101,7 @@ class Connection:
         self.server = server.rstrip("/")
         self.session = session
         self._headers = headers
-        self._options = dict(options or {})
+        self._options = {**proxy_of(self.server), **(options or {})}
         self._responses: weakref.WeakSet[aiohttp.ClientResponse] = weakref.WeakSet()
 
     async def send(

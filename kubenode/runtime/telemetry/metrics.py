@@ -153,6 +153,7 @@ _G, _C = GaugeMetricFamily, CounterMetricFamily
 INFORMER: Table = {
     "age_seconds": (_G, "Since the server last proved the cache current", lambda i: i.age()),
     "objects": (_G, "Objects in the cache", lambda i: len(i.cache)),
+    "resource_version": (_G, "Of the newest change in the cache", lambda i: _version(i)),
     "undecodable_objects": (_G, "Objects kept at their last good copy", lambda i: len(i.broken)),
     "lists": (_C, "Full lists", lambda i: i.stats.lists),
     "relists": (_C, "Full lists after the first", lambda i: i.stats.relists),
@@ -163,6 +164,12 @@ INFORMER: Table = {
     "undecodable": (_C, "Versions of objects that did not decode", lambda i: i.stats.undecodable),
     "handler_errors": (_C, "Changes whose handler raised", lambda i: i.handler_errors),
 }
+
+
+def _version(informer: Any) -> float:
+    """0 before the first list. Exact up to 2**53."""
+    return float(informer.resource_version or 0)
+
 
 QUEUE: Table = {
     "depth": (_G, "Keys that wait for a worker", len),

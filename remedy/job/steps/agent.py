@@ -3,10 +3,16 @@
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Step
-from kubenode.api.v1alpha1.remedyoperationjob import AgentRequest, RequestState, StepStatus
-from remedy.job.model import Job, NodeSeen, Seen
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    AgentRequest,
+    RequestState,
+    StepBy,
+    StepStatus,
+)
+from remedy.job.model import Act, Job, NodeSeen, Seen
 from remedy.job.moves import MESSAGE, Move
-from remedy.job.records import done, failed, unheard
+from remedy.job.records import ask, begun, done, failed, unheard
+from remedy.job.steps.asking import decide_anew, free_to_ask, lacks_permit
 
 ANSWER_GRACE = timedelta(seconds=5)
 """Past a request's expiry: an answer may still be on its way, and clocks differ."""
@@ -14,7 +20,15 @@ ANSWER_GRACE = timedelta(seconds=5)
 
 def agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     now, answer = seen.now, job.answer
+    if record.asked_at is None:
+        until = now + step.body.timeout
+        return free_to_ask(job, seen, evidence=not begun(job)) or (
+            ask(job, now, node, record, StepBy.AGENT, until),
+            Act.NONE,
+        )
     expires = record.expires_at or now
+    if answer is not None and lacks_permit(answer):
+        return decide_anew(job, seen, record, step, answer.output[:512])
     if answer is None:
         why = f"agent {job.spec.agent} did not answer in time"
         return unheard(job, seen, step, record, expires + ANSWER_GRACE, why)

@@ -12,11 +12,19 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import PowerPath
-from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    AgentRequest,
+    RequestState,
+    StepBy,
+    StepState,
+    StepStatus,
+)
+from kubenode.runtime.disruption.request import WITHOUT_PERMIT
 from kubenode.runtime.patience import patience
 from remedy.job import silence
-from remedy.job.model import Act, Fault, Job, NodeSeen, Seen
+from remedy.job.model import Act, Fault, Job, NodeSeen, Requested, Seen
 from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
+from remedy.job.noted import asked_earlier, to_note
 from remedy.job.power_record import (
     ASKED,
     BACK,
@@ -37,6 +45,8 @@ TAKEN, UNCLEAR, LATER, GONE = "taken", "unclear", "later", "gone"
 """What was heard; absent: nothing, so nobody knows whether it was asked."""
 AGAIN = timedelta(minutes=1)
 """A state that was asked for and does not come is asked for again after this."""
+REFUSED_AGAIN = timedelta(seconds=30)
+"""An act that the last look was against is looked at again after this."""
 LATEST = timedelta(minutes=5)
 """A provider that says when to come again is asked by then at the latest."""
 POLLED = frozenset(
@@ -77,6 +87,8 @@ ON = Wish(ON_WORD, Act.POWER_ON, state=True)
 RESET = Wish("reset", Act.RESET, state=False)
 REPLACE = Wish("replace", Act.REPLACE, state=False)
 ROLL_BACK = Wish("rollback", Act.ROLL_BACK, state=False)
+GUARDED = (OFF, RESET, REPLACE)
+"""They go through the guard of destructive acts, which refuses what comes later than it says."""
 
 
 def asked(record: StepStatus) -> str:
@@ -131,7 +143,9 @@ def leave(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
 def write(
     job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, wish: Wish, **noted: str
 ) -> Move:
-    """The request goes into the status; it is asked for by the round after that write."""
+    """The request goes into the status; it is asked for by the round after that write. One that
+    was asked for before the status was removed goes into it as it was, and is not asked for again.
+    """
     output = {k: v for k, v in record.output.items() if k not in (HEARD, BACK)}
     machine = {MACHINE: node.provider_id} if node.provider_id else {}
     output |= {ASKED: wish.word, **machine, **noted}
@@ -139,7 +153,25 @@ def write(
     end = ends_at(step, record, seen)
     if wish is ON and seen.now >= end:
         end = seen.now + step.body.timeout
+    if (earlier := asked_earlier(job, record, wish.word)) is not None:
+        return _as_before(job, noted_record, earlier, end), Act.NONE
     return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), Act.NONE
+
+
+def _as_before(job: Job, record: StepStatus, earlier: Requested, end: datetime) -> Job:
+    boot_id = "" if earlier.boot_id == "-" else earlier.boot_id
+    asked_before = record.model_copy(
+        update={
+            "by": StepBy.PROVIDER,
+            "request_id": earlier.request_id,
+            "asked_at": record.started_at,
+            "boot_id": boot_id,
+            "expires_at": end,
+            "output": {**record.output, HEARD: UNCLEAR},
+        }
+    )
+    owned = job.status.owned.model_copy(update={"boot_id": boot_id})
+    return put(job, asked_before).having(owned=owned, hold=None)
 
 
 def go_on(
@@ -162,15 +194,47 @@ def go_on(
     repeats = wish.state or repeatable
     if heard is not None and heard.act is wish.act and heard.outcome is not None:
         return _heed(job, seen, record, wish, repeats, no)
-    if not _due(job, seen, record, repeats, wish):
+    if wish is OFF and (move := _of_another_boot(job, seen, record)) is not None:
+        return move
+    if _refused_lately(job, seen.now) or not _due(job, seen, record, repeats, wish):
         return wait(job)
+    if (move := _of_another_time(job, seen, record, wish)) is not None:
+        return move
     if check:
         free = withdrawn(job, record) if seen.unasked else job
         needs = not begun(free) if evidence is None else evidence
         if (stop := leave(free, seen, evidence=needs)) is not None:
             after, act = stop
             return (job, act) if act is not Act.NONE else (after, act)
+    if wish in (RESET, REPLACE) and to_note(job) is not None:
+        return job, Act.NOTE_REQUEST
     return job, wish.act
+
+
+def _of_another_boot(job: Job, seen: Seen, record: StepStatus) -> Move | None:
+    """A host that has booted since it was to be switched off is judged anew: only the plain fault
+    on the boot that it runs now lets it be asked for again. None: it runs the boot that is written.
+    """
+    boot_id = seen.node.boot_id if seen.node is not None else ""
+    if not boot_id or not record.boot_id or boot_id == record.boot_id:
+        return None
+    decided = put(job, record.model_copy(update={"boot_id": boot_id}))
+    return leave(job, seen, evidence=True) or (decided, Act.NONE)
+
+
+def _of_another_time(job: Job, seen: Seen, record: StepStatus, wish: Wish) -> Move | None:
+    """A request whose written time is over, while its step has more by our clock, gets that."""
+    end, step = record.expires_at, job.step
+    if wish not in GUARDED or step is None or end is None or seen.now < end:
+        return None
+    later = ends_at(step, record, seen)
+    if later <= seen.now:
+        return wait(job)
+    return put(job, record.model_copy(update={"expires_at": later})), Act.NONE
+
+
+def _refused_lately(job: Job, now: datetime) -> bool:
+    return held_for(job, HoldReason.ACT_REFUSED) and not due(job, now)
 
 
 def _due(job: Job, seen: Seen, record: StepStatus, repeats: bool, wish: Wish) -> bool:
@@ -199,11 +263,44 @@ def _heed(job: Job, seen: Seen, record: StepStatus, wish: Wish, repeats: bool, n
             return put(job, noted(record, UNCLEAR, message=why[:1024])).having(hold=None), Act.NONE
         case Outcome.UNCLEAR:
             return away(put(job, noted(record, UNCLEAR)), seen, record, heard.error)
+        case Outcome.HELD:
+            return _refused(job, seen, record, wish)
         case Outcome.LATER:
             back = put(job, noted(record, LATER)) if wish.state else withdrawn(job, record)
             return away(back, seen, record, heard.error, heard.after)
         case _:
             return no(heard.error)
+
+
+def _refused(job: Job, seen: Seen, record: StepStatus, wish: Wish) -> Move:
+    """Nobody was asked this time. What this process wrote and nobody was asked before is decided
+    anew, and its step has its whole time again: a refusal leads to no other rung. What may have
+    been asked stays written, and is asked for again. A reset of a host that has booted meanwhile
+    stays too: the boot ends its step.
+    """
+    heard, now, step = seen.heard, seen.now, job.step
+    assert heard is not None
+    until = now + REFUSED_AGAIN
+    if not seen.unasked or (wish is RESET and heard.booted) or step is None:
+        return hold(job, now, HoldReason.ACT_REFUSED, heard.error, until=until)
+    times = {"started_at": now, "expires_at": now + step.body.timeout}
+    anew = record.model_copy(update=times)
+    after = put(job, anew) if wish.state else withdrawn(job, anew)
+    return hold(after, now, HoldReason.ACT_REFUSED, heard.error, until=until)
+
+
+def lacks_permit(answer: AgentRequest | None) -> bool:
+    """Whether the agent did nothing, as it found no permit that was valid at that moment."""
+    refused = answer is not None and answer.state is RequestState.REFUSED
+    return refused and answer is not None and answer.output.startswith(WITHOUT_PERMIT)
+
+
+def decide_anew(job: Job, seen: Seen, record: StepStatus, step: Step, why: str) -> Move:
+    """After a refusal of the agent for want of a permit: nobody was asked, and no time is lost."""
+    now = seen.now
+    times = {"started_at": now, "expires_at": now + step.body.timeout}
+    after = withdrawn(job, record.model_copy(update=times))
+    return hold(after, now, HoldReason.ACT_REFUSED, why, until=now + REFUSED_AGAIN)
 
 
 def noted(record: StepStatus, word: str, **changes: object) -> StepStatus:
@@ -227,7 +324,9 @@ def away(
 
 
 def waits_for_provider(job: Job, now: datetime) -> bool:
-    return held_for(job, HoldReason.PROVIDER_UNREACHABLE) and not due(job, now)
+    """Whether it is not the time yet to ask again for what was not taken, or was refused."""
+    reasons = (HoldReason.PROVIDER_UNREACHABLE, HoldReason.ACT_REFUSED)
+    return held_for(job, *reasons) and not due(job, now)
 
 
 def free_to_ask(job: Job, seen: Seen, *, evidence: bool) -> Move | None:

@@ -156,7 +156,7 @@ def _heard(job: Job, seen: Seen, step: Step, record: StepStatus, heard: Heard) -
             return noted(APPROVED).having(hold=None), Act.NONE
         case Outcome.REFUSED | Outcome.GONE | None:
             return failed(job, seen, step, record, heard.error[:MESSAGE])
-        case Outcome.LATER | Outcome.UNCLEAR:
+        case Outcome.LATER | Outcome.UNCLEAR | Outcome.HELD:
             waited = seen.now - (record.started_at or seen.now)
             until = seen.now + (heard.after or patience(waited))
             kept = noted(LATER) if heard.outcome is Outcome.LATER else job

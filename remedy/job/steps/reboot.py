@@ -17,7 +17,16 @@ from remedy.job.moves import Move, wait
 from remedy.job.records import ask, begun, done, failed, put
 from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import asked, ends_at, leave, never_shown, next_path, over
+from remedy.job.steps.asking import (
+    asked,
+    decide_anew,
+    ends_at,
+    free_to_ask,
+    lacks_permit,
+    never_shown,
+    next_path,
+    over,
+)
 from remedy.job.steps.power import boot, rebooted
 
 LONGEST = timedelta(minutes=3)
@@ -43,7 +52,7 @@ def _ask_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepSta
     if not node.boot_id:
         why = "the node reports no boot ID, so a boot could not be proven"
         return _give_way(job, seen, step, record, PowerPath.AGENT, why)
-    if (stop := leave(job, seen, evidence=not begun(job))) is not None:
+    if (stop := free_to_ask(job, seen, evidence=not begun(job))) is not None:
         return stop
     until = ends_at(step, record, seen)
     if _left(step, record, PowerPath.AGENT):
@@ -60,6 +69,8 @@ def _by_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStat
     if over(step, record, seen):
         why = f"not back with a new boot within {format_duration(step.body.timeout)}"
         return never_shown(job, seen, step, record, why)
+    if answer is not None and lacks_permit(answer):
+        return decide_anew(job, seen, record, step, answer.output[:512])
     no = _no(job)
     if answer is not None and no and not rebooted(record.boot_id, answer.boot_id):
         return _give_way(job, seen, step, record, PowerPath.AGENT, no)

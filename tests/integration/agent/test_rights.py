@@ -65,6 +65,13 @@ def test_it_reads_jobs_and_answers_its_own(cluster: ControlPlane, n1: Caller) ->
     assert written["message"] == "asked"
 
 
+def test_it_reads_a_permit_by_its_name_and_no_more_of_permits(n1: Caller) -> None:
+    """It asks of the permit that a job names, right before a boot."""
+    assert n1.ask("GET", f"{OURS}/permits/p-1")[0] == 404
+    assert n1.ask("GET", f"{OURS}/permits")[0] == 403
+    assert n1.ask("PATCH", f"{OURS}/permits/p-1/status", {"status": {"state": "Granted"}})[0] == 403
+
+
 def test_it_answers_a_job_with_the_largest_status(cluster: ControlPlane, n1: Caller) -> None:
     """The comparison of all fields stays within the API server's cost limit."""
     (step,) = asked("boot-1")["steps"]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,9 @@ HALF_AN_HOUR = ("--for", "30m", "--faults", "25", "--seed", "7", "--nodes", "45"
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
-def test_programs_die_in_the_middle_of_anything_and_every_fault_is_healed() -> None:
+def day(*words: str) -> dict[str, Any]:
     run = subprocess.run(
-        [sys.executable, "-m", "chaos.simulated", *HALF_AN_HOUR],
+        [sys.executable, "-m", "chaos.simulated", *words],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": "tests", "PYTHONHASHSEED": "0"},
         capture_output=True,
@@ -25,8 +26,13 @@ def test_programs_die_in_the_middle_of_anything_and_every_fault_is_healed() -> N
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr[-2000:]
-    found = json.loads(run.stdout)
+    found: dict[str, Any] = json.loads(run.stdout)
     assert found["holds"], found
+    return found
+
+
+def test_programs_die_in_the_middle_of_anything_and_every_fault_is_healed() -> None:
+    found = day(*HALF_AN_HOUR)
     assert (found["falseActions"], found["limitViolations"]) == (0, 0)
     assert found["faultsHealed"] == found["faultsInjected"] > 10
     assert found["actsJudged"] > found["healedByUs"] > 10

@@ -239,6 +239,11 @@ CASES = {
         {HELD % "Paused": "0+60x60", HELD % "GuardTrue": "0+60x29 0x30"},
         ({"reason": "GuardTrue"},),
     ),
+    "KubeNodeFaultUnattended": Case(
+        "10m",
+        {"kubenode_remedy_unattended_nodes": "1x20"},
+        {"kubenode_remedy_unattended_nodes": "0x20"},
+    ),
     "KubeNodeJobAwaitsApproval": Case(
         "70m",
         {f'{D}_jobs{{phase="AwaitingApproval"}}': "1x90"},

@@ -86,6 +86,7 @@ def operator(
         CollectorRegistry(),
         providers=Providers([cloud] if cloud is not None else []),
         outside=Outside.model_validate(outside or {}),
+        permit_reader=cluster.permits,
     )
 
 

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from support.clock import FakeClock
 from support.control_plane import ControlPlane
+from support.disruption_guard import GuardLevers
 from support.foreign_kinds import a_kind
 from support.remedy_builders import a_job, by_kubelet
 from support.remedy_cluster import Cluster, connected, established, install_crds, now, operating
@@ -239,7 +241,16 @@ async def test_why_nobody_can_replace_a_machine_is_said_for_every_way(
     await seen(cluster, nodes, "w4")
     rung = {"name": "r", "steps": [{"replace": {}}]}
     job = a_job(rung, nodeName="w4", nodeUID=made["metadata"]["uid"])
-    far: ReplaceSeen = await Replacing(cluster.kube, nodes, Providers(), by_kubelet).seen(job, None)
+    levers = GuardLevers(FakeClock())
+    ways = Replacing(
+        cluster.kube,
+        nodes,
+        Providers(),
+        by_kubelet,
+        levers.guard,
+        levers,  # type: ignore[arg-type]
+    )
+    far: ReplaceSeen = await ways.seen(job, None)
     assert far.path == "" and far.outcome is Outcome.REFUSED
     for way in ("Machine:", "ClusterAPI:", "Karpenter:", "InstanceGroup:"):
         assert way in far.why

@@ -116,9 +116,9 @@ def test_two_rule_sets_are_compared(folder: Path) -> None:
         "--against", other,
     )  # fmt: skip
     assert result.returncode == 1, result.stderr
-    assert "~ 2026-03-01T10:10:40.000Z  a  sick" in result.stdout
-    assert "made: 2026-03-01T10:10:40.000Z, against 2026-03-01T10:10:20.000Z" in result.stdout
-    assert "- 2026-03-01T10:10:40.000Z  b  sick" in result.stdout
+    assert "~ 2026-03-01T10:10:30.000Z  a  sick" in result.stdout
+    assert "made: 2026-03-01T10:10:30.000Z, against 2026-03-01T10:10:10.000Z" in result.stdout
+    assert "- 2026-03-01T10:10:30.000Z  b  sick" in result.stdout
     same = kubenode(
         "rules", "replay", "--from", folder / "rec.jsonl", "--rules", folder / "sick.yaml",
         "--against", folder / "sick.yaml",

@@ -1,8 +1,10 @@
 """The client and both transports over real HTTP."""
 
+import asyncio
 import json
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +274,54 @@ def test_no_cluster_at_all_says_where_it_looked(
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(KubeconfigError, match="name a file with --kubeconfig"):
         connect()
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY"])
+async def test_the_proxy_of_the_environment_is_asked(
+    server: FakeKube, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    server.put(NODES, N1)
+    monkeypatch.delenv("REQUEST_METHOD", raising=False)
+    monkeypatch.setenv(name, server.url.replace("http://", "http://me:secret@"))
+    kube = Kube(PlainTransport("http://api.invalid"), timeout=2.0)
+    try:
+        assert (await kube.get(paths.node("n1")))["metadata"]["name"] == "n1"
+    finally:
+        await kube.close()
+
+
+async def test_a_server_without_proxy_is_asked_itself(
+    server: FakeKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+    server.put(NODES, N1)
+    kube = Kube(PlainTransport(server.url), timeout=2.0)
+    try:
+        assert (await kube.get(paths.node("n1")))["metadata"]["name"] == "n1"
+    finally:
+        await kube.close()
+
+
+@pytest.mark.parametrize("way", ["official", "plain"])
+async def test_a_request_costs_no_thread(server: FakeKube, tmp_path: Path, way: str) -> None:
+    counting = Counting()
+    asyncio.get_running_loop().set_default_executor(counting)
+    config = kubeconfig(tmp_path, server.url, {})
+    kube = Kube(connect(config) if way == "official" else PlainTransport(server.url))
+    try:
+        await kube.create(NODES, N1)
+        counting.submitted = 0
+        await kube.get(paths.node("n1"))
+        await kube.patch(paths.node("n1"), {"spec": {}})
+    finally:
+        await kube.close()
+    assert counting.submitted == 0
+
+
+class Counting(ThreadPoolExecutor):
+    submitted = 0
+
+    def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
+        self.submitted += 1
+        return super().submit(*args, **kwargs)

@@ -13,7 +13,8 @@ from support.fake_kube import FakeKube, answer, reset, status
 from support.running import NODES, following, running, until
 
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.informer import LATE_SECONDS, WATCH_SECONDS, Informer
+from kubenode.runtime.kube.informer import LATE_SECONDS, RELIST_PAGE, WATCH_SECONDS, Informer
+from kubenode.runtime.kube.listwatch import PAGE
 from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.plain import PlainTransport
 
@@ -56,6 +57,17 @@ async def test_lists_in_pages_then_follows_changes(server: FakeKube, kube: Kube)
             f"n{i}" for i in range(6, 25, 3)
         ]
         assert informer.fresh()
+
+
+async def test_a_full_cache_lists_again_in_smaller_pages(server: FakeKube, kube: Kube) -> None:
+    for i in range(2 * RELIST_PAGE + 1):
+        server.put(NODES, node(f"n{i}"))
+    async with following(kube, watch_seconds=1.0, relist=0.1) as informer:
+        assert server.asked("GET", limit=str(PAGE)) == 1
+        await until(lambda: informer.stats.relists == 1)
+        assert server.asked("GET", limit=str(PAGE)) == 1
+        assert server.asked("GET", limit=str(RELIST_PAGE)) == 3
+        assert len(informer.cache) == 2 * RELIST_PAGE + 1
 
 
 async def test_a_write_not_seen_in_time_is_an_error(server: FakeKube, kube: Kube) -> None:

@@ -57,6 +57,22 @@ def test_long_expired_requests_make_room(journal: Journal) -> None:
     assert journal.read(KEY) is not None
 
 
+class StuckDisk(RealDisk):
+    """A read-only one: it lets nothing go."""
+
+    def remove(self, path: Path) -> None:
+        raise OSError(30, "Read-only file system")
+
+
+def test_a_disk_that_lets_no_old_entry_go_is_told_as_a_full_journal(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path / "j", 3, StuckDisk())
+    for number in range(3):
+        journal.begin(Key("uid", f"r{number}"), an_entry(), T0)
+    later = T0 + KEEP + timedelta(hours=1)
+    with pytest.raises(JournalError, match="has 3 requests"):
+        journal.begin(KEY, an_entry(expires_at=later), later)
+
+
 def test_entries_outlive_the_process_and_an_unfinished_file_does_not(tmp_path: Path) -> None:
     FileJournal(tmp_path).begin(KEY, an_entry(), T0)
     (tmp_path / f".{KEY}.new").write_bytes(b'{"job": "j", "act')

@@ -180,3 +180,21 @@ def test_an_item_of_a_list_does_not_repeat_its_kind() -> None:
     record = Store(0).commit("pods", "ADDED", pod("a"))
     assert record.raw.startswith(b'{"apiVersion":"v1","kind":"Pod","metadata":')
     assert record.item.startswith(b'{"metadata":')
+
+
+def test_reverted_store_holds_the_snapshot_ends_watches_and_counts_on_from_it() -> None:
+    store = Store(100)
+    store.commit("pods", "ADDED", owned("a", "owner"))
+    backup = store.snapshot()
+    store.commit("pods", "DELETED", owned("a", "owner"))
+    store.commit("pods", "ADDED", pod("b"))
+    pods, ear = store.collection("pods"), Ear(ALL)
+    pods.listen(ear)
+    store.revert(backup)
+    assert ear.closed
+    assert [record.key[1] for record in pods.records()] == ["a"]
+    assert (store.rv, pods.floor) == (backup.rv, backup.rv)
+    assert set(store.by_uid) == {"uid-a"}
+    assert store.dependents("owner") == [("pods", ("one", "a"))]
+    assert store.commit("pods", "ADDED", pod("c")).rv == backup.rv + 1
+    assert [record.key[1] for record in pods.sorted(ALL)] == ["a", "c"]

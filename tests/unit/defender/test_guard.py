@@ -124,6 +124,7 @@ async def test_a_permit_that_the_caches_have_not_heard_of_counts() -> None:
     spec = {"operation": "Repair", "class": "Node", "nodeName": "n0", "holder": holder}
     world.kube.permits = [{"metadata": {"name": "n0-abc"}, "spec": spec, "status": {}}]
     assert (await world.cordon("n0", user=REMEDY))["allowed"]
+    assert world.kube.queries[-1] == {"fieldSelector": "spec.nodeName=n0"}, "not those of all nodes"
     world.kube.permits[0]["status"] = {"state": "Released"}
     assert not (await world.cordon("n0", user=REMEDY))["allowed"]
 

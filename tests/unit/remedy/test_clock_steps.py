@@ -30,9 +30,10 @@ from unit.remedy.test_nobody_heard import WAITS, a_proof, has_failed, look
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from kubenode.runtime.term import LONGEST_AGAIN, LONGEST_OFF, NEXT_REPORT
 from remedy.job.clockterm import ClockTerm
 from remedy.job.model import Act, CloseReason
-from remedy.job.silence import LONGEST_AGAIN, NEXT_REPORT
+from remedy.job.silence import over
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
 
@@ -145,6 +146,27 @@ def test_a_long_wait_is_begun_anew_for_an_hour_at_most() -> None:
         world = seen(now=now, hearing_since=T0, clock_since=over - SECOND)
         after, _ = step(job, world)
         assert (after.close_reason is CloseReason.APPROVAL_EXPIRED) is ends
+
+
+def over_at(pause: timedelta, jump: timedelta = timedelta(0)) -> timedelta:
+    """After which time a wait of ten minutes is over when every `pause` a new term begins, whose
+    clock differs from the one before by `jump`, there and back.
+    """
+    length, now, skew = 10 * MINUTE, T0, timedelta(0)
+    while now < T0 + timedelta(days=30):
+        world = seen(now=now + skew, clock_since=now + skew, hearing_since=T0 - HOUR)
+        late = seen(now=now + pause + skew, clock_since=now + skew, hearing_since=T0 - HOUR)
+        assert not over(world, T0, T0 + length), "no term ends a wait as it begins"
+        if over(late, T0, T0 + length):
+            return now + pause - T0
+        now, skew = now + pause, timedelta(0) if skew else jump
+    raise AssertionError("the wait never ends")
+
+
+@pytest.mark.parametrize("jump", [timedelta(0), *JUMPS])
+def test_a_wait_ends_however_often_the_leader_or_the_clock_changes(jump: timedelta) -> None:
+    assert over_at(20 * MINUTE, jump) <= 30 * MINUTE, "a quiet term is enough"
+    assert over_at(5 * MINUTE, jump) <= LONGEST_OFF + HOUR
 
 
 def test_an_approval_does_not_expire_when_the_api_servers_clock_is_ahead_of_ours() -> None:

@@ -13,7 +13,7 @@ from remedy.remedier.decide import Candidate, Decision, Subject, Why, decide, jo
 from remedy.remedier.past import Past
 from rules.truth import Truth
 
-MINUTE = timedelta(minutes=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 LONG_AGO = T0 - timedelta(days=30)
 
 
@@ -85,10 +85,11 @@ def test_the_name_fits_a_label_and_tells_the_node() -> None:
 
 def test_waits_for_a_stronger_rule_after_the_first_match() -> None:
     candidate = a_candidate(a_rule(groupWait="10s"))
-    early = decide(NODE, [candidate], [], T0 + timedelta(seconds=9))
-    assert why(early) == {"runtime": Why.GROUP_WAIT}
-    assert early.at == T0 + timedelta(seconds=10)
-    assert decide(NODE, [candidate], [], T0 + timedelta(seconds=10)).orders
+    (early,) = decide(NODE, [candidate], [], T0 + 9 * SECOND).orders
+    assert early.wait is not None
+    assert (early.wait.not_before, early.wait.reason) == (T0 + 10 * SECOND, "GroupWait")
+    (late,) = decide(NODE, [candidate], [], T0 + 10 * SECOND).orders
+    assert late.wait is None
 
 
 def test_the_strongest_of_the_matching_rules_wins_and_the_losers_are_named() -> None:
@@ -111,9 +112,12 @@ def test_disputed_rules_make_no_job() -> None:
 
 def test_a_new_or_freshly_booted_node_gets_its_grace() -> None:
     for node in (replace(NODE, created=T0 - MINUTE), replace(NODE, booted_at=T0 - MINUTE)):
-        decision = decide(node, [a_candidate()], [], T0)
-        assert why(decision) == {"runtime": Why.STARTUP}
-        assert decision.at == T0 + 4 * MINUTE
+        (order,) = decide(node, [a_candidate()], [], T0).orders
+        assert order.wait is not None
+        assert (order.wait.not_before, order.wait.reason) == (T0 + 4 * MINUTE, "StartupGrace")
+        dry = decide(node, [a_candidate(a_rule(mode="DryRun"))], [], T0)
+        assert (dry.dry_runs, dict(dry.waits)) == ((), {"runtime": Why.STARTUP})
+        assert dry.at == T0 + 4 * MINUTE
 
 
 def test_cools_down_after_a_job_that_acted() -> None:

@@ -16,11 +16,13 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
 from remedy.job.model import Act, Heard, NodeSeen
+from remedy.job.noted import to_note
 from remedy.job.step import step
 from remedy.job.steps.asking import asks_power, asks_replacing
 from remedy.job.superseding import may_be_superseded
 from remedy.job.unasked import Unasked
-from remedy.power.access import machine_of, request_of
+from remedy.power.access import machine_of
+from remedy.power.leave import request_of
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 
 VERIFY = {"for": "1m", "timeout": "5m"}
@@ -112,6 +114,8 @@ class DarkWorld:
                 self.heard = Heard(act, outcome=self._switch(act), error="it says no")
             case Act.ADD_FINALIZER | Act.REMOVE_FINALIZER:
                 self.job = replace(self.job, finalizer=act is Act.ADD_FINALIZER)
+            case Act.NOTE_REQUEST:
+                self.job = replace(self.job, requested=to_note(self.job))
             case Act.ASK_PERMIT:
                 self.heard = Heard(act, verdict=granted())
             case Act.CORDON | Act.UNCORDON if node is not None:

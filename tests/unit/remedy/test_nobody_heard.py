@@ -29,12 +29,12 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
+from kubenode.runtime.term import NEXT_REPORT
 from remedy.handover.seen import Handed, HandedSeen
 from remedy.job.hearing import Hearing
 from remedy.job.marks import MARKS
 from remedy.job.model import Act, CloseReason, Job, NodeSeen, Pods, Seen
 from remedy.job.records import FIRST_CHECK
-from remedy.job.silence import NEXT_REPORT
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
 from remedy.planned.seen import EventSeen

@@ -145,6 +145,17 @@ async def test_a_record_that_a_person_deletes_is_made_again_of_the_jobs_that_are
     assert [entry.name for entry in (await hands.record()).jobs] == [name]
 
 
+async def test_a_record_is_owned_by_its_node() -> None:
+    hands = await a_cluster()
+    sick(hands, T0 - MINUTE)
+    await hands.decide()
+    ends(hands, open_job(hands), "PersonCancelled")
+    await hands.record()
+    (owner,) = hands.records.cache["n1"].metadata.owner_references
+    node = hands.nodes.cache["n1"].metadata
+    assert (owner.kind, owner.name, owner.uid) == ("Node", node.name, node.uid)
+
+
 async def test_another_machine_under_the_same_name_has_no_past() -> None:
     hands = await a_cluster()
     sick(hands, T0 - MINUTE)

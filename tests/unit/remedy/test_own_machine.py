@@ -110,13 +110,6 @@ async def test_asking_writes_the_operation_under_the_jobs_permit_once() -> None:
     assert world.operation() == wanted
 
 
-async def test_without_a_permit_nothing_is_written() -> None:
-    world = World()
-    world.machine("m1")
-    assert (await world.way.ask(replace(ASKED, permit=""))).outcome is Outcome.LATER
-    assert world.operation() is None
-
-
 @pytest.mark.parametrize(
     ("last", "outcome"),
     [

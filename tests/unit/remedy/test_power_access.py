@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from support.clock import T0, FakeClock
+from support.disruption_guard import GuardLevers, live_permit
 from support.power_provider import MemoryProvider
+from support.remedy_builders import NODE as NODE_NAME
 from support.remedy_builders import a_job, by_kubelet
 
 from kubenode.providers.errors import (
@@ -37,6 +39,7 @@ from kubenode.runtime.kube.objects import (
 from remedy.job.model import Act, NodeSeen
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
+from remedy.power.leave import WORDS
 from remedy.power.replacing import Replacing
 from remedy.power.seen import Outcome
 from remedy.power.ways import Asked, BootOf, Found, outcome_of
@@ -67,10 +70,39 @@ def a_rebooting_job(**changes: Any) -> Any:
     record |= {
         "requestID": "r0s0a1",
         "askedAt": T0.isoformat(),
-        "output": {"machine": "memory:///n1"},
+        "output": {"machine": "memory:///n1", "asked": "reset"},
     }
-    status = {"phase": "Running", "steps": [record | changes]}
+    permit = {"name": "p", "class": "Node"}
+    status = {"phase": "Running", "steps": [record | changes], "permit": permit}
     return a_job({"name": "r", "steps": [{"reboot": {}}]}, status=status)
+
+
+class LiveNode:
+    """The Node as the API server has it; None: it is gone."""
+
+    def __init__(self, node: NodeSeen | None = NODE) -> None:
+        self.node = node
+
+    async def read(self, job: Any, *, live: bool) -> NodeSeen | None:
+        assert live
+        return self.node
+
+
+def a_guard(clock: FakeClock | None = None) -> GuardLevers:
+    job = a_rebooting_job()
+    permit = live_permit("p", job.spec.node_name, job.uid)
+    return GuardLevers(clock or FakeClock(), permit)
+
+
+def an_access(
+    *providers: MemoryProvider,
+    clock: FakeClock | None = None,
+    levers: GuardLevers | None = None,
+    node: NodeSeen | None = NODE,
+) -> PowerAccess:
+    clock = clock or FakeClock()
+    guard = (levers or a_guard(clock)).guard
+    return PowerAccess(Providers(providers), clock, guard, LiveNode(node))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +122,7 @@ async def test_a_providers_no_says_what_follows_and_what_a_person_can_do(
 ) -> None:
     provider = Sick()
     provider.error = error
-    access = PowerAccess(Providers([provider]), FakeClock())
+    access = an_access(provider)
     heard = await access.switch(a_rebooting_job(), Act.RESET, NODE)
     assert heard.outcome is outcome and says in heard.error
     power = await access.power(a_rebooting_job(), NODE)
@@ -100,7 +132,7 @@ async def test_a_providers_no_says_what_follows_and_what_a_person_can_do(
 
 
 async def test_a_machine_without_a_provider_is_refused_with_its_id() -> None:
-    access = PowerAccess(Providers(), FakeClock())
+    access = an_access()
     power = await access.power(a_rebooting_job(), NODE)
     heard = await access.switch(a_rebooting_job(), Act.RESET, NODE)
     assert power.outcome is heard.outcome is Outcome.REFUSED
@@ -109,16 +141,16 @@ async def test_a_machine_without_a_provider_is_refused_with_its_id() -> None:
 
 async def test_the_request_is_the_same_for_the_same_job_and_no_other() -> None:
     provider = MemoryProvider()
-    access = PowerAccess(Providers([provider]), FakeClock())
+    access = an_access(provider)
     job = a_rebooting_job()
     await access.switch(job, Act.RESET, NODE)
-    await access.switch(job, Act.RESET, None)  # the Node is gone: the record knows the machine
+    await access.switch(job, Act.RESET, None)  # it was not read: the record knows the machine
     assert provider.requests == [f"{job.uid}.r0s0a1"] * 2
 
 
 async def test_one_reading_serves_the_rounds_of_a_run_and_no_more() -> None:
     provider, clock = Sick(), FakeClock()
-    access = PowerAccess(Providers([provider]), clock)
+    access = an_access(provider, clock=clock)
     for _ in range(3):
         await access.power(a_rebooting_job(), NODE)
     assert provider.readings == 1
@@ -132,7 +164,7 @@ async def test_one_reading_serves_the_rounds_of_a_run_and_no_more() -> None:
 
 async def test_drains_look_at_a_running_machine_seldom_and_at_a_dark_one_always() -> None:
     provider, clock = Sick(), FakeClock()
-    access = PowerAccess(Providers([provider]), clock)
+    access = an_access(provider, clock=clock)
     record = {"rung": 0, "index": 0, "name": "migrate", "state": "Running"}
     status = {"phase": "Running", "steps": [record]}
     job = a_job({"name": "r", "steps": [{"migrate": {}}]}, status=status)
@@ -269,38 +301,100 @@ def test_a_node_without_a_group_label_is_one_of_its_providers() -> None:
     assert group_of(a_node("n1", age=0, **labels)) == "eks.amazonaws.com/nodegroup=ng"
 
 
-@pytest.mark.parametrize("act", [Act.POWER_OFF, Act.RESET, Act.POWER_ON])
-async def test_no_machine_is_stopped_while_a_restore_freezes_and_one_that_is_off_is_started(
-    act: Act,
-) -> None:
-    provider, why = MemoryProvider(), "the cluster's data were restored from a backup"
-    access = PowerAccess(Providers([provider]), FakeClock(), lambda: why)
-    heard = await access.switch(a_rebooting_job(), act, NODE)
-    if act is Act.POWER_ON:
-        assert heard.outcome is Outcome.TAKEN and len(provider.requests) == 1
-    else:
-        assert (heard.outcome, heard.error) == (Outcome.LATER, why)
-        assert not provider.requests
+# -- the guard of destructive acts -----------------------------------------------------------------
+
+ELSEWHERE = NodeSeen(provider_id="memory:///n9", boot_id="boot-1")
+REBOOTED = NodeSeen(provider_id="memory:///n1", boot_id="boot-2")
+FREEZES = "the cluster's data were restored from a backup"
 
 
-async def test_no_machine_is_replaced_while_a_restore_freezes() -> None:
-    provider, why = MemoryProvider(), "the cluster's data were restored from a backup"
-    output = {"path": "InstanceGroup", "target": "memory:///n1", "group": "g"}
-    record = {"name": "replace", "by": "Provider", "output": output}
-    frozen = [why]
-    replacing = Replacing(
+def replacing_with(levers: GuardLevers, provider: MemoryProvider, node: NodeSeen | None) -> Any:
+    return Replacing(
         None,  # type: ignore[arg-type]
         Nothing(),
         Providers([provider]),
         lambda node, agent: "",
-        lambda: frozen[0],
+        levers.guard,
+        LiveNode(node),
     )
-    job = a_rebooting_job(**record)
-    heard = await replacing.ask(job, NODE)
-    assert (heard.outcome, heard.error) == (Outcome.LATER, why) and not provider.requests
-    frozen[0] = ""
-    assert (await replacing.ask(job, NODE)).outcome is Outcome.TAKEN
-    assert len(provider.requests) == 1
+
+
+def against(case: str, levers: GuardLevers) -> NodeSeen | None:
+    """Sets one lever; what the live read of the Node says."""
+    match case:
+        case "frozen":
+            levers.frozen = FREEZES
+        case "no permit":
+            levers.permits.permits.clear()
+        case "another's permit":
+            levers.permits.permits["p"] = live_permit("p", NODE_NAME, "uid of another")
+        case "a weaker permit":
+            job = a_rebooting_job()
+            levers.permits.permits["p"] = live_permit("p", NODE_NAME, job.uid, "Host")
+        case "node gone":
+            return None
+        case "another machine":
+            return ELSEWHERE
+        case "booted":
+            return REBOOTED
+        case "boot unknown":
+            return NODE
+        case _:
+            pass
+    return replace(REBOOTED, boot_id="boot-1")
+
+
+CASES = {
+    "frozen": "Frozen",
+    "no permit": "NoPermit",
+    "another's permit": "NoPermit",
+    "a weaker permit": "NoPermit",
+    "node gone": "TargetChanged",
+    "another machine": "TargetChanged",
+    "booted": "BootChanged",
+    "boot unknown": "TargetChanged",
+    "too late": "Expired",
+    "another wish": "NoIntent",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("act", [Act.POWER_OFF, Act.RESET, Act.REPLACE])
+async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_against_it(
+    act: Act, case: str
+) -> None:
+    provider, clock = MemoryProvider(), FakeClock()
+    levers = a_guard(clock)
+    node = against(case, levers)
+    word = "on" if case == "another wish" else WORDS[act]
+    output = {"machine": "memory:///n1", "asked": word}
+    output |= {"path": "InstanceGroup", "target": "memory:///n1", "group": "g"}
+    changes: dict[str, Any] = {"bootID": "boot-1", "output": output}
+    changes["expiresAt"] = (T0 + timedelta(minutes=5)).isoformat()
+    job = a_rebooting_job(**changes)
+    if case == "too late":
+        clock.step(timedelta(minutes=5))
+    if act is Act.REPLACE:
+        heard = await replacing_with(levers, provider, node).ask(job, NODE)
+    else:
+        access = an_access(provider, clock=clock, levers=levers, node=node)
+        heard = await access.switch(job, act, NODE)
+    if not CASES[case]:
+        assert heard.outcome is Outcome.TAKEN and len(provider.requests) == 1
+        assert levers.permits.reads == 1
+        return
+    assert heard.outcome is Outcome.HELD and heard.error.startswith(CASES[case])
+    assert heard.booted is (case == "booted") and not provider.requests
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_a_machine_is_switched_on_whatever_is_against_other_acts(case: str) -> None:
+    provider, levers = MemoryProvider(), a_guard()
+    access = an_access(provider, levers=levers, node=against(case, levers))
+    heard = await access.switch(a_rebooting_job(), Act.POWER_ON, NODE)
+    assert heard.outcome is Outcome.TAKEN and len(provider.requests) == 1
+    assert levers.permits.reads == 0
 
 
 class Nothing:

@@ -18,7 +18,8 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.model import Act, Heard, Job, NodeSeen, Requested, Seen
+from remedy.job.noted import to_note
 from remedy.job.step import step
 from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from rules.truth import Truth
@@ -128,7 +129,8 @@ def a_case(name: str, word: str, told: str, fenced: bool, unasked: bool) -> Job:
     job = a_job(
         {"name": "r", "steps": [{name: STEPS[name]}, {"wait": {"for": "1s"}}]}, status=status
     )
-    return replace(job, finalizer=True)
+    job = replace(job, finalizer=True)
+    return replace(job, requested=to_note(job))
 
 
 def heard_of(word: str) -> tuple[Heard | None, ...]:
@@ -369,3 +371,21 @@ def test_an_agent_of_another_boot_that_says_no_is_no_reason_to_reset_its_host_at
     same = asked_of_the_agent(("Agent", "Provider"), {"state": state, "bootID": "boot-1"})
     after, _ = step(same, seen(node=NODE))
     assert "Agent" in after.status.steps[0].output, "it says no to what it was asked"
+
+
+@pytest.mark.parametrize(("name", "word"), [("reboot", "reset"), ("replace", "replace")])
+def test_what_must_not_be_asked_twice_is_noted_before_it_is_asked(name: str, word: str) -> None:
+    job = a_case(name, word, "", False, True)
+    far = ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a") if name == "replace" else None
+    now = seen(
+        now=T0, node=NODES[0], power=READINGS[0], replacing=far, unasked=True, permit=granted()
+    )
+    assert step(replace(job, requested=None), now)[1] is Act.NOTE_REQUEST
+    assert step(job, now)[1] is ACT[word]
+
+
+def test_a_noted_request_is_read_as_it_was_written_and_anything_else_is_none() -> None:
+    noted = Requested("reset", "r0s0a1", "boot-1", T0)
+    assert Requested.of(str(noted)) == noted
+    for text in (None, "", "reset", "reset r0s0a1 boot-1 yesterday", "a b c 2026-01-01T00:00:00"):
+        assert Requested.of(text) is None

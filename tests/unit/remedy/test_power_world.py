@@ -192,6 +192,43 @@ async def test_a_process_that_goes_on_knows_whom_it_has_not_asked_yet(applied: b
             return
 
 
+async def wiped(world: FakeWorld) -> None:
+    """Somebody removes the whole status of the job."""
+    gone = {key: None for key in world.obj.to_dict().get("status", {})}
+    world.write_status(gone)
+    assert world.obj.status.steps == []
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+@pytest.mark.parametrize("rounds", range(4))
+async def test_a_reset_is_not_asked_for_again_when_the_status_is_wiped_after_it(
+    rounds: int, repeatable: bool
+) -> None:
+    """S-6, and again in each of the next rounds, and in the life after that."""
+    host = FakeHost(can=Can(reset=True, repeatable=repeatable), up_after=timedelta(seconds=90))
+    world = hung(BY_PROVIDER, host=host)
+    for _ in range(2):
+        await world.run(lambda w: bool(w.host.asked) and bool(w.obj.status.steps))
+        for _ in range(rounds):
+            await world.controller().reconcile(world.job.name)
+        if not at_rest(world):
+            await wiped(world)
+    await world.run(at_rest)
+    assert len(set(world.host.asked)) == 1 and world.host.booted == 1
+    assert world.obj.status.phase in (JobPhase.SUCCEEDED, JobPhase.CANCELLED)
+    clean(world)
+
+
+async def test_a_machine_is_not_replaced_again_when_the_status_is_wiped_after_it() -> None:
+    rung = {"name": "replace", "steps": [{"replace": {"timeout": "20m"}}], "verify": VERIFY}
+    world = hung(rung, host=FakeHost(renews=True, up_after=timedelta(seconds=90)))
+    await world.run(lambda w: "replace" in words(w))
+    await wiped(world)
+    await world.run(at_rest)
+    assert words(world) == ["replace"]
+    assert world.obj.status.phase is JobPhase.SUCCEEDED
+
+
 async def test_an_agent_that_answers_reboots_its_host_and_no_provider_is_asked() -> None:
     world = FakeWorld(an_object(REBOOT), needs=0, sick=True)
     await world.run(at_rest)

@@ -5,7 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.clock import T0
+from support.clock import T0, FakeClock
+from support.disruption_guard import GuardLevers
 from support.remedy_builders import SCHEDULABLE, a_job, a_record, by_kubelet
 
 from kubenode.providers.port import Can, Power, PowerState
@@ -101,7 +102,15 @@ def a_node(name: str, seconds: float = 60, claimed: str = "") -> Node:
 
 
 def replacing(server: Server, *nodes: Node) -> Replacing:
-    return Replacing(server, Nodes(*nodes), Providers(), by_kubelet)  # type: ignore[arg-type]
+    levers = GuardLevers(FakeClock())
+    return Replacing(
+        server,  # type: ignore[arg-type]
+        Nodes(*nodes),
+        Providers(),  # type: ignore[arg-type]
+        by_kubelet,
+        levers.guard,
+        levers,  # type: ignore[arg-type]
+    )
 
 
 def a_replacement(name: str) -> Job:

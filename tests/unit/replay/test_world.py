@@ -75,15 +75,18 @@ def test_group_wait_and_startup_grace_are_waited_for_and_told() -> None:
     sick(world, 0)
     at(world, 40)
     assert world.waits("a") == {"sick": "GroupWait"}
+    assert ages(world) == [("a", "sick", 30)], "the job is there at once"
+    assert (world.jobs[0].acts, world.jobs[0].begun) == ([], None)
     at(world, 50)
-    assert ages(world) == [("a", "sick", 50)]
+    assert world.jobs[0].begun == world.start + timedelta(seconds=50)
     late = a_world(a_rule(startupGrace="5m"))
     sick(late, 0)
     feed(late, 10, "a", boot={})
     at(late, 100)
     assert late.waits("a") == {"sick": "StartupGrace"}
+    assert ages(late) == [("a", "sick", 30)]
     at(late, 310)
-    assert ages(late) == [("a", "sick", 310)]
+    assert late.jobs[0].begun == late.start + timedelta(seconds=310)
 
 
 def test_a_fact_that_grows_with_time_alone_is_noticed() -> None:

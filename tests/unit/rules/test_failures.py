@@ -1,6 +1,7 @@
 """Failures that others had, as far as the rule language owns them: the names are the scenarios."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from kubenode.api.meta import LabelSelector, NodeSelection
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import HostEventLeaf
 from kubenode.runtime.hosttime import host_time
-from remedy.remedier.decide import Candidate, Subject, Why, decide
+from remedy.remedier.decide import Candidate, Subject, decide
 from rules.diagnose import Diagnoser, Match
 from rules.facts import FactSet, ProbeFact, Value
 from rules.history import MOST_EVENTS, ConditionClock, EventWindow, Report
@@ -102,23 +103,28 @@ def test_f02_start_of_the_detector_neither_heals_a_fault_nor_makes_one() -> None
 # -- F04: a node that is still bootstrapping looks broken -----------------------------------------
 
 
-def test_f04_new_node_is_left_alone_for_its_grace() -> None:
+def begins_at(node: Subject, after: float) -> datetime:
+    """When the job may begin that is made so many seconds after T0."""
     rule = a_rule("young").remedier
-    born = Subject("n1", "u1", created=T0, booted_at=None, first_match=T0)
-    grace = rule.spec.startup_grace.total_seconds()
-    for after, alone in ((0, True), (grace - 1, True), (grace, False)):
-        candidate = Candidate("young", rule, Truth.FALSE, False, T0)
-        decision = decide(born, [candidate], (), T0 + seconds(after))
-        assert (("young", Why.STARTUP) in decision.waits) is alone
-        assert bool(decision.orders) is not alone
-
-
-def test_f04_rebooted_node_is_left_alone_for_its_grace() -> None:
-    rule = a_rule("young").remedier
-    booted = Subject("n1", "u1", T0 - seconds(DAY), booted_at=T0, first_match=T0)
     candidate = Candidate("young", rule, Truth.FALSE, False, T0)
-    decision = decide(booted, [candidate], (), T0 + seconds(60))
-    assert decision.waits == (("young", Why.STARTUP),)
+    now = T0 + seconds(after)
+    (order,) = decide(node, [candidate], (), now).orders
+    return order.wait.not_before if order.wait is not None else now
+
+
+GRACE = a_rule("young").remedier.spec.startup_grace
+
+
+def test_f04_no_job_on_a_new_node_begins_within_its_grace() -> None:
+    born = Subject("n1", "u1", created=T0, booted_at=None, first_match=T0)
+    grace = GRACE.total_seconds()
+    for after, begins in ((0, grace), (grace - 1, grace), (grace, grace)):
+        assert begins_at(born, after) == T0 + seconds(begins)
+
+
+def test_f04_no_job_on_a_rebooted_node_begins_within_its_grace() -> None:
+    booted = Subject("n1", "u1", T0 - seconds(DAY), booted_at=T0, first_match=T0)
+    assert begins_at(booted, 60) == T0 + GRACE
 
 
 @pytest.mark.parametrize(

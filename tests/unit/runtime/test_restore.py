@@ -168,6 +168,28 @@ async def test_a_freeze_holds_until_a_person_lifts_it(tmp_path: Path) -> None:
         assert {(line.who, line.why) for line in lifted} == {("ann", "all nodes are known")}
 
 
+async def test_a_process_that_was_down_does_not_freeze_again_after_a_person_lifted(
+    tmp_path: Path,
+) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        ran, down = cluster.process(), cluster.process("remedy", file="known.json")
+        await cluster.live(ran, down)
+        cluster.back_up()
+        await cluster.live(ran, down)
+        cluster.restore()
+        await ran.look()
+        store = ConfigMapStore(cluster.kube, NAME)
+        stored = await store.read()
+        found = read_lineage(stored)
+        await store.write(lift("2026-11-23T22:00:00Z", "ann", "known", found.lifts), stored)
+        started = cluster.process("remedy", file="known.json")
+        await cluster.live(ran, started)
+        assert ran.frozen() == started.frozen() == ""
+        cluster.restore()
+        await started.look()
+        assert started.restored
+
+
 async def test_an_etcd_of_events_or_leases_that_went_back_freezes_nothing(tmp_path: Path) -> None:
     async with restored_cluster(tmp_path) as cluster:
         process = cluster.process()

@@ -21,6 +21,8 @@ import msgspec
 from agent.host import Contraindicated, HostError
 
 MOST_BYTES = 4 * 1024**3
+"""Of an artefact, all its layers together."""
+MOST_LAYERS = 64
 MOST_MANIFEST_BYTES = 4 * 1024**2
 TIMEOUT = aiohttp.ClientTimeout(total=1800, sock_connect=30, sock_read=60)
 PART_BYTES = 256 * 1024
@@ -88,12 +90,16 @@ class _Registry:
         manifest = await self._manifest(digest)
         if "manifests" in manifest:
             manifest = await self._manifest(self._chosen(manifest["manifests"]))
-        blobs = []
-        for number, layer in enumerate(manifest.get("layers", ())):
+        blobs: list[Blob] = []
+        left = MOST_BYTES
+        layers = manifest.get("layers", ())
+        if not isinstance(layers, list) or len(layers) > MOST_LAYERS:
+            raise Contraindicated(f"{self._base}@sha256:{digest}: more than {MOST_LAYERS} layers")
+        for number, layer in enumerate(layers):
             path, wanted = folder / f"layer-{number}", _hex(str(layer.get("digest", "")))
             url = f"{self._base}/blobs/sha256:{wanted}"
             async with self._get(url) as response:
-                await _save(response, path, wanted, url)
+                left -= await _save(response, path, wanted, url, left)
             blobs.append(Blob(path, _name_of(layer)))
         if not blobs:
             raise Contraindicated(f"{self._base}@sha256:{digest} has no layers")
@@ -166,20 +172,27 @@ def _good(response: aiohttp.ClientResponse, url: str) -> aiohttp.ClientResponse:
     return response
 
 
-async def _save(response: aiohttp.ClientResponse, path: Path, sha256: str, url: str) -> None:
-    """The body as a file. Raises HostError; Contraindicated for another digest, or too much."""
+async def _save(
+    response: aiohttp.ClientResponse, path: Path, sha256: str, url: str, most: int = MOST_BYTES
+) -> int:
+    """The body as a file; its bytes. Raises HostError; Contraindicated for another digest, or for
+    more than `most` bytes.
+    """
     known, size = hashlib.sha256(), 0
     try:
         with path.open("wb") as file:
             async for part in response.content.iter_chunked(PART_BYTES):
                 known.update(part)
                 size += len(part)
-                if size > MOST_BYTES:
-                    raise Contraindicated(f"{url} is larger than {MOST_BYTES} bytes")
+                if size > most:
+                    raise Contraindicated(
+                        f"{url} is larger than the {most} bytes that are left of {MOST_BYTES}"
+                    )
                 await asyncio.to_thread(file.write, part)
     except OSError as error:
         raise HostError(f"{path}: {error.strerror or error}") from error
     _compare(url, known.hexdigest(), sha256)
+    return size
 
 
 def _copied(source: Path, path: Path, sha256: str) -> None:

@@ -13,8 +13,8 @@ from agent.components.ports import MOST_BYTES, FileFound
 from agent.host import HostError
 from agent.host.real.commands import Command, Commands
 from agent.host.real.components.paths import seen
+from agent.host.real.components.scripts import argv, check_refusal
 
-WRITE = Path(__file__).with_name("write-file.sh")
 WRITE_SECONDS = 60.0
 _RIGHTS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
 
@@ -24,11 +24,11 @@ class RealFiles:
 
     folder  for what is written, on its way; the host must see it at the same place
     root    where the host's files are
+    base    folder of the host that is trusted, with all above it; "" for none
     """
 
-    def __init__(self, commands: Commands, folder: Path, root: Path) -> None:
-        self._commands, self._folder, self._root = commands, folder, root
-        self._script = WRITE.read_text()
+    def __init__(self, commands: Commands, folder: Path, root: Path, base: str = "") -> None:
+        self._commands, self._folder, self._root, self._base = commands, folder, root, base
 
     async def read(self, path: str) -> FileFound | None:
         return await asyncio.to_thread(self._read, path)
@@ -36,14 +36,14 @@ class RealFiles:
     async def write(self, path: str, content: bytes, mode: str, owner: str) -> None:
         await asyncio.to_thread(seen, self._root, path)
         source = await asyncio.to_thread(self._laid_down, content)
-        argv = ["/bin/sh", "-c", self._script, "write-file", str(source), path, mode, owner]
-        ran = await self._ran(path, argv)
-        if ran:
+        program = argv("write-file", self._base, str(source), path, mode, owner)
+        if ran := await self._ran(path, program):
             raise HostError(f"{path} cannot be written: {ran}")
 
     async def remove(self, path: str) -> None:
         await asyncio.to_thread(seen, self._root, path)
-        if ran := await self._ran(path, ["rm", "-f", "--", path]):
+        folder, _, name = path.rpartition("/")
+        if ran := await self._ran(path, argv("take-files", self._base, "files", folder, name)):
             raise HostError(f"{path} cannot be removed: {ran}")
 
     async def missing_folders(self, path: str) -> Sequence[str]:
@@ -54,24 +54,27 @@ class RealFiles:
     async def remove_empty(self, folders: Sequence[str]) -> None:
         there = await asyncio.to_thread(self._there, folders)
         for folder in reversed([one for one in folders if one in there]):
-            argv = ["rmdir", "--ignore-fail-on-non-empty", "--", folder]
-            if ran := await self._ran(folder, argv):
+            outer, _, name = folder.rpartition("/")
+            program = argv("take-files", self._base, "folders", outer, name)
+            if ran := await self._ran(folder, program):
                 raise HostError(f"{folder} cannot be removed: {ran}")
 
     def _there(self, folders: Sequence[str]) -> frozenset[str]:
         return frozenset(one for one in folders if (self._root / one.lstrip("/")).is_dir())
 
-    async def _ran(self, path: str, argv: list[str]) -> str:
+    async def _ran(self, path: str, program: list[str]) -> str:
         """Why it failed, "" if it did not."""
         try:
-            ran = await self._commands.run(Command(argv, WRITE_SECONDS, _RIGHTS))
+            ran = await self._commands.run(Command(program, WRITE_SECONDS, _RIGHTS))
         except TimeoutError as error:
             raise HostError(f"{path}: its disk takes no write in {WRITE_SECONDS:g} s") from error
+        check_refusal(f"files.path {path}", ran.code, ran.output)
         return "" if ran.code == 0 else ran.output or f"exit status {ran.code}"
 
     def _read(self, path: str) -> FileFound | None:
+        place = seen(self._root, path)
         try:
-            handle = os.open(seen(self._root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -80,6 +83,9 @@ class RealFiles:
             known = os.fstat(handle)
             if not stat.S_ISREG(known.st_mode):
                 raise HostError(f"{path} is no plain file")
+            expected = Path(os.path.realpath(self._root)) / place.relative_to(self._root)
+            if os.readlink(f"/proc/self/fd/{handle}") != str(expected):
+                raise HostError(f"{path}: a folder on the way changed while it was read")
             content = file.read(MOST_BYTES + 1)
         owner = f"{self._name('passwd', known.st_uid)}:{self._name('group', known.st_gid)}"
         return FileFound(content, f"0{stat.S_IMODE(known.st_mode):03o}", owner)

@@ -18,22 +18,23 @@ from agent.disk import RealDisk
 from agent.host import Contraindicated, HostError
 from agent.host.real.components.checked import checked
 from agent.host.real.components.paths import seen
+from agent.host.real.components.scripts import argv, grouped
 
 MOST_BYTES = 1 << 30
 """That are kept of one destination: a host's disk is not ours to fill."""
 COPY_SECONDS = 900.0
 MOST_AT_ONCE = 200
 """Paths in one argv."""
-COPY = 'cd -- "$1" && to="$2" && shift 2 && cp -a --remove-destination --parents -- "$@" "$to"'
 
 
 class Replaced:
     """folder  of ours; the host must see it at the same place
     root    where the host's files are
+    base    folder of the host that is trusted, with all above it; "" for none
     """
 
-    def __init__(self, runner: Runner, folder: Path, root: Path) -> None:
-        self._runner, self._folder, self._root = runner, folder, root
+    def __init__(self, runner: Runner, folder: Path, root: Path, base: str = "") -> None:
+        self._runner, self._folder, self._root, self._base = runner, folder, root, base
         self._disk = RealDisk()
 
     def of(self, dest: str) -> Path:
@@ -55,9 +56,9 @@ class Replaced:
         except OSError as error:
             raise HostError(f"{self.of(dest)}: {error.strerror}") from error
         for at in range(0, len(there), MOST_AT_ONCE):
-            names = [f"./{path}" for path in there[at : at + MOST_AT_ONCE]]
-            argv = ["/bin/sh", "-c", COPY, "keep-replaced", dest, str(self.of(dest)), *names]
-            await checked(self._runner, argv, COPY_SECONDS)
+            names = [f"./{path}" for path in grouped(there[at : at + MOST_AT_ONCE])]
+            program = argv("keep-replaced", self._base, dest, str(self.of(dest)), *names)
+            await checked(self._runner, program, COPY_SECONDS, "", f"source.dest {dest}")
         return there
 
     def drop(self, dest: str) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import signal
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -18,15 +19,24 @@ import msgspec
 
 from agent.components.ports import Artefact, Runner, TreeFound
 from agent.disk import RealDisk, replace
-from agent.host import HostError
+from agent.host import Contraindicated, HostError
+from agent.host.real.components.archive import compression
 from agent.host.real.components.checked import checked
 from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest, stamp
 from agent.host.real.components.paths import seen
 from agent.host.real.components.replaced import Replaced
+from agent.host.real.components.scripts import argv, grouped
+from agent.host.real.components.unpacker import Bounds, Unpacker
 
-PLACE = Path(__file__).with_name("place-tree.sh")
 UNPACK_SECONDS = 900.0
+EXPAND = {
+    "xz": ("xz", "--decompress", "--stdout", "--memlimit-decompress=256MiB"),
+    "zstd": ("zstd", "--decompress", "--stdout", "--quiet", "--memory=256MB"),
+}
+EXPAND_SCRIPT = 'ulimit -f "$1" && to=$2 && shift 2 && exec "$@" >"$to"'
+ULIMIT_BYTES = 512
+TOLD = 800
 PLACE_SECONDS = 900.0
 REMOVE_SECONDS = 300.0
 WAITING_SECONDS = 24 * 3600.0
@@ -59,31 +69,43 @@ class RealTrees:
 
     folder  of ours; the host must see it at the same place
     root    where the host's files are
+    base    folder of the host that is trusted, with all above it; "" for none
     """
 
-    def __init__(self, runner: Runner, downloads: Downloads, folder: Path, root: Path) -> None:
-        self._runner, self._downloads, self._root = runner, downloads, root
+    def __init__(
+        self, runner: Runner, downloads: Downloads, folder: Path, root: Path, base: str = ""
+    ) -> None:
+        self._runner, self._downloads, self._root, self._base = runner, downloads, root, base
         self._staged, self._placed = folder / "staged", folder / "placed"
-        self._replaced = Replaced(runner, folder / "replaced", root)
+        self._replaced = Replaced(runner, folder / "replaced", root, base)
         self._disk = RealDisk()
-        self._script = PLACE.read_text()
 
     async def stage(self, artefact: Artefact) -> None:
-        if (self._staged / artefact.digest).is_dir():
+        if (self._staged / _name(artefact)).is_dir():
             return
         try:
             self._disk.make_folder(self._staged)
             await asyncio.to_thread(self._drop_old)
             new = self._staged / f".{os.urandom(8).hex()}"
             (new / "tree").mkdir(parents=True)
-            blobs = await self._fetched(artefact, new)
-            for blob in blobs:
-                await self._unpacked(blob, new / "tree")
-            files = await asyncio.to_thread(manifest, new / "tree")
-            (new / "files").write_bytes(msgspec.json.encode(files))
-            os.replace(new, self._staged / artefact.digest)
+            try:
+                await self._stage_in(new, artefact)
+            except BaseException:
+                shutil.rmtree(new, ignore_errors=True)
+                raise
+            os.replace(new, self._staged / _name(artefact))
         except OSError as error:
             raise HostError(f"{self._staged}: {error.strerror}") from error
+
+    async def _stage_in(self, new: Path, artefact: Artefact) -> None:
+        unpacker = Unpacker(new / "tree", allow=artefact.allow)
+        for blob in await self._fetched(artefact, new):
+            try:
+                await self._unpacked(blob, unpacker)
+            except Contraindicated as error:
+                raise Contraindicated(f"source {artefact.source}: {error}") from error
+        files = await asyncio.to_thread(manifest, new / "tree")
+        (new / "files").write_bytes(msgspec.json.encode(files))
 
     async def found(self, dest: str) -> TreeFound:
         placed = await asyncio.to_thread(self._read, dest)
@@ -91,7 +113,7 @@ class RealTrees:
         return TreeFound(placed.digest, tuple(f"{dest}/{path}" for path in differ[:MOST_TOLD]))
 
     async def install(self, artefact: Artefact) -> None:
-        staged = self._staged / artefact.digest
+        staged = self._staged / _name(artefact)
         try:
             new = msgspec.json.decode((staged / "files").read_bytes(), type=list[FileOf])
         except (OSError, msgspec.DecodeError) as error:
@@ -141,20 +163,36 @@ class RealTrees:
             return await self._downloads.oci(artefact.source, folder)
         return await self._downloads.tarball(artefact.source, artefact.digest, folder)
 
-    async def _unpacked(self, blob: Blob, tree: Path) -> None:
-        """By the host's tar, which knows its compressions, and keeps what leads out of the tree
-        from doing so.
-        """
+    async def _unpacked(self, blob: Blob, unpacker: Unpacker) -> None:
         if blob.name:
-            await asyncio.to_thread(shutil.move, blob.path, tree / blob.name)
+            await asyncio.to_thread(unpacker.file, blob.path, blob.name)
             return
-        argv = ["tar", "--extract", "--no-same-owner", "--file", str(blob.path)]
-        await checked(self._runner, [*argv, "--directory", str(tree)], UNPACK_SECONDS)
+        await self._expand(blob.path)
+        await asyncio.to_thread(unpacker.archive, blob.path)
         blob.path.unlink()
 
+    async def _expand(self, path: Path) -> None:
+        """Take off a compression that may need much memory, by the host's program for it."""
+        program = EXPAND.get(await asyncio.to_thread(compression, path))
+        if program is None:
+            return
+        plain = path.with_name(f"{path.name}.plain")
+        most = Bounds().bytes
+        words = [str(most // ULIMIT_BYTES), str(plain), *program, str(path)]
+        expand = ["/bin/sh", "-c", EXPAND_SCRIPT, "expand-archive", *words]
+        try:
+            ran = await self._runner.run(expand, UNPACK_SECONDS)
+        except TimeoutError as error:
+            raise HostError(f"{program[0]}: no end in {UNPACK_SECONDS:g} s") from error
+        if ran.code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ):
+            raise Contraindicated(f"the archive unpacks to more than {most} bytes")
+        if ran.code != 0:
+            raise HostError(f"{program[0]} for components: {ran.output[-TOLD:]}")
+        plain.replace(path)
+
     async def _place(self, dest: str, tree: Path, name: str) -> None:
-        argv = ["/bin/sh", "-c", self._script, "place-tree", str(tree), dest]
-        await checked(self._runner, argv, PLACE_SECONDS, name)
+        program = argv("place-tree", self._base, str(tree), dest)
+        await checked(self._runner, program, PLACE_SECONDS, name, f"source.dest {dest}")
 
     async def _put_back(self, placed: Placed, kept: Collection[str]) -> None:
         tree = self._replaced.of(placed.dest)
@@ -163,19 +201,19 @@ class RealTrees:
         await self._place(placed.dest, tree, "")
 
     async def _take(self, dest: str, paths: Sequence[str]) -> None:
-        for at in range(0, len(paths), MOST_AT_ONCE):
-            names = [f"{dest}/{path}" for path in paths[at : at + MOST_AT_ONCE]]
-            await checked(self._runner, ["rm", "-f", "--", *names], REMOVE_SECONDS)
+        await self._take_away("files", dest, grouped(paths))
 
     async def _take_folders(self, dest: str, paths: Sequence[str]) -> None:
         """Those that are empty by now; deepest first."""
         deep = sorted(paths, key=lambda path: path.count("/"), reverse=True)
         there = [path for path in deep if (seen(self._root, dest) / path).is_dir()]
-        for at in range(0, len(there), MOST_AT_ONCE):
-            names = [f"{dest}/{path}" for path in there[at : at + MOST_AT_ONCE]]
-            await checked(
-                self._runner, ["rmdir", "--ignore-fail-on-non-empty", "--", *names], REMOVE_SECONDS
-            )
+        await self._take_away("folders", dest, there)
+
+    async def _take_away(self, kind: str, dest: str, paths: Sequence[str]) -> None:
+        for at in range(0, len(paths), MOST_AT_ONCE):
+            some = paths[at : at + MOST_AT_ONCE]
+            program = argv("take-files", self._base, kind, dest, *some)
+            await checked(self._runner, program, REMOVE_SECONDS, "", f"source.dest {dest}")
 
     def _planned(
         self, before: Placed, artefact: Artefact, new: Sequence[FileOf], replaced: list[str]
@@ -220,8 +258,13 @@ class RealTrees:
             kept |= {placed.digest, placed.previous}
         for folder in self._staged.iterdir():
             old = time.time() - folder.stat().st_mtime > WAITING_SECONDS
-            if folder.name.startswith(".") or (old and folder.name not in kept):
+            if folder.name.startswith(".") or (old and folder.name.partition("-")[0] not in kept):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(artefact: Artefact) -> str:
+    """Of its folder: what one component allows is not allowed to another of the same digest."""
+    return "-".join([artefact.digest, *sorted(artefact.allow)])
 
 
 def _under(path: str, folders: Collection[str]) -> bool:

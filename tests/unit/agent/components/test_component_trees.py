@@ -1,8 +1,10 @@
 """Tarballs put in place file by file, paths of the host, and files that are watched."""
 
 import asyncio
+import dataclasses
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.components.ports import Artefact
+from agent.components.ports import SET_USER_ID, Artefact
 from agent.host import Contraindicated, HostError
 from agent.host.ports import Ran
-from agent.host.real.components.downloads import Downloads
+from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.paths import seen
 from agent.host.real.components.trees import RealTrees
+from agent.host.real.components.unpacker import Bounds
 from agent.host.real.components.watch import InotifyWatch
 
 ONE = {"bin/shop": "one", "lib/old/gone": "one", "lib/both": "both"}
@@ -43,10 +46,11 @@ class World:
         self.folder, self.dest = folder, folder / "opt"
         self.runner = Here()
 
-    def trees(self) -> RealTrees:
+    def trees(self, downloads: Downloads | None = None) -> RealTrees:
         """As after a start of the agent."""
-        downloads = Downloads("amd64", Path("/"))
-        return RealTrees(self.runner, downloads, self.folder / "state", Path("/"))
+        downloads = downloads or Downloads("amd64", Path("/"))
+        folder, base = self.folder / "state", str(self.folder)
+        return RealTrees(self.runner, downloads, folder, Path("/"), base)
 
     def artefact(
         self, files: dict[str, str], change: Callable[[Path], None] = lambda _: None
@@ -118,7 +122,7 @@ async def test_files_that_it_took_the_place_of_come_back_where_the_host_is_let_g
     assert len(world.there()) == 3 * back, "again is harmless"
 
 
-@pytest.mark.parametrize("moment", ["keep-replaced", "place-tree", "rm", "rmdir"])
+@pytest.mark.parametrize("moment", ["keep-replaced", "place-tree", "files", "folders"])
 async def test_killed_while_it_replaces_or_gives_back_nothing_of_others_is_lost(
     world: World, moment: str
 ) -> None:
@@ -163,7 +167,7 @@ async def test_a_file_that_somebody_changed_is_named(world: World) -> None:
     assert (await world.trees().found(str(world.dest))).changed == ()
 
 
-@pytest.mark.parametrize("moment", ["place-tree", "rm", "rmdir"])
+@pytest.mark.parametrize("moment", ["place-tree", "files", "folders"])
 async def test_killed_in_the_middle_it_is_neither_and_the_next_run_ends_it(
     world: World, moment: str
 ) -> None:
@@ -198,6 +202,108 @@ async def test_a_tree_with_a_pipe_or_a_whiteout_is_refused(world: World) -> None
         await world.trees().stage(pipe)
     with pytest.raises(Contraindicated, match="container image"):
         await world.trees().stage(world.artefact({"etc/.wh.passwd": ""}))
+
+
+def tarred(tree: Path) -> Path:
+    made = tree.with_suffix(".tar")
+    subprocess.run(["tar", "-C", tree, "-cf", made, "."], check=True)
+    return made
+
+
+def compressed(program: str, path: Path) -> Path:
+    made = path.with_suffix(".packed")
+    with made.open("wb") as file:
+        subprocess.run([program, "--stdout", path], stdout=file, check=True)
+    return made
+
+
+class Layers(Downloads):
+    """Artefacts of these files, as a registry has their layers."""
+
+    def __init__(self, *layers: Path) -> None:
+        super().__init__("amd64", Path("/"))
+        self._layers = layers
+
+    async def oci(self, ref: str, folder: Path) -> list[Blob]:
+        return [Blob(Path(shutil.copy(path, folder / path.name))) for path in self._layers]
+
+
+async def test_f09_layers_that_lead_out_of_the_tree_are_refused_at_staging(world: World) -> None:
+    """A link in the first layer, files behind it in the second: each is harmless by itself."""
+    outside = world.folder / "outside"
+    outside.mkdir()
+    layers = []
+    for number, target in enumerate((outside, None)):
+        tree = world.folder / f"layer-{number}"
+        (tree / "x").mkdir(parents=True)
+        if target is None:
+            (tree / "x/pwned.service").write_text("")
+            (tree / "x/suid").write_text("")
+            (tree / "x/suid").chmod(0o4755)
+        else:
+            (tree / "x").rmdir()
+            (tree / "x").symlink_to(target)
+        layers.append(tarred(tree))
+    artefact = Artefact(f"registry.example/shop@sha256:{'0' * 64}", "0" * 64, str(world.dest))
+    trees = world.trees(Layers(*layers))
+    with pytest.raises(
+        Contraindicated, match=r"shop@sha256:0+: \./x is a link to .*out of the tree"
+    ):
+        await trees.stage(artefact)
+    with pytest.raises(Contraindicated, match="x/suid has the set-user-ID"):
+        await world.trees(Layers(layers[1])).stage(artefact)
+    assert list(outside.iterdir()) == []
+    assert list((world.folder / "state/staged").iterdir()) == [], "nothing half unpacked stays"
+
+
+async def test_what_one_component_declares_is_refused_to_another_of_the_same_digest(
+    world: World,
+) -> None:
+    plain = world.artefact(ONE, lambda tree: (tree / "lib/both").chmod(0o4755))
+    allowed = dataclasses.replace(plain, allow=frozenset({SET_USER_ID}))
+    await world.trees().stage(allowed)
+    with pytest.raises(Contraindicated, match="set-user-ID"):
+        await world.trees().stage(plain)
+    await world.trees().install(allowed)
+    assert (world.dest / "lib/both").stat().st_mode & 0o7777 == 0o4755
+    assert (await world.trees().found(str(world.dest))).changed == ()
+
+
+@pytest.mark.parametrize("program", ["gzip", "bzip2", "xz", "zstd"])
+async def test_each_compression_is_taken_off(world: World, program: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not on this machine")
+    plain = world.artefact(ONE)
+    made = Path(plain.source.removeprefix("file://"))
+    packed = compressed(program, made)
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    artefact = Artefact(f"file://{packed}", digest, str(world.dest))
+    await world.trees().stage(artefact)
+    await world.trees().install(artefact)
+    assert world.there() == ONE
+
+
+async def test_what_a_program_unpacks_is_bounded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.host.real.components.trees.Bounds", lambda: Bounds(bytes=4096))
+    (zeros := world.folder / "zeros").write_bytes(bytes(1 << 20))
+    made = compressed("xz", zeros)
+    digest = hashlib.sha256(made.read_bytes()).hexdigest()
+    with pytest.raises(Contraindicated, match="unpacks to more than 4096 bytes"):
+        await world.trees().stage(Artefact(f"file://{made}", digest, str(world.dest)))
+
+
+async def test_a_tree_in_a_folder_that_others_may_write_is_refused(world: World) -> None:
+    (world.dest / "lib").mkdir(parents=True)
+    (world.dest / "lib").chmod(0o775)
+    artefact = world.artefact(ONE)
+    await world.trees().stage(artefact)
+    with pytest.raises(Contraindicated, match=r"source.dest /.*lib may be written .*chmod go-w"):
+        await world.trees().install(artefact)
+    (world.dest / "lib").chmod(0o755)
+    await world.trees().install(artefact)
+    assert world.there() == ONE
 
 
 def test_links_on_the_way_mean_the_hosts_root_and_the_last_is_refused(tmp_path: Path) -> None:

@@ -18,22 +18,22 @@ PACKAGES = ("agent", "defender", "machine", "remedy", "kubenode/cli", "kubenode/
 METHODS = frozenset({"off", "reset", "replace", "operate", "reboot", "delete"})
 EXECUTORS = re.compile(r"provider|host|gpu|bus|inner|instance|cloud|machine_?access")
 """Names of what executes: providers' ports, an agent's host, its devices."""
+WAYS = ("way", "_way")
+"""Names of who is asked for the replacement of a machine, by `ask`."""
 OBJECTS = ("machine", "remedy/power", "kubenode/cli")
 """Where the deletion of an object in the API server deletes or replaces a machine."""
 
 BEHIND = {
-    # An agent's request: intent on disk, expiry, boot ID and a live read of the request.
-    "agent/actions/reboot.py::Reboot.act::reboot": "the request that the agent's journal holds",
-    "agent/actions/gpu.py::ResetGPU.act::reset": "the request that the agent's journal holds",
+    # An agent's request: live reads of the request and of its permit, then the intent on the disk.
+    "agent/actions/reboot.py::Reboot.act::reboot": "agent.core, agent.jobpermits and the journal",
+    "agent/actions/gpu.py::ResetGPU.act::reset": "agent.core, agent.jobpermits and the journal",
     "agent/components/engine.py::Engine._reboot::reboot": "the live permit of the change",
     "agent/host/systemd.py::SystemdHost.reboot::reboot": "is the executor",
-    # A job: intent in its status before the act, its permit checked right before it.
-    "remedy/power/access.py::PowerAccess.switch::off": "the job's record and permit",
-    "remedy/power/access.py::PowerAccess.switch::reset": "the job's record and permit",
-    "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "the job's record and permit",
-    "remedy/power/ways.py::Made.delete::delete": "the job's record and permit",
-    "remedy/power/karpenter.py::Karpenter.ask::delete": "the job's record and permit",
-    "remedy/power/clusterapi.py::ClusterApi.ask::delete": "the job's record and permit",
+    # A way of replacement: `Way.ask` is called in `act` of Replacing.ask alone.
+    "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "Way.ask",
+    "remedy/power/ways.py::Made.delete::delete": "Way.ask",
+    "remedy/power/karpenter.py::Karpenter.ask::delete": "Way.ask",
+    "remedy/power/clusterapi.py::ClusterApi.ask::delete": "Way.ask",
     # No machine goes with these objects.
     "machine/bootstrap/tokens.py::Tokens.revoke::delete": "a bootstrap token",
     "machine/machine/act.py::Acts.do::operate": "InstanceAccess.operate, which asks the guard",
@@ -79,6 +79,8 @@ def _is_act(node: ast.AST, child: ast.AST) -> bool:
 
 
 def _destroys(node: ast.Attribute, objects: bool) -> bool:
+    if node.attr == "ask" and isinstance(node.ctx, ast.Load):
+        return _last_name(node.value) in WAYS
     if node.attr not in METHODS or not isinstance(node.ctx, ast.Load):
         return False
     name = _last_name(node.value)
@@ -127,6 +129,17 @@ def test_the_machine_operator_calls_providers_through_the_guard_alone() -> None:
     assert "machine/machine/instances.py::InstanceAccess.operate::operate" in guarded
 
 
+def test_the_repair_jobs_stop_reset_and_replace_machines_through_the_guard_alone() -> None:
+    jobs = [one for one in every_call() if one.place.startswith("remedy/")]
+    assert {one.place for one in jobs if one.guarded} == {
+        "remedy/power/access.py::PowerAccess.switch::off",
+        "remedy/power/access.py::PowerAccess.switch::reset",
+        "remedy/power/replacing.py::Replacing.ask::ask",
+    }
+    bare = {BEHIND.get(one.place, "") for one in jobs if not one.guarded}
+    assert bare == {"Way.ask"}
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -134,6 +147,7 @@ def test_the_machine_operator_calls_providers_through_the_guard_alone() -> None:
         "async def end(self):\n    await self._provider(machine).off(machine, 'r')",
         "ask = {'off': provider.off}",
         "class A:\n    async def go(self):\n        await self._host.reboot()",
+        "async def go(way):\n    await way.ask(asked)",
         "async def go(guard):\n    await guard.perform(request, target=provider.reset, act=other)",
     ],
 )

@@ -18,6 +18,7 @@ from kubenode.runtime.disruption.request import (
     RefusalReason,
 )
 from kubenode.runtime.fence import LeaseLost
+from kubenode.runtime.kube.errors import Unreachable
 
 REQUEST = ActRequest(
     DisruptiveAct.DELETE,
@@ -164,6 +165,20 @@ async def test_an_act_is_not_done_when_the_lease_is_lost() -> None:
     with pytest.raises(LeaseLost):
         await executor.perform()
     assert "act" not in executor.order
+
+
+@pytest.mark.parametrize("what", ["intent", "target", "permit"])
+async def test_an_act_is_refused_when_what_it_depends_on_cannot_be_read(what: str) -> None:
+    executor = Executor(live_permit())
+
+    async def away(*_: object) -> None:
+        raise Unreachable("no answer")
+
+    if what == "permit":
+        executor.levers.permits.read = away  # type: ignore[assignment,method-assign]
+    else:
+        setattr(executor, what, away)
+    assert await executor.refused() is RefusalReason.UNREADABLE
 
 
 async def test_an_act_whose_answer_is_lost_is_audited_as_unknown() -> None:

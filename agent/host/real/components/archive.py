@@ -1,0 +1,199 @@
+"""Reads a tar archive front to back, a member at a time. Nothing that a header says is allocated.
+
+Formats: POSIX ustar and pax, GNU with long names. Source: pax in IEEE Std 1003.1; tar/src/tar.h.
+"""
+
+import bz2
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from agent.host import Contraindicated
+
+BLOCK = 512
+MOST_HEADER_BYTES = 64 * 1024
+"""Of an extended header, which holds a path and the like."""
+MOST_HEADERS = 16
+"""Extended headers before one member."""
+PART_BYTES = 256 * 1024
+COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+
+
+class Kind(Enum):
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    HARD_LINK = "hard link"
+    SPECIAL = "special"
+
+
+_KINDS = {b"0": Kind.FILE, b"\0": Kind.FILE, b"7": Kind.FILE, b"5": Kind.FOLDER}
+_KINDS |= {b"1": Kind.HARD_LINK, b"2": Kind.LINK}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """size    bytes of content
+    mtime   seconds since the epoch
+    target  of a link, as it is written
+    """
+
+    name: str
+    kind: Kind
+    mode: int = 0
+    size: int = 0
+    mtime: int = 0
+    target: str = ""
+
+
+def compression(path: Path) -> str:
+    """gzip, bzip2, xz or zstd, as its first bytes say; "" for another or none."""
+    with path.open("rb") as file:
+        begin = file.read(8)
+    return next((name for magic, name in COMPRESSED.items() if begin.startswith(magic)), "")
+
+
+def opened(path: Path) -> BinaryIO:
+    """The plain archive. Only gzip and bzip2 are taken off: they need little memory for it."""
+    match compression(path):
+        case "gzip":
+            return cast(BinaryIO, gzip.open(path))
+        case "bzip2":
+            return cast(BinaryIO, bz2.open(path))
+        case _:
+            return path.open("rb")
+
+
+class Archive:
+    """A plain archive. Raises Contraindicated for what is none, and above `most` bytes in all.
+
+    seen  bytes of others before it
+    """
+
+    def __init__(self, file: BinaryIO, most: int, seen: int = 0) -> None:
+        self._file, self._most, self._seen = file, most, seen
+        self._left = self._padding = 0
+
+    def __iter__(self) -> Iterator[Member]:
+        given: dict[str, bytes] = {}
+        headers = 0
+        while (header := self._header()) is not None:
+            kind, size = header[156:157], _number(header[124:136])
+            if kind in (b"x", b"g", b"L", b"K"):
+                headers += 1
+                if headers > MOST_HEADERS or size > MOST_HEADER_BYTES:
+                    raise Contraindicated("the archive has a header that is too large")
+                text = self._read(size)
+                self._read(-size % BLOCK)
+                if kind == b"x":
+                    given |= _records(text)
+                elif kind != b"g":
+                    given["path" if kind == b"L" else "linkpath"] = text.rstrip(b"\0")
+                continue
+            member = _member(header, given)
+            self._left, self._padding = member.size, -member.size % BLOCK
+            yield member
+            for _ in self.content():
+                pass
+            self._read(self._padding)
+            given, headers = {}, 0
+
+    def content(self) -> Iterator[bytes]:
+        """What is left of the content of the member that was told last."""
+        while self._left:
+            part = self._read(min(self._left, PART_BYTES))
+            self._left -= len(part)
+            yield part
+
+    def _header(self) -> bytes | None:
+        """None at the end."""
+        header = self._read(BLOCK)
+        if header == bytes(BLOCK):
+            return None
+        wanted = _number(header[148:156])
+        if wanted != sum(header[:148]) + 8 * 32 + sum(header[156:]):
+            raise Contraindicated("the archive is no tar, or is damaged: a header's sum is wrong")
+        return header
+
+    def _read(self, size: int) -> bytes:
+        self._seen += size
+        if self._seen > self._most:
+            raise Contraindicated(f"the archive unpacks to more than {self._most} bytes")
+        try:
+            data = self._file.read(size)
+        except (EOFError, ValueError, zlib.error) as error:
+            raise Contraindicated(f"the archive is damaged: {error}") from error
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise Contraindicated(f"the archive is damaged: {error}") from error
+        if len(data) != size:
+            raise Contraindicated("the archive ends in the middle, or is no tar")
+        return data
+
+
+def _member(header: bytes, given: dict[str, bytes]) -> Member:
+    if any(key.startswith("GNU.sparse") for key in given):
+        raise Contraindicated("the archive has a sparse file; make it with tar without --sparse")
+    name, target = _text(header[0:100]), _text(header[157:257])
+    if header[257:263] == b"ustar\0" and (prefix := _text(header[345:500])):
+        name = prefix + b"/" + name
+    name, target = given.get("path", name), given.get("linkpath", target)
+    kind = _KINDS.get(header[156:157], Kind.SPECIAL)
+    if kind is Kind.FILE and name.endswith(b"/"):
+        kind = Kind.FOLDER
+    size = _decimal(given["size"]) if "size" in given else _number(header[124:136])
+    mtime = given.get("mtime", b"").partition(b".")[0]
+    return Member(
+        name.decode(errors="surrogateescape"),
+        kind,
+        _number(header[100:108]) & 0o7777,
+        size if kind in (Kind.FILE, Kind.SPECIAL) else 0,
+        min(_decimal(mtime) if mtime.isdigit() else _number(header[136:148]), 1 << 33),
+        target.decode(errors="surrogateescape"),
+    )
+
+
+def _text(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+def _number(field: bytes) -> int:
+    """Octal digits, or GNU's form of large numbers; below 0 is 0."""
+    if field[0] & 0x80:
+        negative = field[0] == 0xFF
+        return 0 if negative else int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
+    digits = field.strip(b" \0")
+    if not all(byte in b"01234567" for byte in digits):
+        raise Contraindicated("the archive is no tar: a header holds no number where one belongs")
+    return int(digits, 8) if digits else 0
+
+
+def _decimal(digits: bytes) -> int:
+    if not digits.isdigit() or len(digits) > 18:
+        raise Contraindicated("the archive is damaged: a pax header holds no number")
+    return int(digits)
+
+
+def _records(text: bytes) -> dict[str, bytes]:
+    """Records `LENGTH KEY=VALUE\\n` of a pax header."""
+    found: dict[str, bytes] = {}
+    while text.strip(b"\0"):
+        length, _, _ = text.partition(b" ")
+        end = _decimal(length)
+        record = text[len(length) + 1 : end]
+        key, equals, value = record.partition(b"=")
+        if end <= len(length) + 1 or not equals or not record.endswith(b"\n"):
+            raise Contraindicated("the archive is damaged: a pax header is no list of records")
+        found[key.decode(errors="replace")] = value[:-1]
+        text = text[end:]
+    return found

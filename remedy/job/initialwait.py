@@ -1,0 +1,102 @@
+"""The initial wait of a new job: it exists, and begins nothing until the wait is over. Pure.
+
+    the rule matches      job made, Pending, with the wait in its spec
+    groupWait             a stronger rule may match too: it supersedes the job
+    startupGrace          the node was created, or has booted, a short while ago
+    over, fault there     the job begins
+
+Nothing of the ladder runs, and neither Kube Defender nor a person is asked, before the wait is
+over: a job that another one is about to supersede, or whose fault goes by itself as the node comes
+up, must cost nobody anything. A fault that goes meanwhile ends the job once it has stayed away for
+SETTLES; one that comes back sooner finds the same job, so a fault that flaps makes no job each
+time. groupWait then counts from its return.
+"""
+
+from datetime import datetime
+
+from kubenode.api.v1alpha1 import HoldReason, JobPhase
+from kubenode.api.waits import WAITS
+from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.moves import SETTLES, SETTLING, Move, close, hold, may, wait
+from remedy.job.silence import by_our_clock, over
+from rules.truth import Truth
+
+REASONS = (HoldReason.GROUP_WAIT, HoldReason.STARTUP_GRACE)
+"""What a job waits for before it begins."""
+
+
+def unbegun(job: Job) -> bool:
+    """Whether the job has an initial wait and has not begun since."""
+    return (
+        job.spec.initial_wait is not None
+        and job.phase is JobPhase.PENDING
+        and job.status.timeline.job_created is None
+    )
+
+
+def waits_for(job: Job) -> HoldReason | None:
+    """What an open job waits for before it begins; None: not for time."""
+    wait_, held = job.spec.initial_wait, job.status.hold
+    if wait_ is None or not unbegun(job) or job.close_reason is not None:
+        return None
+    reason = held.reason if held is not None else wait_.reason
+    return next((known for known in REASONS if known == reason), None)
+
+
+def waits_until(job: Job) -> datetime | None:
+    """When the wait is over, as it was judged last; None: the job does not wait for time."""
+    if waits_for(job) is None or job.spec.initial_wait is None:
+        return None
+    held = job.status.hold
+    return held.look_again_at if held is not None else job.spec.initial_wait.not_before
+
+
+def begins_at(job: Job, seen: Seen) -> datetime | None:
+    """When the initial wait is over; None: the job has none."""
+    return None if job.spec.initial_wait is None else _ends(job, seen)[0]
+
+
+def waiting(job: Job, seen: Seen) -> Move | None:
+    """None: the job may begin."""
+    if job.spec.initial_wait is None:
+        return None
+    if (gone := _gone(job, seen)) is not None:
+        return gone
+    at, reason = _ends(job, seen)
+    if seen.now < at:
+        return hold(job, seen.now, reason, WAITS[reason], until=at)
+    return may(job, seen, evidence=True)
+
+
+def _ends(job: Job, seen: Seen) -> tuple[datetime, HoldReason]:
+    """When the wait is over, and what is waited for until then.
+
+    A boot may be seen late; the wait is never over before startupGrace has passed since it.
+    """
+    given, back = job.spec.initial_wait, job.status.timeline.fault_seen
+    assert given is not None
+    ends = [(by_our_clock(seen, given.since, given.not_before), HoldReason(given.reason))]
+    if back is not None:
+        ends.append((by_our_clock(seen, back, back + given.group_wait), HoldReason.GROUP_WAIT))
+    if seen.booted_at is not None:
+        ends.append((seen.booted_at + given.startup_grace, HoldReason.STARTUP_GRACE))
+    return max(ends, key=lambda end: end[0])
+
+
+def _gone(job: Job, seen: Seen) -> Move | None:
+    """The move of a job whose fault is known to have gone; None: it is there, or nobody knows."""
+    since, evidence = job.status.evidence_false_since, seen.fault.evidence
+    now = seen.now
+    if evidence is Truth.FALSE and seen.fresh:
+        if since is None:
+            job = job.having(evidence_false_since=now)
+            return hold(job, now, HoldReason.FAULT_UNKNOWN, SETTLING, until=now + SETTLES)
+        if over(seen, since, since + SETTLES):
+            return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+        return wait(job)
+    if since is None:
+        return None
+    if evidence is not Truth.TRUE:
+        return wait(job)
+    timeline = job.status.timeline.model_copy(update={"fault_seen": now})
+    return job.having(evidence_false_since=None, timeline=timeline, hold=None), Act.NONE

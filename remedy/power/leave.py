@@ -1,0 +1,83 @@
+"""The requests of jobs to the guard of destructive acts: under which permit, on which target.
+
+The intent is the record in the job's status, which is stored before anything is asked. Whatever the
+guard refuses becomes an outcome of its own: nobody was asked, and the step decides anew.
+"""
+
+from typing import Protocol
+
+from kubenode.runtime.disruption.request import (
+    ActRefused,
+    ActRequest,
+    DisruptiveAct,
+    LiveTarget,
+    RefusalReason,
+)
+from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.power_record import ASKED, machine_of_record
+from remedy.power.seen import Outcome
+
+ACTS: dict[Act, DisruptiveAct] = {
+    Act.POWER_OFF: DisruptiveAct.POWER_OFF,
+    Act.RESET: DisruptiveAct.RESET,
+    Act.REPLACE: DisruptiveAct.REPLACE,
+}
+WORDS = {Act.POWER_OFF: "off", Act.RESET: "reset", Act.REPLACE: "replace"}
+"""As they stand in a record's output."""
+
+
+class NodeReader(Protocol):
+    async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
+        """The job's Node, None if it is gone or another one by now. Raises KubeError."""
+        ...
+
+
+def request_of(job: Job) -> str:
+    """The same for the same request of the same job, in every process; no other has it."""
+    record = job.record
+    if record is None or job.close_reason is not None:
+        return f"{job.uid}.undo"
+    return f"{job.uid}.{record.request_id}"
+
+
+def act_request(job: Job, what: Act, target: str) -> ActRequest:
+    """Of an act that the job's record asks for; `target` is the machine or the object."""
+    record, step, permit = job.record, job.step, job.status.permit
+    rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
+    return ActRequest(
+        ACTS[what],
+        target=target,
+        node=job.spec.node_name,
+        who=f"RemedyOperationJob {job.name}",
+        request=request_of(job),
+        permit=permit.name if permit is not None else "",
+        holder_uid=job.uid,
+        class_=str(step.disruption) if step is not None else "",
+        expires=record.expires_at if record is not None else None,
+        boot_id=record.boot_id if record is not None else "",
+        evidence=f"{job.spec.fault_class}, by {rule}, rung {job.rung.name}",
+    )
+
+
+async def is_written(job: Job, what: Act) -> bool:
+    """Whether the job's status, as it is stored, asks for this act."""
+    record = job.record
+    return job.in_flight and record is not None and record.output.get(ASKED) == WORDS[what]
+
+
+async def live_target(nodes: NodeReader, job: Job) -> LiveTarget:
+    """Whether the Node is the one that was decided on, with the machine that is written down."""
+    node = await nodes.read(job, live=True)
+    if node is None:
+        return LiveTarget(f"node {job.spec.node_name} is gone, or another one by now")
+    written, record = machine_of_record(job), job.record
+    if written and node.provider_id and written != node.provider_id:
+        return LiveTarget(f"the machine of node {job.spec.node_name} is another one by now")
+    if record is not None and record.boot_id and not node.boot_id:
+        return LiveTarget(f"nobody tells which boot node {job.spec.node_name} runs")
+    return LiveTarget(boot_id=node.boot_id)
+
+
+def held(what: Act, refused: ActRefused) -> Heard:
+    booted = refused.reason is RefusalReason.BOOT_CHANGED
+    return Heard(what, outcome=Outcome.HELD, error=str(refused), booted=booted)

@@ -1,0 +1,154 @@
+"""Faults that no rule acts on. Nobody else would tell of them, so people are told after a time.
+
+A rule that does not select the node (it excludes control planes, say) may find its evidence on it,
+and a rule that selects it may be held for hours by a guard that hands over to the other one. Either
+is right not to act; but if no job is open, a person has to know.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from kubenode.api.duration import format_duration
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.leaves import AlertLeaf, ConditionLeaf, EventLeaf, HostEventLeaf
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.job.model import ACTING
+from remedy.remedier.decide import Decision, Why
+from remedy.remedier.proof import fold
+from rules.atoms import read
+from rules.facts import FactSet
+from rules.selection import MOST_KEPT, label_keys
+from rules.truth import Truth
+
+UNATTENDED = timedelta(hours=1)
+"""So long a fault may have nobody who acts on it before people are told."""
+LOOK = timedelta(minutes=5)
+"""Between two looks at the rules that do not select a node."""
+REASON = "FaultUnattended"
+TOLD_ELSEWHERE = frozenset({Why.OPEN_JOB, Why.ATTEMPTS, Why.INCIDENT})
+"""Waits of which people know: there is a job, an Event said so, or a person spoke."""
+_NONE: Mapping[str, str] = MappingProxyType({})
+_SIGNALS = (ConditionLeaf, EventLeaf, HostEventLeaf, AlertLeaf)
+
+
+@dataclass(slots=True)
+class _Fault:
+    """since  by the monotonic clock; told: people were told of it"""
+
+    since: float
+    why: dict[str, str]
+    told: bool = False
+
+
+class Unattended:
+    """Per node since when it has a fault that nobody acts on. May be lost in a restart: people are
+    told later.
+    """
+
+    def __init__(self) -> None:
+        self._rules: Mapping[str, NodeRemedier] = {}
+        self._unselected = UnselectedRules(())
+        self._faults: dict[str, _Fault] = {}
+        self._looked: dict[str, tuple[float, Mapping[str, str]]] = {}
+
+    def __len__(self) -> int:
+        """Nodes of which people were told."""
+        return sum(fault.told for fault in self._faults.values())
+
+    def forget(self, node: str) -> None:
+        self._faults.pop(node, None)
+        self._looked.pop(node, None)
+
+    def look(
+        self,
+        facts: FactSet,
+        rules: Mapping[str, NodeRemedier],
+        held: Mapping[str, str],
+        now: datetime,
+        monotonic: float,
+    ) -> str:
+        """What to tell people now of a node that no job is open for; "" for nothing.
+
+        rules  by rule id, those that may make jobs
+        held   matching rules that act on the node, to what holds them
+        """
+        if rules is not self._rules:
+            self._rules, self._unselected = rules, UnselectedRules(rules.values())
+            self._looked.clear()
+        node = facts.node
+        if facts.values.get("maintenance.active") is True:
+            self._faults.pop(node, None)
+            return ""
+        why = {**self._elsewhere(facts, now, monotonic), **held}
+        if not why:
+            self._faults.pop(node, None)
+            return ""
+        fault = self._faults.setdefault(node, _Fault(monotonic, why))
+        fault.why = why
+        if fault.told or monotonic - fault.since < UNATTENDED.total_seconds():
+            return ""
+        fault.told = True
+        told = "; ".join(f"rule {name} {text}" for name, text in sorted(why.items()))
+        lasts = format_duration(UNATTENDED)
+        return f"a fault lasts for over {lasts}, and nobody acts on it: {told}"[:1000]
+
+    def attended(self, node: str) -> None:
+        """A job is open, or about to be."""
+        self._faults.pop(node, None)
+
+    def again(self, node: str) -> timedelta | None:
+        """When to look again at a node with such a fault."""
+        return LOOK if node in self._faults else None
+
+    def _elsewhere(self, facts: FactSet, now: datetime, monotonic: float) -> Mapping[str, str]:
+        """Rules that do not select the node, although their evidence is true."""
+        at, found = self._looked.get(facts.node, (None, _NONE))
+        if at is not None and monotonic - at < LOOK.total_seconds():
+            return found
+        fault = self._faults.get(facts.node)
+        before = fault.why if fault is not None else _NONE
+        lasting = {}
+        for rule in self._unselected.of(facts.labels):
+            truth = fold(rule.spec.when, lambda leaf: read(leaf, facts, now).truth)
+            name = rule.metadata.name
+            if truth is Truth.TRUE or (truth is Truth.UNKNOWN and name in before):
+                lasting[name] = "does not select the node"
+        found = lasting or _NONE
+        self._looked[facts.node] = (monotonic, found)
+        return found
+
+
+def held_rules(decision: Decision, acting: Collection[str]) -> dict[str, str]:
+    """Matching rules among `acting` of whose wait nobody is told elsewhere."""
+    return {
+        name: f"is held ({why})"
+        for name, why in decision.waits
+        if name in acting and why not in TOLD_ELSEWHERE
+    }
+
+
+class UnselectedRules:
+    """Rules that act and tell of a fault, by the nodes that they do not select."""
+
+    def __init__(self, rules: Iterable[NodeRemedier]) -> None:
+        self._rules = [rule for rule in rules if _tells_of_a_fault(rule)]
+        self._keys = sorted({key for rule in self._rules for key in label_keys(rule.spec.nodes)})
+        self._by_labels: dict[tuple[str | None, ...], tuple[NodeRemedier, ...]] = {}
+
+    def of(self, labels: Mapping[str, str]) -> tuple[NodeRemedier, ...]:
+        key = tuple([labels.get(name) for name in self._keys])
+        found = self._by_labels.get(key)
+        if found is None:
+            if len(self._by_labels) >= MOST_KEPT:
+                self._by_labels.clear()
+            found = tuple(r for r in self._rules if not r.spec.nodes.matches(labels))
+            self._by_labels[key] = found
+        return found
+
+
+def _tells_of_a_fault(rule: NodeRemedier) -> bool:
+    spec = rule.spec
+    acts = spec.mode in ACTING and spec.ladder is not None and spec.severity is not Severity.INFO
+    return acts and any(isinstance(leaf, _SIGNALS) for leaf in spec.when.leaves())

@@ -1,0 +1,31 @@
+"""Why a rule that matches acts on nothing now, in words for people. Pure."""
+
+from collections.abc import Mapping
+
+from kubenode.api.meta import format_time
+from kubenode.api.waits import WAITS
+from remedy.remedier.decide import Waiting, Why
+
+WORDS: Mapping[Why, str] = {
+    Why.OPEN_JOB: "the node has an open job, and it has one at a time",
+    Why.GUARD: WAITS["GuardTrue"],
+    Why.PROBE: "a guard is not known yet: the host is asked, a source is read again, or not every"
+    " node was looked at since the operator's start",
+    Why.DISAGREE: WAITS["EnginesDisagree"],
+    Why.STARTUP: WAITS["StartupGrace"],
+    Why.COOLDOWN: WAITS["Cooldown"],
+    Why.ATTEMPTS: "its jobs have acted on the node as often as `attempts` allows: look at the node",
+    Why.INCIDENT: "the incident was ended by a person, given up or healed: no other job follows"
+    " while it lasts",
+    Why.GROUP_WAIT: WAITS["GroupWait"],
+    Why.STALE: "what is known of the node is out of date",
+}
+TIMED = frozenset({Why.STARTUP, Why.GROUP_WAIT, Why.COOLDOWN, Why.ATTEMPTS})
+"""What ends at a known time; all else is merely looked at again."""
+
+
+def sentence(waiting: Waiting) -> str:
+    """Such as `GroupWait until 2026-01-05T12:00:10Z: it waits a moment for ...`."""
+    timed = waiting.until is not None and waiting.why in TIMED
+    until = f" until {format_time(waiting.until)}" if timed and waiting.until else ""
+    return f"{waiting.why}{until}: {WORDS[waiting.why]}"

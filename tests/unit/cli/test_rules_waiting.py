@@ -1,0 +1,87 @@
+"""What `rules explain` says of a rule that matches: what it waits for now, and until when."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.clock import T0
+from support.remedy_builders import an_object
+from support.replay_world import a_rule, a_world, at, sick
+
+from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
+from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
+from kubenode.cli.live import Live
+from kubenode.cli.replay.world import World
+from kubenode.cli.rules_explain_recorded import standing_of
+from kubenode.cli.rules_waiting import Standing, lines, of_live, waits_of, with_job
+from remedy.remedier.decide import Waiting, Why
+from rules.program import Rule, compile_program
+
+
+def live(world: World, *jobs: RemedyOperationJob) -> Live:
+    """The cluster of a simulated node as the command reads it."""
+    facts, rules = world.facts("a"), list(world.rules.values())
+    assert facts is not None
+    program = compile_program([Rule(f"{r.metadata.name}@0", r) for r in rules])
+    return Live(facts, jobs, rules, program, node=world.nodes["a"])
+
+
+def test_rule_whose_job_waits_says_for_what_and_until_when() -> None:
+    world = a_world(a_rule(groupWait="20s", startupGrace="5m"))
+    sick(world, 0)
+    at(world, 40)
+    standing = standing_of(world, "a")["sick"]
+    assert (standing.why, standing.until) == ("GroupWait", world.start + timedelta(seconds=50))
+    (line,) = lines(standing)
+    assert line.startswith("  now: GroupWait until 2026-01-05T12:00:50.000Z: it waits a moment")
+    assert standing.to_json()["until"] == "2026-01-05T12:00:50.000Z"
+
+
+def test_job_that_has_begun_says_where_it_is() -> None:
+    world = a_world(a_rule())
+    sick(world, 0)
+    at(world, 40)
+    (job,) = world.jobs
+    assert standing_of(world, "a")["sick"].text.startswith(f"its job {job.name} is ")
+    assert standing_of(a_world(), "a") == {}
+
+
+def test_live_rule_without_a_job_says_what_follows() -> None:
+    for spec, why, text in (
+        ({}, "Acts", "its job is made now"),
+        ({"groupWait": "10s"}, "GroupWait", "its job is made now and waits: GroupWait until "),
+        ({"mode": "DryRun"}, "Acts", "in DryRun"),
+    ):
+        world = a_world(a_rule(**spec))
+        sick(world, 0)
+        world.run_before(world.start + timedelta(seconds=31))
+        standing = of_live(live(world), world.now)["sick"]
+        assert (standing.why, standing.text.startswith(text)) == (why, True), standing
+
+
+def test_live_job_that_waits_tells_its_own_time() -> None:
+    world = a_world(a_rule(startupGrace="5m", groupWait="10s"))
+    sick(world, 0)
+    at(world, 31)
+    wait = {
+        "since": world.now.isoformat(),
+        "notBefore": (world.now + timedelta(minutes=4)).isoformat(),
+        "reason": "StartupGrace",
+    }
+    rule: dict[str, Any] = {"name": "sick", "uid": "u", "generation": 0}
+    uid = world.nodes["a"].metadata.uid
+    job = an_object(name="a-1", nodeName="a", nodeUID=uid, remedier=rule, initialWait=wait)
+    standing = of_live(live(world, job), world.now)["sick"]
+    assert (standing.why, standing.until) == ("StartupGrace", world.now + timedelta(minutes=4))
+    status = RemedyOperationJobStatus(phase=JobPhase.RUNNING)
+    running = job.model_copy(update={"status": status})
+    assert of_live(live(world, running), world.now)["sick"].text == "its job a-1 is Running"
+
+
+@pytest.mark.parametrize("why", list(Why))
+def test_every_reason_is_told(why: Why) -> None:
+    found = waits_of([Waiting("runtime", why, T0)])
+    assert found["runtime"].why == str(why) and found["runtime"].text
+    with_job(found, "runtime", "n1-1", JobPhase.RUNNING, ("PDBBlocked", "no"))
+    own = found["runtime"] == Standing("Job", "its job n1-1 is Running, held: PDBBlocked: no")
+    assert own is (why is Why.OPEN_JOB)

@@ -1,0 +1,52 @@
+"""Somebody removes the status of a job: what its node shows as the job's own is not forgotten."""
+
+from collections.abc import Mapping
+
+import pytest
+from support.remedy_builders import JOB, OURS, a_job, seen
+
+from kubenode.api.v1alpha1 import JobPhase
+from remedy.job.marks import MARKS, added
+from remedy.job.model import Act, NodeSeen
+from remedy.job.step import step
+
+VERIFY = {"for": "1m", "timeout": "5m"}
+MARKED = NodeSeen(
+    unschedulable=True,
+    cordoned_by=JOB,
+    fenced_by=JOB,
+    boot_id="boot-1",
+    annotations={k: v for k, v in added({}, JOB).items() if v is not None},
+)
+
+
+@pytest.mark.parametrize(
+    ("node", "acts"),
+    [(OURS, {Act.UNCORDON}), (MARKED, {Act.UNCORDON, Act.UNFENCE, Act.UNPROTECT})],
+    ids=["cordon", "cordon, fence and marks"],
+)
+def test_marks_of_a_job_whose_status_was_removed_are_taken_off_when_it_ends(
+    node: NodeSeen, acts: set[Act]
+) -> None:
+    rung = {"name": "empty", "steps": [{"cordon": {}}], "verify": VERIFY}
+    job = a_job(rung, cancel=True)
+    done: set[Act] = set()
+    for _ in range(20):
+        job, act = step(job, seen(node=node))
+        if act is not Act.NONE:
+            done.add(act)
+            node = without(node, act)
+        if job.phase.closed:
+            break
+    assert job.phase is JobPhase.CANCELLED
+    assert acts <= done
+
+
+def without(node: NodeSeen, act: Act) -> NodeSeen:
+    changes: Mapping[Act, dict[str, object]] = {
+        Act.UNCORDON: {"unschedulable": False, "cordoned_by": ""},
+        Act.UNFENCE: {"fenced_by": ""},
+        Act.UNPROTECT: {"annotations": dict(MARKS)},
+    }
+    given = {name: getattr(node, name) for name in node.__slots__}
+    return NodeSeen(**{**given, **changes.get(act, {})})
