@@ -5,12 +5,14 @@ see it, written as a Permit, confirmed, and only then answered.
 """
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from defender.blind import Sight, Why
 from defender.charge.charge import Charge, NotInCharge
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
+from defender.coverage import BY_DEFAULT
 from defender.fleet.sharing import Sharing
 from defender.keeper import turn_of
 from defender.ledger import Held
@@ -37,7 +39,9 @@ TRIES = 20
 
 
 class Asking:
-    """`look_again` bounds how soon who was refused for our own reasons asks again."""
+    """look_again  bounds how soon who was refused for our own reasons asks again
+    restored    why a restore of etcd from a backup freezes, "" if none does
+    """
 
     def __init__(
         self,
@@ -52,13 +56,14 @@ class Asking:
         clock: Clock,
         metrics: Metrics,
         look_again: timedelta,
+        restored: Callable[[], str],
     ) -> None:
         self._control, self._ledger = control, control.ledger
         self._store, self._charge, self._sight = store, charge, sight
         self._fleet = fleet
         self._waker, self._nodes, self._turns = waker, nodes, turns
         self._clock, self._metrics = clock, metrics
-        self._retry = min(RETRY, look_again)
+        self._retry, self._restored = min(RETRY, look_again), restored
 
     # -- ask ----------------------------------------------------------------------------------
 
@@ -89,6 +94,8 @@ class Asking:
             self._waker.call(now)
             mine = self._ledger.open_of(ask.holder, ask.node)
             ask = _as_heavy_as(mine, ask)
+            if uncounted := self._uncounted(ask, mine):
+                return uncounted
             verdict = judge(ask, self._control, now)
             taken = None
             if verdict.allowed and not verdict.permit and not ask.dry_run:
@@ -240,6 +247,16 @@ class Asking:
         if not self._nodes.readable(node):
             return self.no(Reason.STALE_DATA, f"node {node} cannot be read")
         return None
+
+    def _uncounted(self, ask: Ask, mine: Held | None) -> Verdict | None:
+        """Refuse what limits would count: permits granted since the backup are unknown."""
+        counted = mine is not None and mine.counts_as(BY_DEFAULT)
+        if ask.class_ not in BY_DEFAULT or counted or not (why := self._restored()):
+            return None
+        return self.no(
+            Reason.STALE_DATA,
+            f"{why}; permits granted since the backup are unknown until `kubenode freeze lift`",
+        )
 
     def _blind(self) -> Verdict | None:
         why: Why | None = self._sight.blind()

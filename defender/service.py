@@ -14,7 +14,7 @@ Recovery never asks: uncordoning, cancelling and giving back need no permit.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -57,6 +57,7 @@ from kubenode.api.v1alpha1 import (
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -98,6 +99,7 @@ class Defender:
     fleet     shares limits with other clusters; default: policies with such limits refuse
     audit     where what it grants and refuses is written down
     informer  what follows the API server; `Informers` where other parts of the process do too
+    restored  why a restore of etcd from a backup freezes, "" if none does
     """
 
     name = "defender"
@@ -114,6 +116,7 @@ class Defender:
         charge: MakeCharge | None = None,
         fleet: MakeFleet | None = None,
         audit: Audit = SILENT,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
         self.settings = settings or DefenderSettings()
         self._kube, self._fence, self._clock = kube, fence, clock
@@ -206,6 +209,7 @@ class Defender:
             clock,
             self.metrics,
             self.settings.look_again,
+            restored,
         )
         if runtime is not None:
             for each in (*self._informers, self.displacing.pending):

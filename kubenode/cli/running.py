@@ -310,6 +310,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
         charge=shares.charge if shares is not None else None,
         fleet=shares.fleet if shares is not None else None,
         audit=ground.audit,
+        restored=ground.restored,
     )
     ground.health.add_check("defender", service.well)
     return service

@@ -167,7 +167,14 @@ class Programs:
         line, kube = self._client(clock)
         registry = CollectorRegistry()
         watch = self._restore_watch(DEFENDER, kube, registry)
-        made = Defender(kube, AlwaysLeader(), clock, registry, self._settings)
+        made = Defender(
+            kube,
+            AlwaysLeader(),
+            clock,
+            registry,
+            self._settings,
+            restored=lambda: watch.restored,
+        )
         self.permits.answers(made)
         try:
             yield line, made.parts, [*made.ground, watch]

@@ -215,6 +215,7 @@ class World:
 
     def __init__(self, nodes: int = 10, *policies: DefenderPolicy) -> None:
         self.clock = FakeClock()
+        self.restored = ""
         self.api = MemoryApi(self.clock)
         self._listening: dict[int, tuple[str, Listener]] = {}
         for each in policies or (a_policy(),):
@@ -240,6 +241,7 @@ class World:
             informer=HandFed,
             charge=charge,
             fleet=fleet,
+            restored=lambda: self.restored,
         )
         for informer in (defender.nodes, defender.permits, defender.policies, defender.jobs):
             self._feed(informer, behind and informer is defender.permits)

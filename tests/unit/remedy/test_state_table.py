@@ -219,6 +219,8 @@ def wanted(case: Case, job: Job, see: Seen, word: dict[str, Any] | None, end: st
     replaces = any(r.name == "replace" for r in job.status.steps)
     if see.node is None and not replaces:
         return {P.CANCELLED}
+    if job.phase is P.PENDING and finds_marks_of_its_own(job, see):
+        return stay
     if case.in_flight:
         return stay if word is not None else in_flight(case, job, see)
     if end in ("cancel", "deleting") or uncordoned(case, job, see):
@@ -243,6 +245,18 @@ def after_failure(case: Case, job: Job) -> set[P]:
     if not case.last_rung:
         return {P.AWAITING_PERMIT}
     return {P.NEEDS_HUMAN if job.spec.on_give_up == "Hold" else P.FAILED}
+
+
+def finds_marks_of_its_own(job: Job, see: Seen) -> bool:
+    """Its status was removed, and says nothing of what it has done to the node. In these worlds
+    the autoscalers' marks are a person's.
+    """
+    node, owned = see.node, job.status.owned
+    if node is None:
+        return False
+    return (node.cordoned_by == JOB and not owned.cordon) or (
+        node.fenced_by == JOB and not owned.fenced
+    )
 
 
 def uncordoned(case: Case, job: Job, see: Seen) -> bool:
