@@ -235,6 +235,7 @@ class RemedyOperator:
             fence,
             self.facts.events_until,
             self.events,
+            restored,
         )
         self.left_marks = LeftMarks(kube, self.nodes, self.jobs, clock, fence)
         self.jobs.add_handler(self.records.job_changed)

@@ -15,6 +15,7 @@ from kubenode.api.v1alpha1 import API_VERSION, Ask, Expression, NodeRecord, Reme
 from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec, WouldHave
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
+from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -65,6 +66,7 @@ class StoredEvents:
 class NodeRecords:
     """events_until  the stamp of the youngest Event of a node that an expression names
     events  the informer of the Events: until it has listed them no stamp is known
+    restored  why a restore of etcd from a backup freezes, "" if none does
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class NodeRecords:
         fence: Fence,
         events_until: EventsUntil,
         events: Synced,
+        restored: Callable[[], str] = never_frozen,
     ) -> None:
+        self._restored = restored
         self._kube, self._records, self._jobs, self._nodes = kube, records, jobs, nodes
         self._leave, self._clock, self._fence = leave, clock, fence
         self._events_until = events_until
@@ -109,7 +113,7 @@ class NodeRecords:
         job = Job.of(obj)
         if job.phase.closed:
             self._offer(job)
-        elif job.spec.mode in ACTING:
+        elif job.spec.mode in ACTING and not self._restored():  # a backup may lack it
             self._offer(memory.person_deleted(job, self._clock.now()))
 
     def record_changed(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> None:

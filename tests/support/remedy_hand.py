@@ -154,6 +154,8 @@ class Hands:
     def __init__(self, clock: FakeClock | None = None, store: "Hands | None" = None) -> None:
         """`store`: another one's objects, as after a restart."""
         self.clock = clock or FakeClock()
+        self.restored = ""
+        """Why a restore of etcd freezes; "" if none does."""
         self.api = HandApi(self.clock)
         self.diagnoser = a_diagnoser()
         self.permits = GrantedPermits()
@@ -167,6 +169,7 @@ class Hands:
             self.registry,
             RemedySettings(one_engine_is_enough=True),
             informer=HandFed,
+            restored=lambda: self.restored,
         )
         self.nodes: HandFed[Node] = self.operator.nodes  # type: ignore[assignment]
         self.events: HandFed[Event] = self.operator.events  # type: ignore[assignment]

@@ -351,6 +351,11 @@ class Informer(Generic[T]):
             except Gone:  # compacted between two pages: the snapshot is no longer there
                 if restart == LIST_RESTARTS:
                     raise
+        # A full list is read from the store itself: below what it showed us it was restored. Who
+        # handles the deletes below has to know.
+        if int(version) < self._seen():
+            for tell in self.kube.on_went_back:
+                tell(self.path, self._seen(), int(version))
         for key in self.cache.keys() - seen:
             self._store.put(key, None)
         for key in self.broken.keys() - seen:
@@ -362,10 +367,6 @@ class Informer(Generic[T]):
             if len(self.cache) >= MANY:
                 give_back()
         self.stats.lists += 1
-        # A full list is read from the store itself: below what it showed us it was restored.
-        if int(version) < self._seen():
-            for tell in self.kube.on_went_back:
-                tell(self.path, self._seen(), int(version))
         self.resource_version = version
         self._must_list = self._distrust = False
         self._proven()

@@ -249,6 +249,20 @@ async def test_a_restored_server_that_stays_silent_is_found_out(
         assert informer.resource_version == "50"
 
 
+async def test_that_the_server_went_back_is_known_before_what_its_backup_lacks_is_gone(
+    server: FakeKube, kube: Kube
+) -> None:
+    server.put(NODES, node("n1"))
+    order: list[str] = []
+    kube.on_went_back.append(lambda path, before, now: order.append("went back"))
+    async with following(kube, watch_seconds=1.0) as informer:
+        informer.add_handler(lambda key, old, new: order.append("gone") if new is None else None)
+        del server.objects[NODES]["n1"]
+        server.go_back_to(50)
+        await until(lambda: informer.stats.lists == 2)
+        assert order == ["went back", "gone"]
+
+
 async def test_an_event_below_our_version_lists_again(server: FakeKube, kube: Kube) -> None:
     server.put(NODES, node("n1"))
     async with following(kube) as informer:

@@ -306,6 +306,18 @@ async def test_an_open_job_that_is_deleted_by_force_gets_no_successor_for_its_in
     assert open_job(hands) != name
 
 
+async def test_a_job_that_a_restore_of_etcd_took_away_is_made_again() -> None:
+    """A backup may lack it: nobody has deleted it."""
+    hands = await a_cluster()
+    sick(hands, T0 - MINUTE)
+    await hands.decide()
+    hands.restored = "the cluster's data were restored from a backup"
+    hands.jobs.remove(open_job(hands))
+    hands.restored = ""
+    await hands.later(MINUTE)
+    assert open_job(hands)
+
+
 # -- rules in DryRun ----
 
 
