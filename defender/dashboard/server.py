@@ -1,6 +1,5 @@
 """The dashboard put together, and as a part of a program: on a port of its own, for people."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,14 +21,14 @@ from defender.dashboard.scene import Board
 from defender.dashboard.sealing import seal_from
 from defender.service import Defender
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import structs
-from kubenode.runtime.listening import listen
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.webserver import serve
+from kubenode.runtime.webserver import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +49,7 @@ class DashboardSettings:
     link: str = field(default="", repr=False)
     context: LiveContext | None = None
     flag: str = "--dashboard-port"
+    limits: HttpLimits = DEFAULT
 
 
 class Dashboard:
@@ -105,7 +105,7 @@ class Dashboard:
         return f"{scheme}://{host}:{self.server.port}/{link}"
 
 
-class DashboardServer:
+class DashboardServer(WebServer):
     """A Part. `context` None: plain HTTP, for loopback and behind a proxy that speaks TLS."""
 
     name = "dashboard server"
@@ -116,20 +116,17 @@ class DashboardServer:
         settings: DashboardSettings,
         leaving: Callable[[], None],
     ) -> None:
-        self.port = settings.port
-        self.listening = asyncio.Event()
-        self._app, self._settings, self._leaving = app, settings, leaving
+        self._how = "plain" if settings.context is None else "TLS"
+        super().__init__(
+            app,
+            address=settings.address,
+            port=settings.port,
+            flag=settings.flag,
+            context=settings.context,
+            limits=settings.limits,
+            leaving=leaving,
+        )
 
-    async def run(self) -> None:
-        """Serve until cancelled, once there is a certificate. Raises CannotStart."""
-        s, context = self._settings, self._settings.context
-        with listen(s.address, self.port, s.flag) as listener:
-            self.port = listener.getsockname()[1]
-            if context is not None:
-                await context.loaded.wait()
-            self.listening.set()
-            how = "plain" if context is None else "TLS"
-            where = {"address": s.address, "port": self.port, "how": how}
-            log.info("dashboard listens", extra=where)
-            tls = None if context is None else lambda: context.context
-            await serve(self._app, listener, tls=tls, leaving=self._leaving)
+    def announce(self) -> None:
+        where = {"address": self.address, "port": self.port, "how": self._how}
+        log.info("dashboard listens", extra=where)

@@ -7,6 +7,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kubenode.runtime.httplimits import TooLong, read_body
+
 LONGEST_FORM = 2**16
 HEADERS = {
     "Content-Security-Policy": (
@@ -76,11 +78,11 @@ async def form(request: Request) -> dict[str, str]:
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refused(415, "A form of this dashboard is wanted: open the page and send it there.")
-    raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > LONGEST_FORM:
-            raise Refused(413, f"The form is longer than {LONGEST_FORM} bytes: shorten it.")
+    try:
+        raw = await read_body(request, LONGEST_FORM)
+    except TooLong:
+        text = f"The form is longer than {LONGEST_FORM} bytes: shorten it."
+        raise Refused(413, text) from None
     try:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=50)
     except ValueError as error:

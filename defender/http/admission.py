@@ -7,6 +7,7 @@ from starlette.requests import Request
 from defender.auth.gate import Gate
 from defender.auth.identity import Identity, Proof
 from defender.http.failures import Refused
+from kubenode.runtime.httplimits import TooLong, read_body
 from kubenode.runtime.tls.peer import SCOPE_KEY
 
 LONGEST_ASK = 2**16
@@ -48,10 +49,8 @@ def refuse_browsers(request: Request) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """Raises Refused for more than LONGEST_ASK bytes."""
-    raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > LONGEST_ASK:
-            raise Refused(413, f"body: longer than {LONGEST_ASK} bytes, an Ask never is: cut it")
-    return bytes(raw)
+    """Raises Refused for more than LONGEST_ASK bytes, TooSlow, Full."""
+    try:
+        return await read_body(request, LONGEST_ASK)
+    except TooLong as error:
+        raise Refused(413, f"{error}, an Ask never is: cut it") from None

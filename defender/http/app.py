@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 from defender.auth.gate import Gate
 from defender.client import Permits
 from defender.http.failures import handle_failures
+from defender.http.owners import Owners
 from defender.http.permits import permits_router
 from defender.http.reading import reading_router
 from defender.http.shown import Shown
@@ -65,7 +66,11 @@ class Api(FastAPI):
 
 
 def create_app(
-    permits: Permits, shown: Shown, gate: Gate, mounts: Sequence[tuple[str, ASGIApp]] = ()
+    permits: Permits,
+    shown: Shown,
+    gate: Gate,
+    mounts: Sequence[tuple[str, ASGIApp]] = (),
+    owners: Owners | None = None,
 ) -> Api:
     """`mounts`: further applications below a path, which see to their own callers."""
     streams = Streams()
@@ -85,7 +90,7 @@ def create_app(
     async def healthz() -> PlainTextResponse:
         return PlainTextResponse("ok\n")
 
-    app.include_router(permits_router(permits, gate, streams))
+    app.include_router(permits_router(permits, gate, streams, owners or Owners()))
     app.include_router(reading_router(shown, gate))
     for path, mounted in mounts:
         app.mount(path, mounted)

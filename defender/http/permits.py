@@ -9,10 +9,11 @@ from starlette.responses import JSONResponse, Response
 
 from defender.answers import Done
 from defender.auth.gate import Gate
-from defender.auth.identity import ASKS, PERMITS
+from defender.auth.identity import ASKS, PERMITS, Identity
 from defender.client import Permits
 from defender.http.admission import body_of, to
 from defender.http.failures import Refused, failures
+from defender.http.owners import Owners, Ownership
 from defender.http.streams import Streams
 from defender.webhook.acts import USER
 from kubenode.api.problems import problems
@@ -43,6 +44,8 @@ Seconds = Annotated[
     ),
 ]
 """Not a number means not valid long enough, never 0."""
+UNTOLD = {"user", "user_uid"}
+"""Of a holder, to everybody who waits."""
 Longer = Annotated[
     float,
     Query(
@@ -54,18 +57,19 @@ Longer = Annotated[
 ]
 
 
-def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
+def permits_router(permits: Permits, gate: Gate, streams: Streams, owners: Owners) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["permits"])
+    ownership = Ownership(gate, permits, owners)
+    asker, keeper = Depends(to(gate, "create", ASKS)), Depends(to(gate, "update", ASKS))
 
     @router.post(
         "/permits",
         operation_id="ask",
-        dependencies=[Depends(to(gate, "create", ASKS))],
         response_model=Verdict,
         responses=failures(400, 401, 403, 413, 422, 503),
         openapi_extra=ASK_BODY,
     )
-    async def ask(request: Request) -> Response:
+    async def ask(request: Request, who: Identity = asker) -> Response:
         """May this holder disrupt this node now? A refusal is an answer: 200, `allowed: false`."""
         raw = await body_of(request)
         try:
@@ -76,6 +80,7 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
             raise Refused(
                 422, "holder.kind: User is the admission webhook's: name the object that acts"
             )
+        asked = await ownership.asked(who, asked)
         with within(read(request.headers.get(TRACEPARENT))):
             return answer(await permits.ask(asked))
 
@@ -93,24 +98,25 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
     @router.post(
         "/permits/{name}/renew",
         operation_id="renew",
-        dependencies=[Depends(to(gate, "update", ASKS))],
         response_model=Verdict,
         responses=failures(401, 403, 422, 503),
     )
-    async def renew(name: Name, seconds_needed: Longer = 0) -> Response:
+    async def renew(name: Name, seconds_needed: Longer = 0, who: Identity = keeper) -> Response:
         """Prolong the permit, for at least `secondsNeeded`. Refused when it is revoked, released
-        or unknown."""
+        or unknown; 403 when another asked for it."""
+        await ownership.of_permit(who, name, "renew")
         return answer(await permits.renew(name, seconds_needed))
 
     @router.post(
         "/permits/{name}/release",
         operation_id="release",
-        dependencies=[Depends(to(gate, "update", ASKS))],
         response_model=Done,
         responses=failures(401, 403, 422, 503),
     )
-    async def release(name: Name) -> Response:
-        """Give the permit back. Released or unknown ones are done already."""
+    async def release(name: Name, who: Identity = keeper) -> Response:
+        """Give the permit back. Released or unknown ones are done already; 403 when another asked
+        for it."""
+        await ownership.of_permit(who, name, "release")
         await permits.release(name)
         return JSONResponse({})
 
@@ -124,7 +130,7 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams) -> APIRouter:
     async def wakes() -> Response:
         """Holders that are next in line: ask now instead of at `lookAgainAt`. Endless."""
         return streams.serve(
-            ServerSentEvent(data=holder.model_dump_json(by_alias=True))
+            ServerSentEvent(data=holder.model_dump_json(by_alias=True, exclude=UNTOLD))
             async for holder in permits.wakes()
         )
 

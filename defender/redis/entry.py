@@ -13,10 +13,12 @@ from kubenode.api.v1alpha1.permit import Holder, PermitState
 E = TypeVar("E", bound=StrEnum)
 
 
-class _Holder(msgspec.Struct):
+class _Holder(msgspec.Struct, omit_defaults=True):
     kind: str
     name: str
     uid: str
+    user: str | None = None
+    user_uid: str | None = None
 
 
 class _Permit(msgspec.Struct, omit_defaults=True):
@@ -49,7 +51,13 @@ def written(held: Held) -> str:
         _Permit(
             node=held.node,
             operation=held.operation.value,
-            holder=_Holder(held.holder.kind, held.holder.name, held.holder.uid),
+            holder=_Holder(
+                held.holder.kind,
+                held.holder.name,
+                held.holder.uid,
+                held.holder.user,
+                held.holder.user_uid,
+            ),
             grants=[(class_.value, at) for class_, at in held.grants],
             expires_at=held.expires_at,
             state=held.state.value,
@@ -85,7 +93,13 @@ def read(name: str, take: int, text: str) -> Held:
         name=name,
         node=permit.node,
         operation=operation or Operation.REPAIR,
-        holder=Holder(kind=permit.holder.kind, name=permit.holder.name, uid=permit.holder.uid),
+        holder=Holder(
+            kind=permit.holder.kind,
+            name=permit.holder.name,
+            uid=permit.holder.uid,
+            user=permit.holder.user,
+            user_uid=permit.holder.user_uid,
+        ),
         grants=[
             (c or Disruption.NODE, at) for c, (_, at) in zip(classes, permit.grants, strict=True)
         ],

@@ -8,8 +8,9 @@ from defender.service import Defender
 from defender.webhook.callers import Callers
 from defender.webhook.guard import EVICTIONS, NODES, Guard, World
 from defender.webhook.metrics import Metrics
-from kubenode.runtime.admission.app import app
+from kubenode.runtime.admission.app import SHORT_REVIEW, app
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
@@ -23,6 +24,7 @@ class GuardSettings:
     port: int
     callers: Callers
     address: str = "127.0.0.1"
+    limits: HttpLimits = DEFAULT
 
 
 class GuardWebhook:
@@ -44,10 +46,11 @@ class GuardWebhook:
         world = World(service, service.control, service.nodes.get, kube, clock, settings.callers)
         guard = Guard(world, service.recorder, Metrics(registry))
         self.server = HttpsServer(
-            app({NODES: guard.nodes, EVICTIONS: guard.evictions}),
+            app({NODES: guard.nodes, EVICTIONS: guard.evictions}, {EVICTIONS: SHORT_REVIEW}),
             context,
             address=settings.address,
             port=settings.port,
             flag="--guard-port",
+            limits=settings.limits,
         )
         self.parts: list[Part] = [self.server]

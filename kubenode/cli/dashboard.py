@@ -53,6 +53,7 @@ def dashboard_parts(
             key_file=settings.dashboard_key_file,
             proxy=proxy_of(settings),
             context=context,
+            limits=settings.http_limits,
         ),
     )
     yield from dashboard.ground

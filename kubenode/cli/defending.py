@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from defender.auth.gate import Gate, GateSettings
 from defender.http.app import create_app
+from defender.http.owners import Owners
 from defender.http.shown import ShownService
 from defender.server import DefenderServer
 from defender.service import Defender
@@ -84,7 +85,9 @@ def doors(
         parts += _api(service, kube, gate, clock, settings, own)
     if settings.guard_port is not None:
         callers = settings.guard_callers
-        guarding = GuardSettings(settings.guard_port, callers, settings.guard_address)
+        guarding = GuardSettings(
+            settings.guard_port, callers, settings.guard_address, settings.http_limits
+        )
         parts += GuardWebhook(service, kube, clock, registry, own, guarding).parts
     parts += dashboard_parts(service, kube, clock, settings, own)
     serves = (settings.listen_port, settings.dashboard_port)
@@ -114,10 +117,15 @@ def _api(
     service: Defender, kube: Kube, gate: Gate, clock: Clock, settings: ApiFlags, own: LiveContext
 ) -> Iterable[Part]:
     assert settings.listen_port is not None
-    app = create_app(service, ShownService(service, clock, kube), gate)
+    owners = Owners(service.ledger, settings.holder_users)
+    app = create_app(service, ShownService(service, clock, kube), gate, owners=owners)
     context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
     yield DefenderServer(
-        app, address=settings.listen_address, port=settings.listen_port, context=context
+        app,
+        address=settings.listen_address,
+        port=settings.listen_port,
+        context=context,
+        limits=settings.http_limits,
     )
     files = Files(
         path_of(settings.tls_cert_file),

@@ -95,6 +95,7 @@ def host_doctor_parts(
             path_of(ca),
         ),
         gate=GateSettings(tokens, settings.host_doctor_allowed, anyone),
+        limits=settings.http_limits,
     )
     metrics = operator.host_doctor_metrics
     store = bundle_store(settings)

@@ -32,4 +32,5 @@ class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
             namespace=self.namespace,
             service=self.webhook_service,
             hosts=(self.webhook_host,) if self.webhook_host else (),
+            limits=self.http_limits,
         )

@@ -41,6 +41,26 @@ LineageFile = Annotated[
     typer.Option("--lineage-file", metavar="FILE",
                  help="By it a restarted process notices a restore of etcd; default: none."),
 ]  # fmt: skip
+HttpReadSeconds = Annotated[
+    float | None,
+    typer.Option("--http-read-seconds", metavar="NUMBER",
+                 help="In which a request must arrive at any of our ports; default 10."),
+]  # fmt: skip
+HttpConnections = Annotated[
+    int | None,
+    typer.Option("--http-connections", metavar="NUMBER",
+                 help="Open at each port at once; Host Doctor has 8 times it; default 512."),
+]  # fmt: skip
+HttpPerAddress = Annotated[
+    int | None,
+    typer.Option("--http-connections-per-address", metavar="NUMBER",
+                 help="Of these, from one address; default 256."),
+]  # fmt: skip
+HttpBodyBytes = Annotated[
+    int | None,
+    typer.Option("--http-body-bytes", metavar="NUMBER",
+                 help="Of all bodies that a port takes in at once; default 24 MiB."),
+]  # fmt: skip
 TracesUrl = Annotated[
     str | None,
     typer.Option("--traces-url", metavar="URL",
@@ -192,6 +212,11 @@ TokenReview = Annotated[
 TokenAudience = Annotated[
     str | None, typer.Option("--token-audience", help="Whom shown tokens must be made for.")
 ]
+PermitHolders = Annotated[
+    str | None,
+    typer.Option("--permit-holders", metavar="KIND=USER",
+                 help="Further users that may ask for holders of a kind, commas between."),
+]  # fmt: skip
 ClientCaFile = Annotated[
     str | None,
     typer.Option("--client-ca-file", metavar="FILE", help="Who signs clients' certificates."),
@@ -298,6 +323,10 @@ def run_all(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
@@ -324,6 +353,7 @@ def run_all(
     token_review: TokenReview = None,
     token_audience: TokenAudience = None,
     client_ca_file: ClientCaFile = None,
+    permit_holders: PermitHolders = None,
     tls: Tls = None,
     tls_cert_file: TlsCertFile = None,
     tls_key_file: TlsKeyFile = None,
@@ -375,6 +405,10 @@ def run_remedy(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
     webhook_port: WebhookPort = None,
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
@@ -411,6 +445,7 @@ def run_defender(
     token_review: TokenReview = None,
     token_audience: TokenAudience = None,
     client_ca_file: ClientCaFile = None,
+    permit_holders: PermitHolders = None,
     tls: Tls = None,
     tls_cert_file: TlsCertFile = None,
     tls_key_file: TlsKeyFile = None,
@@ -445,6 +480,10 @@ def run_defender(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
 ) -> None:
     """Kube Defender: says yes or no to every disruptive act."""
     from kubenode.cli.running import defender
@@ -471,6 +510,10 @@ def run_machine(
     audit_file: AuditFile = None,
     lineage_file: LineageFile = None,
     traces_url: TracesUrl = None,
+    http_read_seconds: HttpReadSeconds = None,
+    http_connections: HttpConnections = None,
+    http_connections_per_address: HttpPerAddress = None,
+    http_body_bytes: HttpBodyBytes = None,
     prometheus_url: PrometheusUrl = None,
     providers_file: ProvidersFile = None,
     cluster: ClusterOfMachines = None,

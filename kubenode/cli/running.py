@@ -167,7 +167,8 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
             await require_namespace(kube, settings.namespace)
             election = _election(lease_kube, settings, program)
             metrics.lease(program, election)
-        health = HealthServer(settings.health_address, settings.health_port, registry)
+        where = settings.health_address, settings.health_port
+        health = HealthServer(*where, registry, limits=settings.http_limits)
         fence: Fence = AlwaysLeader() if election is None else election
         yield Ground(
             settings,

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from pydantic import Field, IPvAnyAddress
 
+from defender.auth.holders import users_of
 from defender.client import ClientTls
 from defender.webhook.callers import Callers, callers
 from kubenode.api.share import PATTERN as SHARE
+from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.settings import Settings
 from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.webhook import WebhookSettings
@@ -39,6 +41,32 @@ class Central(Settings):
         pattern=f"^$|{URL}",
         description="where spans go by OTLP over HTTP, such as http://HOST:4318/v1/traces",
     )
+    http_read_seconds: float = Field(
+        DEFAULT.read_seconds,
+        ge=0.1,
+        le=120.0,
+        description="in which a request must arrive at any port of ours",
+    )
+    http_connections: int = Field(
+        DEFAULT.connections, ge=8, description="open at each port at once; Host Doctor: 8 times it"
+    )
+    http_connections_per_address: int = Field(
+        DEFAULT.per_address, ge=1, description="of these, from one address"
+    )
+    http_body_bytes: int = Field(
+        DEFAULT.body_bytes,
+        ge=2**20,
+        description="of all bodies that a port takes in at once; one address has half of it",
+    )
+
+    @property
+    def http_limits(self) -> HttpLimits:
+        return HttpLimits(
+            self.http_read_seconds,
+            self.http_connections,
+            self.http_connections_per_address,
+            self.http_body_bytes,
+        )
 
 
 class AskerFlags(Central):
@@ -197,6 +225,7 @@ class WebhookFlags(HostDoctorFlags):
             hosts=(self.webhook_host,) if self.webhook_host else (),
             most=most if most.endswith("%") else int(most),
             spokesmen=tuple(_users(self.webhook_spokesmen)),
+            limits=self.http_limits,
         )
 
 
@@ -244,6 +273,12 @@ class ApiFlags(DashboardFlags):
     )
     token_audience: str = Field("", description="whom shown tokens must be made for")
     client_ca_file: str | None = Field(None, description="who signs clients' certificates")
+    permit_holders: str = Field(
+        "",
+        pattern=r"^$|^[A-Za-z]+=[^,\s]+(,[A-Za-z]+=[^,\s]+)*$",
+        description="KIND=USER, commas between: users that may ask for holders of a kind, beside"
+        " the operators of the chart",
+    )
     tls: bool = Field(False, description="HTTPS, with a certificate of our own authority")
     tls_cert_file: str | None = Field(None, description="HTTPS, with this certificate")
     tls_key_file: str | None = Field(None, description="its key")
@@ -269,6 +304,10 @@ class ApiFlags(DashboardFlags):
         name = f"{self.tls_service}.{self.namespace}"
         more = [self.tls_host] if self.tls_host else []
         return (f"{name}.svc", name, f"{name}.svc.cluster.local", *more)
+
+    @property
+    def holder_users(self) -> dict[str, frozenset[str]]:
+        return users_of(self.namespace, _users(self.permit_holders))
 
     @property
     def guard_callers(self) -> Callers:

@@ -1,35 +1,118 @@
-"""An ASGI application on a listening socket, as a part of a program."""
+"""An ASGI application on a listening socket, as a part of a program.
+
+Every port that a program of ours opens is served here, under the limits of
+`kubenode.runtime.httplimits`: a caller that has shown nothing yet costs little, and not for long.
+"""
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import h11
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kubenode.runtime.door import Door, Guest
+from kubenode.runtime.httplimits import DEFAULT, SLOWEST, Bounded, HttpLimits
+from kubenode.runtime.listening import listen
 from kubenode.runtime.tls.certificates import Unreadable
+from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.peer import SCOPE_KEY, Peer, peer_of
+
+log = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 5
 """For answers under way when we are told to stop."""
 IDLE_SECONDS = 75
 """How long a caller's connection may rest. Longer than API servers pause between two questions:
 a server that closes first may close on a question that is on its way."""
-HEAD_SECONDS = 15
-"""From the first byte of a request until its head is whole: who sends slower holds a connection
-and nothing else, so it is closed."""
+LINGER_SECONDS = 2.0
+"""For a client to read an answer that was given before its body ended; and for an application to
+answer that a body is late, before the connection is ended without an answer."""
+MOST_UNREAD = 2**18
+"""Bytes of a body that come after the answer and are thrown away, so that the connection can serve
+the next request; more are not read."""
+SEND_SECONDS = 30.0
+"""A client that takes nothing of an answer for so long is left."""
+
+
+class WebServer:
+    """A Part: an application on a port. `port` 0 takes a free one, which `port` then gives.
+
+    flag     names the port in errors
+    context  None: plain HTTP
+    leaving  called when it is told to stop, to end answers that would not end by themselves
+    """
+
+    name = "web server"
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        address: str,
+        port: int,
+        flag: str,
+        context: LiveContext | None = None,
+        limits: HttpLimits = DEFAULT,
+        leaving: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.address, self.port = address, port
+        self.listening = asyncio.Event()
+        self._app, self._flag, self._context = app, flag, context
+        self._limits, self._leaving = limits, leaving
+
+    async def run(self) -> None:
+        """Serve until cancelled, once there is a certificate. Raises CannotStart."""
+        context = self._context
+        with listen(self.address, self.port, self._flag) as listener:
+            self.port = listener.getsockname()[1]
+            if context is not None:
+                await context.loaded.wait()
+            self.listening.set()
+            self.announce()
+            tls = None if context is None else lambda: context.context
+            await serve(self._app, listener, tls=tls, limits=self._limits, leaving=self._leaving)
+
+    def announce(self) -> None:
+        """Say in the log where it listens."""
+        where = {"address": self.address, "port": self.port, "tls": self._context is not None}
+        log.info("server listens", extra=where)
 
 
 class _Server(uvicorn.Server):
-    """Signals are the program's (kubenode.runtime.process), not one part's."""
+    """Signals are the program's (kubenode.runtime.process), not one part's; connections come
+    through a Door."""
+
+    def __init__(self, config: uvicorn.Config, limits: HttpLimits) -> None:
+        super().__init__(config)
+        self._limits = limits
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+
+        def make(guest: Guest) -> asyncio.Protocol:
+            return _Protocol(
+                guest,
+                self._limits,
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+
+        tls = self.config.ssl
+        doors: list[Any] = [Door(each, make, tls, self._limits) for each in sockets or ()]
+        self.servers = doors
+        self.started = True
 
 
 class _WithPeer:
@@ -44,32 +127,108 @@ class _WithPeer:
 
 
 class _Protocol(H11Protocol):
-    """uvicorn keeps a client's certificate to itself; ours tells the application."""
+    """uvicorn's, which tells the application of a client's certificate, and has times.
+
+    A request must be whole `read_seconds` after its first byte, the first one after its connection
+    was accepted; a body that comes fast has longer. No further byte winds that up again.
+    """
+
+    def __init__(self, guest: Guest, limits: HttpLimits, **given: Any) -> None:
+        super().__init__(**given)
+        self._guest, self._seconds = guest, limits.read_seconds
+        self._due: float | None = None
+        self._unread = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: asyncio.TimerHandle | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a whole request is being answered."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return answering and not self._incomplete
+
+    @property
+    def _incomplete(self) -> bool:
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._guest.served = self
         if (peer := _peer(transport)) is not None:
             self.app = _WithPeer(self.app, peer)
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._watch_head(begun=True)  # a connection that says nothing is as slow
+        self._watch(self._guest.since)  # a connection that says nothing is as slow
 
     def data_received(self, data: bytes) -> None:
+        body = self.conn.their_state is h11.SEND_BODY
         super().data_received(data)
-        self._watch_head(begun=True)
+        if not self._incomplete:
+            self._guest.since = self.loop.time()
+            self._unwatch()
+        elif self._due is None:
+            self._watch(self.loop.time())
+        elif body and not self._answered:
+            self._due += len(data) / SLOWEST
+        elif body and (unread := self._unread + len(data)) > MOST_UNREAD:
+            self.flow.pause_reading()
+        elif body:
+            self._unread = unread
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest
+            self._due, self._unread = self.loop.time() + LINGER_SECONDS, 0
+            self._arm()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._sending is None:
+            self._sending = self.loop.call_later(SEND_SECONDS, self.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._watch_head(begun=False)
+        self._unwatch()
+        self._guest.leave()
+        if self._sending is not None:
+            self._sending.cancel()
 
-    def _watch_head(self, *, begun: bool) -> None:
-        """`begun` and not whole: the time runs, and no further byte winds it up again."""
-        if begun and self.conn.their_state is h11.IDLE:
-            if self._head_timer is None:
-                late = self.transport.close
-                self._head_timer = self.loop.call_later(HEAD_SECONDS, late)
-        elif self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    @property
+    def _answered(self) -> bool:
+        return self.cycle is not None and self.cycle.response_complete
+
+    def _watch(self, began: float) -> None:
+        self._due = began + self._seconds + LINGER_SECONDS
+        self._arm()
+
+    def _unwatch(self) -> None:
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._due is not None
+        self._timer = self.loop.call_at(self._due, self._late)
+
+    def _late(self) -> None:
+        now = self.loop.time()
+        if self._due is not None and self._due > now:
+            self._arm()
+        elif self.flow.read_paused and not self._answered:  # the application has not read it yet
+            self._due = now + LINGER_SECONDS
+            self._arm()
+        else:
+            self.abort()
 
 
 def _peer(transport: asyncio.Transport) -> Peer | None:
@@ -90,30 +249,29 @@ async def serve(
     *,
     tls: Callable[[], ssl.SSLContext] | None = None,
     leaving: Callable[[], None] = lambda: None,
-    connections: int | None = None,
+    limits: HttpLimits = DEFAULT,
 ) -> None:
     """Until cancelled; answers under way are finished first.
 
     tls      gives the context to serve with
     leaving  called when it is told to stop, to end answers that would not end by themselves
-    connections  so many at a time are served; further ones are answered 503
 
     Whoever calls has bound the socket, so callers may connect before this runs.
     """
     server = _Server(
         uvicorn.Config(
-            app,
+            Bounded(app, limits),
             log_config=None,
             proxy_headers=False,  # who calls is who is connected to us
             access_log=False,
             lifespan="off",
             http=_Protocol,
             ws="none",
-            limit_concurrency=connections,
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=LEAVE_SECONDS,
             ssl_context_factory=(lambda config, default: tls()) if tls is not None else None,
-        )
+        ),
+        limits,
     )
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(server.serve(sockets=[listener]), name="uvicorn")

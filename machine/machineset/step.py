@@ -81,7 +81,9 @@ def _still(wanted: Wanted, crew: Crew, member: Member) -> bool:
 
 
 def _well_and_outdated(crew: Crew) -> list[Member]:
-    replaced = (m for m in crew.leaving if m.leaving is Leaving.REPLACE and not (m.sick or m.ailing))
+    replaced = (
+        m for m in crew.leaving if m.leaving is Leaving.REPLACE and not (m.sick or m.ailing)
+    )
     return sorted(replaced, key=lambda m: m.name)
 
 

@@ -100,6 +100,7 @@ class Webhook:
             address=settings.address,
             port=settings.port,
             flag="--webhook-port",
+            limits=settings.limits,
         )
         self.keeper = CertificateKeeper(
             ground.kube,

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kubenode.runtime.httplimits import handed_on
 from remedy.bundles.port import MOST_BYTES, BundleStore, NoBundle, StoreFailed, fits
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ async def _received(request: Request, file: IO[bytes]) -> Response | None:
         if length > MOST_BYTES:
             return _too_long()
         await asyncio.to_thread(file.write, part)
+        handed_on(request.scope, len(part))
     if length == 0:
         return _said(400, "the body is empty")
     await asyncio.to_thread(file.flush)

@@ -24,13 +24,14 @@ from starlette.routing import BaseRoute, Route
 
 from kubenode.runtime.audit import Audit, Line
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.httplimits import Full, TooLong, TooSlow, read_body
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.tls.peer import SCOPE_KEY
 from remedy.hostdoctor.arriving import cloud_events, json_of
 from remedy.hostdoctor.desk import Busy, Desk, NotReady, Taken
 from remedy.hostdoctor.gate import ALIBABA, LOOPBACK, Caller, Gate, Unreadable
-from remedy.hostdoctor.limits import Full, Rates, Room, TooLong, TooSlow
+from remedy.hostdoctor.limits import Rates
 from remedy.hostdoctor.metrics import Metrics, Refusal
 from remedy.hostdoctor.own import of_agent
 from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS, alibaba_notification
@@ -63,7 +64,7 @@ class Endpoints:
     ) -> None:
         self._desk, self._gate, self._clock, self._metrics = desk, gate, clock, metrics
         self._audit = audit
-        self._rates, self._room = Rates(clock), Room()
+        self._rates = Rates(clock)
         self._refused_lines = TokenBucket(1.0, 20.0, clock)
 
     async def may_read(self, request: Request) -> Response | None:
@@ -112,11 +113,9 @@ class Endpoints:
             try:
                 caller = await self._admitted(request, of_agents=of_agents, cloud=cloud)
                 who = caller.name
-                with self._room.body() as body:
-                    announced = request.headers.get("content-length", "")
-                    raw = await body.read(request.stream(), announced, longest)
-                    began = self._clock.monotonic()
-                    taken, told = await self._stored(read, request, raw, caller)
+                raw = await read_body(request, longest)
+                began = self._clock.monotonic()
+                taken, told = await self._stored(read, request, raw, caller)
             except Refused as error:
                 return self._refusal(endpoint, who, error)
             except Exception as error:  # noqa: BLE001  every failure has its answer

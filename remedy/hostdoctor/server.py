@@ -3,23 +3,22 @@
 Every replica listens and stores what it is told; the sweep is the leader's.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.listening import listen
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.files import FileKeeper, Files
 from kubenode.runtime.tls.keeper import CertificateKeeper
-from kubenode.runtime.webserver import serve
+from kubenode.runtime.webserver import WebServer
 from remedy.hostdoctor.app import Endpoints
 from remedy.hostdoctor.desk import Desk
 from remedy.hostdoctor.gate import Gate, GateSettings
@@ -30,7 +29,8 @@ log = logging.getLogger(__name__)
 
 SECRET = "kubenode-host-doctor"
 """Name of the chart: where all replicas keep the certificate."""
-MOST_CONNECTIONS = 4096
+AGENTS = 8
+"""As many more connections as servers have otherwise: every agent of the fleet keeps one."""
 FLAG = "--host-doctor-port"
 FILES = "--host-doctor-cert-file, --host-doctor-key-file and --host-doctor-client-ca-file"
 
@@ -49,9 +49,10 @@ class HostDoctorSettings:
     tls: bool = True
     files: Files = field(default_factory=Files)
     gate: GateSettings = field(default_factory=GateSettings)
+    limits: HttpLimits = DEFAULT
 
 
-class HostDoctorServer:
+class HostDoctorServer(WebServer):
     """A Part. `port` 0 takes a free one, which `port` then gives.
 
     context  None: plain HTTP
@@ -59,23 +60,21 @@ class HostDoctorServer:
 
     name = "host doctor server"
 
-    def __init__(self, app: ASGIApp, address: str, port: int, context: LiveContext | None) -> None:
-        self.address, self.port = address, port
-        self.listening = asyncio.Event()
-        self._app, self._context = app, context
+    def __init__(
+        self,
+        app: ASGIApp,
+        address: str,
+        port: int,
+        context: LiveContext | None,
+        limits: HttpLimits = DEFAULT,
+    ) -> None:
+        self._tls = context is not None
+        many = replace(limits, connections=limits.connections * AGENTS)
+        super().__init__(app, address=address, port=port, flag=FLAG, context=context, limits=many)
 
-    async def run(self) -> None:
-        """Serve until cancelled, once there is a certificate. Raises CannotStart."""
-        context = self._context
-        with listen(self.address, self.port, FLAG) as listener:
-            self.port = listener.getsockname()[1]
-            if context is not None:
-                await context.loaded.wait()
-            self.listening.set()
-            where = {"address": self.address, "port": self.port, "tls": context is not None}
-            log.info("host doctor listens", extra=where)
-            tls = None if context is None else lambda: context.context
-            await serve(self._app, listener, tls=tls, connections=MOST_CONNECTIONS)
+    def announce(self) -> None:
+        where = {"address": self.address, "port": self.port, "tls": self._tls}
+        log.info("host doctor listens", extra=where)
 
 
 class HostDoctor:
@@ -99,7 +98,11 @@ class HostDoctor:
         self.endpoints = Endpoints(desk, gate, clock, metrics, audit)
         context = LiveContext() if settings.tls else None
         self.server = HostDoctorServer(
-            self.endpoints.app(more(self.endpoints)), settings.address, settings.port, context
+            self.endpoints.app(more(self.endpoints)),
+            settings.address,
+            settings.port,
+            context,
+            settings.limits,
         )
         self.parts: list[Part] = [self.server]
         if context is None:

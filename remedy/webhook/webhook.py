@@ -11,7 +11,7 @@ from itertools import islice
 from prometheus_client import CollectorRegistry
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.runtime.admission.app import app
+from kubenode.runtime.admission.app import SHORT_REVIEW, app
 from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
@@ -75,11 +75,15 @@ class Webhook:
         signer = Signer(clock, audit, SigningMetrics(registry), settings.spokesmen)
         self.context = LiveContext()
         self.server = HttpsServer(
-            app({PATH: validator.answer, signing.PATH: signer.answer}),
+            app(
+                {PATH: validator.answer, signing.PATH: signer.answer},
+                {signing.PATH: SHORT_REVIEW},
+            ),
             self.context,
             address=settings.address,
             port=settings.port,
             flag="--webhook-port",
+            limits=settings.limits,
         )
         self.keeper = CertificateKeeper(
             kube,

@@ -65,6 +65,12 @@ class Holder(Model):
     kind: str = Field(min_length=1, max_length=63)
     name: str = Field(min_length=1, max_length=253)
     uid: str = Field(min_length=1, max_length=128)
+    user: str | None = Field(default=None, max_length=512)
+    """Who asked, by name, as Kube Defender authenticated them; what a caller says here is replaced.
+    Absent: asked without authentication, in Kube Defender's own process or of an earlier version.
+    """
+    user_uid: str | None = Field(default=None, max_length=128)
+    """Their UID, where the API server has one. For people: the name decides, as in RBAC."""
 
 
 class Grant(Model):

@@ -15,6 +15,8 @@ KIND = "AdmissionReview"
 LONGEST_WARNING = 256
 """The API server cuts longer ones, and drops all above 4096 bytes together."""
 MOST_WARNINGS = 12
+MOST_VALUES = 200_000
+"""In one review. Each is an object in memory: 8 MB of empty lists would take 200 MB."""
 REASONS = {422: "Invalid", 429: "TooManyRequests", 503: "ServiceUnavailable"}
 """Of a Status, by its code."""
 
@@ -97,6 +99,9 @@ class Verdict:
 
 def read(raw: bytes) -> Review:
     """Raises BadReview."""
+    values = raw.count(b",") + raw.count(b"{") + raw.count(b"[")  # those within texts too
+    if values > MOST_VALUES:
+        raise BadReview(f"body: has about {values} values, at most {MOST_VALUES} are read")
     try:
         found = msgspec.json.decode(raw, type=_Review)
     except msgspec.DecodeError as error:

@@ -2,6 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass, field
 
+from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.rotation import Lives
 
 
@@ -22,6 +23,7 @@ class WebhookPlace:
     secret: str
     hook: str
     lives: Lives = field(default_factory=Lives)
+    limits: HttpLimits = DEFAULT
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,34 +1,32 @@
-"""An HTTPS server as a part of a program, with a certificate that may change while it serves."""
+"""The HTTPS server of admission webhooks, with a certificate that may change while it serves."""
 
-import asyncio
 import logging
 
 from starlette.types import ASGIApp
 
-from kubenode.runtime.listening import listen
+from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.webserver import serve
+from kubenode.runtime.webserver import WebServer
 
 log = logging.getLogger(__name__)
 
 
-class HttpsServer:
+class HttpsServer(WebServer):
     """A Part. `port` 0 takes a free one, which `port` then gives; `flag` is named in errors."""
 
     name = "webhook server"
 
     def __init__(
-        self, app: ASGIApp, context: LiveContext, *, address: str, port: int, flag: str
+        self,
+        app: ASGIApp,
+        context: LiveContext,
+        *,
+        address: str,
+        port: int,
+        flag: str,
+        limits: HttpLimits = DEFAULT,
     ) -> None:
-        self.address, self.port = address, port
-        self.listening = asyncio.Event()
-        self._app, self._context, self._flag = app, context, flag
+        super().__init__(app, address=address, port=port, flag=flag, context=context, limits=limits)
 
-    async def run(self) -> None:
-        """Serve until cancelled, once there is a certificate. Raises CannotStart."""
-        with listen(self.address, self.port, self._flag) as listener:
-            self.port = listener.getsockname()[1]
-            await self._context.loaded.wait()
-            self.listening.set()
-            log.info("webhook listens", extra={"address": self.address, "port": self.port})
-            await serve(self._app, listener, tls=lambda: self._context.context)
+    def announce(self) -> None:
+        log.info("webhook listens", extra={"address": self.address, "port": self.port})

@@ -1,5 +1,6 @@
 """Who may ask Kube Defender, by tokens, certificates and RBAC of a real API server."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -13,11 +14,14 @@ from support.guard_plane import SYSTEM, GuardPlane
 from support.pki import Identity
 
 from defender.client import ClientTls, DefenderUnreachable, HttpPermits
-from kubenode.api.v1alpha1 import Reason
+from kubenode.api.v1alpha1 import Ask, Reason
+from kubenode.api.v1alpha1.permit import Holder
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 ONE = {"scope": "Cluster", "maxConcurrent": 1}
+TICKET = Holder(kind="Ticket", name="t-1", uid="t-1")
+"""Of a third party, for which no program of ours acts."""
 
 
 @pytest.fixture(scope="module")
@@ -135,13 +139,48 @@ async def _until(guest: HttpPermits, may: bool) -> None:
     deadline = time.monotonic() + 25
     while True:
         try:
-            await guest.ask(an_ask())
+            await guest.ask(an_ask(holder=TICKET))
             answered = True
         except DefenderUnreachable:
             answered = False
         if answered is may:
             return
         assert time.monotonic() < deadline
+
+
+async def test_a_permit_is_given_back_by_who_asked_for_it_alone(
+    plane: GuardPlane, authorities: Path
+) -> None:
+    """A third party with the right to ask frees no slot of the remedy operator."""
+    plane.nodes("owned")
+    plane.kubectl("create", "serviceaccount", "tool", "-n", SYSTEM)
+    account = f"--serviceaccount={SYSTEM}:tool"
+    binding = ("clusterrolebinding", "tool-asks", "--clusterrole=kubenode-permits-ask")
+    plane.cp.kubectl("create", *binding, account)
+    remedys, tools = (token_of(plane, each) for each in ("kubenode-remedy", "tool"))
+    ask = an_ask(node="owned")
+    async with client(plane, authorities, remedys) as remedy:
+        permit = await _granted(remedy, ask)
+    async with client(plane, authorities, tools) as tool:
+        for attempt in (tool.release(permit), tool.renew(permit), tool.ask(ask)):
+            with pytest.raises(DefenderUnreachable, match="403"):
+                await attempt
+    stored = plane.kubectl("get", "permit", permit, "-o", "json").stdout
+    user = json.loads(stored)["spec"]["holder"]["user"]
+    assert user == f"system:serviceaccount:{SYSTEM}:kubenode-remedy"
+    async with client(plane, authorities, remedys) as remedy:
+        assert (await remedy.renew(permit)).allowed
+        await remedy.release(permit)
+    plane.kubectl("delete", "clusterrolebinding", "tool-asks")
+    plane.cp.kubectl("delete", "node", "owned")
+
+
+async def _granted(asker: HttpPermits, ask: Ask) -> str:
+    deadline = time.monotonic() + 60
+    while not (verdict := await asker.ask(ask)).allowed:
+        assert time.monotonic() < deadline, verdict.message
+        await asyncio.sleep(0.5)
+    return verdict.permit
 
 
 @pytest.mark.parametrize("token", ["nonsense", "eyJhbGciOiJub25lIn0.e30."])
@@ -177,7 +216,7 @@ async def test_a_client_certificate_has_the_rights_of_its_user_and_groups(
     plane.cp.kubectl("apply", "-f", "-", stdin=json.dumps(bound))
     asker = plane.cp.issue_client_cert("rack-7", ["askers"])
     async with client(plane, authorities, who=asker) as machine:
-        assert (await machine.ask(an_ask())).reason is Reason.UNKNOWN
+        assert (await machine.ask(an_ask(holder=TICKET))).reason is Reason.UNKNOWN
     other = plane.cp.issue_client_cert("askers", ["rack-7"])
     async with client(plane, authorities, who=other) as machine:
         with pytest.raises(DefenderUnreachable, match="403 askers may not"):

@@ -12,7 +12,7 @@ from support.host_doctor import alert, group
 from support.running import until
 
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
-from kubenode.runtime import webserver
+from kubenode.runtime.httplimits import HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Unreachable
 from remedy.hostdoctor import app, desk, limits
@@ -172,12 +172,12 @@ async def test_a_closed_event_is_removed_a_day_later(kube: Kube, tmp_path: Path)
         assert left.spec.external_id == "open"
 
 
-async def test_a_slow_head_and_a_slow_body_hold_nothing(
-    kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(webserver, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(limits, "READ_SECONDS", 0.2)
-    async with doctoring(kube, tmp_path) as doctor:
+async def test_a_slow_head_and_a_slow_body_hold_nothing(kube: Kube, tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"{TOKEN}\n")
+    quick = HttpLimits(read_seconds=0.3)
+    settings = HostDoctorSettings(0, tls=False, gate=GateSettings((file,)), limits=quick)
+    async with doctoring(kube, tmp_path, settings=settings) as doctor:
         head = f"POST {AM} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
         whole = f"{head}Content-Length: 100\r\n\r\n"
         for sent, said in ((b"", b""), (head.encode(), b""), (whole.encode() + b"{", b"408")):

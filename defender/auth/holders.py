@@ -1,0 +1,28 @@
+"""Which users may name holders of which kind. No I/O."""
+
+from collections.abc import Iterable
+
+ACCOUNT = "system:serviceaccount:"
+REMEDY, MACHINE = "kubenode-remedy", "kubenode-machine"
+"""Service accounts of the chart."""
+KINDS = {
+    "RemedyOperationJob": REMEDY,
+    "Machine": MACHINE,
+    "MachineSet": MACHINE,
+    "MachineComponentSet": MACHINE,
+}
+"""Kinds of holders that a program of ours acts for."""
+
+
+def users_of(namespace: str, more: Iterable[str] = ()) -> dict[str, frozenset[str]]:
+    """Who may name holders of which kind, of an installation in `namespace`.
+
+    more  KIND=USER, added to what the chart installs. Raises ValueError.
+    """
+    found = {kind: {f"{ACCOUNT}{namespace}:{name}"} for kind, name in KINDS.items()}
+    for each in more:
+        kind, equals, user = each.partition("=")
+        if not (kind and equals and user):
+            raise ValueError(f"{each!r}: write KIND=USER")
+        found.setdefault(kind, set()).add(user)
+    return {kind: frozenset(users) for kind, users in found.items()}

@@ -1,0 +1,107 @@
+"""Whose a permit is: who asked for it keeps it, asks again and gives it back, and nobody else.
+
+The authenticated caller is stored in the Permit's holder. Another caller needs a right of its own,
+update `permits/release-any`. A holder of a kind that belongs to a program of ours is named by that
+program alone, or by whoever may create `permits/ask-any`. Permits without a caller, of an earlier
+version or asked for in Kube Defender's own process, are that program's, those of other kinds
+anybody's who may ask, and those of the admission webhook nobody's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from defender.auth.gate import Gate
+from defender.auth.identity import ASK_ANY, RELEASE_ANY, Identity, Proof
+from defender.client import Permits
+from defender.http.failures import Refused
+from defender.webhook.acts import USER
+from kubenode.api.v1alpha1 import Ask
+from kubenode.api.v1alpha1.permit import Holder
+
+LONGEST_USER = 512
+
+
+class OnRecord(Protocol):
+    """Of a permit in the ledger."""
+
+    @property
+    def holder(self) -> Holder: ...
+
+
+class Record(Protocol):
+    """Of the ledger what is needed."""
+
+    def get(self, name: str) -> OnRecord | None: ...
+
+    def open_of(self, holder: Holder, node: str) -> OnRecord | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """record  of the permits that there are; None: none is known before it is asked for
+    users   who may name holders of a kind; kinds that are not in it are anybody's
+    """
+
+    record: Record | None = None
+    users: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+class Ownership:
+    """Asked before each call that takes, keeps or gives back a permit."""
+
+    def __init__(self, gate: Gate, permits: Permits, owners: Owners) -> None:
+        self._gate, self._permits, self._owners = gate, permits, owners
+
+    async def asked(self, who: Identity, ask: Ask) -> Ask:
+        """The ask in the caller's name, whatever it said. Raises Refused, Unverified."""
+        user, uid = _user(who), (who.uid[:128] or None) if who.of_the_api_server else None
+        holder = ask.holder.model_copy(update={"user": user, "user_uid": uid})
+        if user is not None:
+            bound = self._owners.users.get(holder.kind)
+            if bound is not None and who.name not in bound:
+                await self._need(who, "create", ASK_ANY, f"ask for a {holder.kind}")
+        record = self._owners.record
+        mine = record.open_of(holder, ask.node) if record is not None else None
+        if mine is not None and not self._is_theirs(who, mine.holder):
+            what = f"ask again for {holder.kind} {holder.name}, which {_whose(mine.holder)}"
+            await self._need(who, "update", RELEASE_ANY, what)
+        return ask.model_copy(update={"holder": holder})
+
+    async def of_permit(self, who: Identity, name: str, act: str) -> None:
+        """Raises Refused if the permit is another's, Unverified."""
+        record = self._owners.record
+        if record is None or who.proof is Proof.LOOPBACK:
+            return
+        if record.get(name) is None:
+            await self._permits.check(name, 0)  # another replica may have granted it just now
+        held = record.get(name)
+        if held is not None and not self._is_theirs(who, held.holder):
+            what = f"{act} permit {name}, which {_whose(held.holder)}"
+            await self._need(who, "update", RELEASE_ANY, what)
+
+    def _is_theirs(self, who: Identity, holder: Holder) -> bool:
+        if who.proof is Proof.LOOPBACK:
+            return True
+        if holder.user is not None:
+            return holder.user == _user(who)
+        if _user(who) is None:
+            return True
+        bound = self._owners.users.get(holder.kind)
+        return holder.kind != USER and (bound is None or who.name in bound)
+
+    async def _need(self, who: Identity, verb: str, resource: str, what: str) -> None:
+        if not await self._gate.may(who, verb, resource):
+            right = f"{verb} {resource} of kubenode.io"
+            raise Refused(403, f"{who.name} may not {what}: that needs the right to {right}")
+
+
+def _user(who: Identity) -> str | None:
+    """None for who has no name at the API server: the bearer of the token file, loopback."""
+    return who.name[:LONGEST_USER] if who.of_the_api_server else None
+
+
+def _whose(holder: Holder) -> str:
+    if holder.user is not None:
+        return f"{holder.user} asked for"
+    return f"is held for {holder.kind} {holder.name}"

@@ -1,0 +1,176 @@
+"""Accepts connections for a server: so many in all, so many from one address, each for a time.
+
+A connection counts from its acceptance, before its TLS handshake. Where all places are taken, one
+that is not being answered makes room for the newcomer, so that who opens connections and says
+nothing keeps nobody out.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from asyncio import sslproto
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from kubenode.runtime.httplimits import HttpLimits
+
+log = logging.getLogger(__name__)
+
+TLS_BUFFER = 2**16
+"""Bytes that each TLS connection reads into, allocated before its handshake. asyncio takes four
+times as much, 30 MiB for 120 callers that say nothing; a TLS record has a quarter of it at most."""
+sslproto.SSLProtocol.max_size = TLS_BUFFER
+SHUTDOWN_SECONDS = 2.0
+"""For a client's half of the end of TLS."""
+PAUSE_SECONDS = 0.5
+"""After the system refused a connection, such as for want of file descriptors."""
+LINE_SECONDS = 10.0
+"""At most one line in the log in this time."""
+
+
+class Served(Protocol):
+    """A connection's protocol."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a whole request is being answered."""
+
+    def abort(self) -> None: ...
+
+
+class Guest:
+    """One accepted connection.
+
+    since  its time by the loop's clock: of the acceptance, later of the last whole request
+    """
+
+    def __init__(self, door: "Door", address: str, since: float) -> None:
+        self._door = door
+        self.address, self.since = address, since
+        self.entering: asyncio.Task[None] | None = None
+        self.served: Served | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self.served is not None and self.served.busy
+
+    def leave(self) -> None:
+        self._door.left(self)
+
+    def abort(self) -> None:
+        self.leave()
+        if self.served is not None:
+            self.served.abort()
+        elif self.entering is not None:
+            self.entering.cancel()
+
+
+MakeProtocol = Callable[[Guest], asyncio.Protocol]
+
+
+class Door:
+    """Accepts until `close`, as asyncio's Server does. The listener is whoever's made it."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        make: MakeProtocol,
+        tls: ssl.SSLContext | None,
+        limits: HttpLimits,
+    ) -> None:
+        self._listener, self._make, self._tls, self._limits = listener, make, tls, limits
+        self._guests: dict[Guest, None] = {}
+        self._by_address: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._line_at = 0.0
+        listener.setblocking(False)
+        self._accepting = self._start(self._accept())
+
+    def close(self) -> None:
+        self._accepting.cancel()
+
+    async def wait_closed(self) -> None:
+        """Returns when nothing is accepted any more, and ends handshakes under way."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def left(self, guest: Guest) -> None:
+        """Called as often as one likes."""
+        if guest in self._guests:
+            del self._guests[guest]
+            self._by_address[guest.address] -= 1
+            if not self._by_address[guest.address]:
+                del self._by_address[guest.address]
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _accept(self) -> None:
+        while True:
+            try:
+                connection, name = await self._loop.sock_accept(self._listener)
+            except OSError as error:
+                self._tell("a connection could not be accepted", {"error": str(error)})
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            address = str(name[0]) if name else ""
+            if not self._has_place(address):
+                self._tell("a connection was refused: all are in use", {"address": address})
+                connection.close()
+                continue
+            guest = Guest(self, address, self._loop.time())
+            self._guests[guest] = None
+            self._by_address[address] += 1
+            guest.entering = self._start(self._enter(guest, connection))
+
+    def _has_place(self, address: str) -> bool:
+        if self._by_address[address] >= self._limits.per_address:
+            return self._displace(address)
+        if len(self._guests) >= self._limits.connections:
+            return self._displace(None)
+        return True
+
+    def _displace(self, address: str | None) -> bool:
+        """End the connection of `address` that has been waited for longest; None: of the address
+        that has most of those that may be ended."""
+        idle = [g for g in self._guests if not g.busy and address in (None, g.address)]
+        if not idle:
+            return False
+        [(most, _)] = Counter(guest.address for guest in idle).most_common(1)
+        victim = min((g for g in idle if g.address == most), key=lambda guest: guest.since)
+        self._tell("a connection that waits was ended for a new one", {"address": victim.address})
+        victim.abort()
+        return True
+
+    async def _enter(self, guest: Guest, connection: socket.socket) -> None:
+        """Through the handshake, to its protocol."""
+        tls = self._tls is not None
+        try:
+            with contextlib.suppress(OSError):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self._loop.connect_accepted_socket(
+                lambda: self._make(guest),
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.read_seconds if tls else None,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS if tls else None,
+            )
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            log.debug("no connection", extra={"address": guest.address, "why": str(error)})
+            guest.leave()
+        except BaseException:
+            guest.leave()
+            raise
+
+    def _tell(self, what: str, about: dict[str, str]) -> None:
+        if self._loop.time() >= self._line_at:
+            self._line_at = self._loop.time() + LINE_SECONDS
+            log.warning(what, extra=about)

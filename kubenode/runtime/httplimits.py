@@ -1,0 +1,205 @@
+"""Limits of every HTTP server of ours: connections, times, and the bytes of all bodies together.
+
+`kubenode.runtime.webserver` applies them to each port; a caller needs no credential to meet them.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SLOWEST = 128 * 2**10
+"""Bytes per second: a body that comes at this rate or faster has as long as it needs."""
+SCOPE_KEY = "kubenode.body"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """read_seconds  from the connection, or the first byte of a later request, until that request
+                     is whole: handshake, head and body
+    connections      open at once
+    per_address      of these, from one address
+    body_bytes       of all bodies that are being read or handled; one address has half of it
+    """
+
+    read_seconds: float = 10.0
+    connections: int = 512
+    per_address: int = 256
+    body_bytes: int = 24 * 2**20
+
+
+DEFAULT = HttpLimits()
+
+
+class BodyRefused(HTTPException):
+    """A body is not taken. An application that does not catch it answers with its code."""
+
+    code = 400
+
+    def __init__(self, why: str) -> None:
+        super().__init__(self.code, why)
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+class TooLong(BodyRefused):
+    """The body is longer than the endpoint takes."""
+
+    code = 413
+
+
+class TooSlow(BodyRefused):
+    """The body did not arrive in time."""
+
+    code = 408
+
+
+class Full(BodyRefused):
+    """Too many bytes are under way; soon there is room."""
+
+    code = 503
+
+
+class Room:
+    """The byte budget for the bodies of all requests of one server."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._used = most, 0
+        self._by_address: Counter[str] = Counter()
+
+    @contextmanager
+    def body(self, address: str) -> Iterator["Body"]:
+        """What is read in it counts until the end."""
+        body = Body(self, address)
+        try:
+            yield body
+        finally:
+            body.give_back(body.held)
+
+    def take(self, address: str, size: int) -> None:
+        """Raises Full."""
+        if self._used + size > self._most:
+            raise Full(f"{self._used} bytes of all callers are being taken in; try again")
+        if (own := self._by_address[address]) + size > self._most // 2:
+            raise Full(f"{own} bytes from your address are being taken in; try again")
+        self._used += size
+        self._by_address[address] += size
+
+    def give_back(self, address: str, size: int) -> None:
+        self._used -= size
+        self._by_address[address] -= size
+        if self._by_address[address] <= 0:
+            del self._by_address[address]
+
+
+class Body:
+    """The bytes of one request's body that are in memory."""
+
+    def __init__(self, room: Room, address: str) -> None:
+        self._room, self._address, self.held = room, address, 0
+        self.refused = False
+
+    def take(self, size: int) -> None:
+        """Raises Full."""
+        self._room.take(self._address, size)
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        """For an endpoint that hands parts on instead of keeping them."""
+        self._room.give_back(self._address, size)
+        self.held -= size
+
+
+class Bounded:
+    """The application, given no more bytes of bodies than there is room for, and none too late."""
+
+    def __init__(self, app: ASGIApp, limits: HttpLimits) -> None:
+        self._app, self._seconds = app, limits.read_seconds
+        self._room = Room(limits.body_bytes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with self._room.body((scope.get("client") or ("",))[0]) as body:
+            scope[SCOPE_KEY] = body
+            bounded = self._receive(receive, body)
+            await self._app(scope, bounded, _send(send, body))
+
+    def _receive(self, receive: Receive, body: Body) -> Receive:
+        loop = asyncio.get_running_loop()
+        due, whole = loop.time() + self._seconds, False
+
+        async def bounded() -> Message:
+            nonlocal due, whole
+            if whole:  # what comes now is the end of the connection, whenever that is
+                return await receive()
+            try:
+                async with asyncio.timeout_at(due):
+                    message = await receive()
+                part = len(message.get("body", b""))
+                body.take(part)
+            except TimeoutError:
+                body.refused = True
+                text = f"body: did not arrive within {self._seconds:g} s"
+                raise TooSlow(text) from None
+            except Full:
+                body.refused = True
+                raise
+            due += part / SLOWEST
+            whole = not message.get("more_body", False)
+            return message
+
+        return bounded
+
+
+def _send(send: Send, body: Body) -> Send:
+    """`send`, closing the connection after an answer to a body that was not read to its end."""
+
+    async def closing(message: Message) -> None:
+        if body.refused and message["type"] == "http.response.start":
+            MutableHeaders(scope=message)["Connection"] = "close"
+        await send(message)
+
+    return closing
+
+
+async def read_body(request: Request, longest: int) -> bytes:
+    """The body of at most `longest` bytes. Raises TooLong, TooSlow, Full, ClientDisconnect."""
+    body = _of(request.scope)
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > longest:
+        _refuse(body)
+        raise TooLong(f"body: has {announced[:20]} bytes, longer than {longest} is not taken")
+    raw = bytearray()
+    async for chunk in request.stream():
+        if len(raw) + len(chunk) > longest:
+            _refuse(body)
+            raise TooLong(f"body: longer than {longest} bytes")
+        raw += chunk
+    return bytes(raw)
+
+
+def handed_on(scope: MutableMapping[str, Any], size: int) -> None:
+    """Say that so many bytes of the body are in memory no more."""
+    if (body := _of(scope)) is not None:
+        body.give_back(size)
+
+
+def _of(scope: MutableMapping[str, Any]) -> Body | None:
+    """None outside of a server of ours."""
+    found = scope.get(SCOPE_KEY)
+    return found if isinstance(found, Body) else None
+
+
+def _refuse(body: Body | None) -> None:
+    if body is not None:
+        body.refused = True
