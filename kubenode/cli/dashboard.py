@@ -82,11 +82,18 @@ def proxy_of(settings: DashboardFlags) -> Proxy:
         )
     if settings.dashboard_user_prefix.startswith("system:"):
         raise CannotStart("--dashboard-user-prefix: system: is for parts of Kubernetes, not people")
+    secret = _secret(settings.dashboard_proxy_secret_file)
+    if settings.dashboard_user_header and not (secret or all(n.is_loopback for n in within)):
+        raise CannotStart(
+            f"--dashboard-proxy-addresses {named}: whoever sends from there would be whom they name:"
+            " give --dashboard-proxy-secret-file, whose secret the proxy sends in X-Proxy-Secret,"
+            " or only addresses of loopback"
+        )
     return Proxy(
         user=settings.dashboard_user_header,
         groups=settings.dashboard_groups_header,
         within=within,
-        secret=_secret(settings.dashboard_proxy_secret_file),
+        secret=secret,
         prefix=settings.dashboard_user_prefix,
     )
 

@@ -201,16 +201,14 @@ def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
         outcome, who = line.get("outcome", ""), line.get("who", "")
         by, why = line.get("by", ""), str(line.get("why", ""))
         after = f" {line['after']}" if line.get("after") else ""
-        if by == "webhook" and outcome == "Done":
-            continue  # a word that is in the object
+        if by == "webhook":
+            continue  # of an earlier version: a review that anybody may have posted
         if by == "remedy" and not str(who).startswith("kubenode-"):
             continue  # alike
         if what == "Hold":
             text = f"held:{after}"
         elif by == "defender":
             text = f"Kube Defender answers: {outcome}{after}"
-        elif by == "webhook":
-            text = f"a word of {who} is refused"
         else:
             text = f"{what}{after}: {outcome}"
         yield Moment(at, text, why, "audit", AFTER_STEPS)

@@ -389,9 +389,7 @@ def _admission(
     if settings is None:
         yield ()
         return
-    webhook = Webhook(
-        operator, ground.kube, ground.clock, ground.metrics.registry, settings, ground.audit
-    )
+    webhook = Webhook(operator, ground.kube, ground.clock, ground.metrics.registry, settings)
     try:
         yield webhook.parts
     finally:

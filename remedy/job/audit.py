@@ -1,7 +1,8 @@
 """The audit lines of jobs: every act, every refusal, every change of phase, each once.
 
-A refusal that is repeated is told when it begins and when its reason changes: as the job's hold. A
-line holds names and sentences of ours, never what a host printed or an object contains.
+What people say is told from the stored job, when it is heard: admission signed it there. A refusal
+that is repeated is told when it begins and when its reason changes: as the job's hold. A line holds
+names and sentences of ours, never what a host printed or an object contains.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.runtime.audit import SILENT, Audit, Line
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.kube.errors import KubeError, Unreachable
-from remedy.job.model import CLOSING, Act, Heard, Job
+from remedy.job.model import CLOSING, Act, CloseReason, Heard, Job
 
 PART, WHO = "remedy", "kubenode-remedy"
 DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
@@ -20,6 +21,8 @@ BEGUN, UNKNOWN = "Begun", "Unknown"
 PODS_NAMED = 20
 SHORTEST_TOLD = 8
 """Characters by which what a host printed is known in a sentence; shorter ones are no secret."""
+UNSIGNED = "nobody"
+"""Where admission does not sign who cancels a job."""
 NOT_TOLD = "(what the host printed)"
 _OF_STATE = {
     StepState.RUNNING: BEGUN,
@@ -70,6 +73,8 @@ class JobAudit:
     # -- lines ---------------------------------------------------------------------------------
 
     def _changes(self, before: Job, after: Job) -> Iterator[Line]:
+        if before.status.timeline.job_created is None and after.started_by:
+            yield self._line(after, "Start", DONE, who=after.started_by)
         for n in range(before.status.words_heard, after.status.words_heard):
             word = after.spec.approvals[n] if n < len(after.spec.approvals) else None
             if word is not None:
@@ -82,6 +87,8 @@ class JobAudit:
         if before.close_reason is None and after.close_reason is not None:
             ending = after.condition(CLOSING)
             why = ending.message if ending is not None else ""
+            if after.close_reason is CloseReason.PERSON_CANCELLED:
+                yield self._line(after, "Cancel", DONE, who=after.cancelled_by or UNSIGNED)
             yield self._line(after, "Close", DONE, why, after=after.close_reason)
         if before.phase is not after.phase:
             why = after.status.message

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from kubenode.api.decisions import CANCELLED_BY, STARTED_BY
 from kubenode.api.meta import Condition, ConditionStatus, format_time
 from kubenode.api.v1alpha1 import (
     Disruption,
@@ -197,6 +198,9 @@ class Job:
     resource_version: str = field(default="", compare=False)
     traceparent: str = field(default="", compare=False)
     """The span of the fault, as whoever made the job wrote it; "" for one of our own."""
+    started_by: str = field(default="", compare=False)
+    """Who made a job that no rule did, and `cancelled_by` who cancelled it, as admission signed."""
+    cancelled_by: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, obj: RemedyOperationJob) -> "Job":
@@ -217,6 +221,8 @@ class Job:
             generation=obj.metadata.generation,
             resource_version=obj.metadata.resource_version,
             traceparent=obj.metadata.annotations.get(TRACEPARENT, ""),
+            started_by=obj.metadata.annotations.get(STARTED_BY, ""),
+            cancelled_by=obj.metadata.annotations.get(CANCELLED_BY, ""),
         )
 
     def having(self, **changes: Any) -> "Job":

@@ -2,6 +2,9 @@
 
 failurePolicy is Fail for words (charts/kubenode/remedy/webhook.yaml): a word without an author must
 not be stored. It reads nothing but the review, so every replica answers as soon as it listens.
+
+Whoever reaches the port may post a review, in any user's name. So a review is no evidence: what was
+said is audited by the job controller, from the stored job (remedy/job/audit.py).
 """
 
 import logging
@@ -10,13 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kubenode.api.decisions import phase_of
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
 from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
-from kubenode.runtime.audit import Audit, Line
 from kubenode.runtime.clock import Clock
-from remedy.webhook.approvals import Caller, Signed, signed
+from remedy.webhook.approvals import Caller, signed
 from remedy.webhook.metrics import SigningMetrics
 
 log = logging.getLogger(__name__)
@@ -32,11 +33,10 @@ class Signer:
     def __init__(
         self,
         clock: Clock,
-        audit: Audit,
         metrics: SigningMetrics,
         spokesmen: Collection[str] = (),
     ) -> None:
-        self._clock, self._audit, self._metrics = clock, audit, metrics
+        self._clock, self._metrics = clock, metrics
         self._spokesmen = frozenset(spokesmen)
 
     async def answer(self, raw: bytes, seconds: float) -> dict[str, Any]:
@@ -57,36 +57,10 @@ class Signer:
         except ValueError as error:
             return self._no(review, str(error))
         self._metrics.signed(bool(found.words or found.started or found.cancelled))
-        if not review.dry_run:
-            self._tell(review, found)
         said = [f"{word.decision} by {word.by}" for word in found.words]
         return Verdict(True, audit={"said": "; ".join(said)} if said else {}, patch=found.patch)
 
     def _no(self, review: Review, why: str) -> Verdict:
         self._metrics.refused()
         log.info("word not admitted", extra={"job": review.name, "who": review.user, "why": why})
-        if not review.dry_run:
-            self._line(review, review.user, "Word", "Refused", why)
         return Verdict(False, why)
-
-    def _tell(self, review: Review, found: Signed) -> None:
-        for word in found.words:
-            rung = "" if word.rung is None else f" rung {word.rung}"
-            self._line(review, word.by, word.decision, "Done", word.note, after=rung.strip())
-        if found.started:
-            self._line(review, found.started, "Start", "Done")
-        if found.cancelled:
-            self._line(review, found.cancelled, "Cancel", "Done")
-
-    def _line(
-        self, review: Review, who: str, what: str, outcome: str, why: str = "", after: str = ""
-    ) -> None:
-        job = review.object or {}
-        spec = job.get("spec")
-        node = str(spec.get("nodeName", "")) if isinstance(spec, dict) else ""
-        before = str(phase_of(review.old)) if review.old is not None else ""
-        name = review.name or str((job.get("metadata") or {}).get("name", ""))
-        self._audit.write(
-            Line(self._clock.now(), "webhook", who, what, outcome, why, name, node,
-                 before=before, after=after)
-        )  # fmt: skip

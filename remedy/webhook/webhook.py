@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.admission.app import SHORT_REVIEW, app
 from kubenode.runtime.admission.settings import WebhookPlace
-from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
@@ -57,7 +56,6 @@ class Webhook:
         clock: Clock,
         registry: CollectorRegistry,
         settings: WebhookSettings,
-        audit: Audit = SILENT,
     ) -> None:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="webhook")
 
@@ -72,7 +70,7 @@ class Webhook:
             Metrics(registry),
             settings.most,
         )
-        signer = Signer(clock, audit, SigningMetrics(registry), settings.spokesmen)
+        signer = Signer(clock, SigningMetrics(registry), settings.spokesmen)
         self.context = LiveContext()
         self.server = HttpsServer(
             app(

@@ -186,8 +186,6 @@ def stories() -> dict[str, Story]:
         {"at": at(4.5), "by": "remedy", "who": "kubenode-remedy", "what": "Hold",
          "outcome": "Refused", "why": "pod default/cart-7c9f cannot be evicted",
          "after": "PDBBlocked"},
-        {"at": at(5), "by": "webhook", "who": "mallory", "what": "Word", "outcome": "Refused",
-         "why": "spec.approvals[0].decision: Next: Next is for a job that is NeedsHuman"},
         {"at": at(4.2), "by": "remedy", "who": "kubenode-remedy", "what": "Evict",
          "outcome": "Done", "after": "default/a, default/b"},
     ]  # fmt: skip

@@ -22,10 +22,9 @@ ROLES = CHART.parent / "people.yaml"
 class People:
     """Users with a role each, and jobs to talk to."""
 
-    def __init__(self, plane: RegistryPlane, folder: Path) -> None:
+    def __init__(self, plane: RegistryPlane) -> None:
         self.plane, self.cp = plane, plane.cp
         self.mark = uuid.uuid4().hex[:6]
-        self.audit = folder / "audit.jsonl"
         self.cp.kubectl("apply", "-f", ROLES)
         self.alice = self.user("alice", "kubenode-approver")
         self.olga = self.user("olga", "kubenode-operator")

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -11,7 +10,6 @@ from support.registry_plane import RegistryPlane
 from support.remedy_cluster import Cluster
 from support.remedy_engine import a_diagnoser
 
-from kubenode.runtime.audit import AuditLog, RotatedFile
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
@@ -22,10 +20,9 @@ from remedy.webhook.webhook import Webhook, WebhookSettings
 class Signing:
     """No controller runs, so jobs stay in the phase that a test has given them."""
 
-    def __init__(self, plane: RegistryPlane, audit: Path, *spokesmen: str) -> None:
+    def __init__(self, plane: RegistryPlane, *spokesmen: str) -> None:
         self._plane = plane
         self._settings = WebhookSettings(plane.port, hosts=("127.0.0.1",), spokesmen=spokesmen)
-        self._audit = AuditLog(RotatedFile(audit), CollectorRegistry(), SystemClock().now)
 
     def start(self) -> None:
         """Return once it listens. Raises TimeoutError."""
@@ -40,9 +37,6 @@ class Signing:
         self._thread.join()
         self._loop.close()
 
-    def close(self) -> None:
-        self._audit.close()
-
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
@@ -51,7 +45,7 @@ class Signing:
         self._kube = Kube(connect(str(self._plane.kubeconfig)))
         self._operator = Cluster(self._kube).operator(a_diagnoser())
         self._webhook = Webhook(
-            self._operator, self._kube, clock, CollectorRegistry(), self._settings, self._audit
+            self._operator, self._kube, clock, CollectorRegistry(), self._settings
         )
         self._serving = self._loop.create_task(serve(self._webhook.parts))
         async with asyncio.timeout(40):

@@ -2,7 +2,9 @@
 
 import json
 import re
+import ssl
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,9 @@ from typing import Any
 
 import pytest
 from support.registry_plane import Program, RegistryPlane
-from support.webhook_world import ISOLATE, a_spec, an_infer, an_object
+from support.webhook_world import ISOLATE, a_review, a_spec, an_infer, an_object
+
+from remedy.webhook import signing
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -178,7 +182,10 @@ def test_switching_a_rule_off_asks_nobody(
 def test_a_job_of_no_rule_is_its_makers_and_that_is_in_the_audit_file(
     plane: RegistryPlane, program: Program, fleet: str, audit: Path
 ) -> None:
-    """The operator's own flags; words of every kind are in test_words."""
+    """The operator's own flags; words of every kind are in test_words. A review that was made up is
+    answered, and nobody's word.
+    """
+    assert _made_up_review(plane)["response"]["allowed"]
     name = f"by-hand-{fleet}"
     job = {
         "apiVersion": "kubenode.io/v1alpha1",
@@ -198,8 +205,23 @@ def test_a_job_of_no_rule_is_its_makers_and_that_is_in_the_audit_file(
     while not (lines := _audited(audit, name)):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert (lines[0]["who"], lines[0]["what"], lines[0]["by"]) == ("admin", "Start", "webhook")
+    assert (lines[0]["who"], lines[0]["what"], lines[0]["by"]) == ("admin", "Start", "remedy")
+    assert "mallory" not in audit.read_text(), "a review is no evidence"
     plane.cp.kubectl("delete", "remedyoperationjob", name)
+
+
+def _made_up_review(plane: RegistryPlane) -> dict[str, Any]:
+    """Answer of the webhook to a review that no API server sent, in mallory's name."""
+    waits = {"metadata": {"name": "n1-0"}, "status": {"phase": "AwaitingApproval"}}
+    old = {**waits, "spec": {"nodeName": "n1", "approvals": []}}
+    new = {**waits, "spec": {"nodeName": "n1", "approvals": [{"decision": "Approve"}]}}
+    raw = a_review(new, old, resource="remedyoperationjobs").replace(b"alice", b"mallory")
+    asked = urllib.request.Request(f"https://127.0.0.1:{plane.port}{signing.PATH}", raw)
+    asked.add_header("Content-Type", "application/json")
+    unchecked = ssl._create_unverified_context()
+    with urllib.request.urlopen(asked, timeout=10, context=unchecked) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
 
 
 def _audited(path: Path, job: str) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ POLICY = CHART / "words.yaml"
 
 
 @pytest.fixture(scope="module")
-def people(plane: RegistryPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
-    found = People(plane, tmp_path_factory.mktemp("audit"))
+def people(plane: RegistryPlane) -> Iterator[People]:
+    found = People(plane)
     plane.cp.kubectl("apply", "-f", POLICY)
     try:
         _until_enforced(found)

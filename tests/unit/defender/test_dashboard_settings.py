@@ -33,6 +33,11 @@ def flags(**given: Any) -> DefenderFlags:
             True,
             "not people",
         ),
+        (
+            {"dashboard_user_header": "X-User", "dashboard_proxy_addresses": "127.0.0.1,10.0.0.1"},
+            True,
+            "give --dashboard-proxy-secret-file",
+        ),
         ({"dashboard_proxy_secret_file": "/nonexistent/secret"}, True, "not readable"),
     ],
 )
@@ -51,6 +56,7 @@ def test_what_cannot_be_meant_is_refused_with_what_to_do(
         ({"dashboard_address": "0.0.0.0"}, True),
         ({"dashboard_address": "0.0.0.0", "plain_http": True}, False),
         ({"dashboard_port": None, "dashboard_address": "0.0.0.0"}, False),
+        ({"dashboard_user_header": "X-User", "dashboard_proxy_addresses": "127.0.0.1,::1"}, False),
     ],
 )
 def test_what_is_safe_is_taken(given: dict[str, Any], encrypted: bool) -> None:

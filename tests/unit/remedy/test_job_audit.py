@@ -89,6 +89,16 @@ async def test_words_are_told_when_they_are_heard() -> None:
     assert (word.who, word.what, word.why) == ("alice", "Approve", "go")
 
 
+async def test_who_started_and_who_cancelled_is_told_from_the_stored_job() -> None:
+    stored = an_object(RESTART, cancel=True)
+    signed = {"kubenode.io/started-by": "alice", "kubenode.io/cancelled-by": "bob"}
+    metadata = stored.metadata.model_copy(update={"annotations": signed})
+    world = AuditedWorld(stored.model_copy(update={"metadata": metadata}))
+    await world.run(closed)
+    said = [(line.who, line.what) for line in world.kept.lines if line.who != "kubenode-remedy"]
+    assert said == [("alice", "Start"), ("bob", "Cancel")]
+
+
 async def test_what_a_host_printed_is_in_no_line() -> None:
     world = AuditedWorld(an_object(RESTART))
     await world.run(lambda w: w.job.asked_agent)

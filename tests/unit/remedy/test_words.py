@@ -14,7 +14,6 @@ from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, hears, unheard
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.apiserver.patching import json_patch
 from kubenode.runtime.admission.review import BadReview
-from kubenode.runtime.audit import Line
 from remedy.webhook.approvals import Caller, signed
 from remedy.webhook.metrics import SigningMetrics
 from remedy.webhook.signing import Signer
@@ -188,57 +187,37 @@ class TestHearing:
         assert "it is Running" in unheard(job, "Approve")
 
 
-class Kept:
-    def __init__(self) -> None:
-        self.lines: list[Line] = []
-
-    def write(self, line: Line) -> None:
-        self.lines.append(line)
-
-
 class TestReviews:
-    def signer(self) -> tuple[Signer, Kept]:
-        kept = Kept()
-        return Signer(FakeClock(), kept, SigningMetrics(CollectorRegistry()), ["bot"]), kept
+    def signer(self) -> Signer:
+        return Signer(FakeClock(), SigningMetrics(CollectorRegistry()), ["bot"])
 
     async def ask(self, signer: Signer, raw: bytes) -> dict[str, Any]:
         answer: dict[str, Any] = (await signer.answer(raw, 5.0))["response"]
         return answer
 
-    async def test_the_answer_is_a_patch_and_a_line_of_audit(self) -> None:
-        signer, kept = self.signer()
+    async def test_the_answer_is_a_patch(self) -> None:
+        signer = self.signer()
         new = a_job({"decision": "Approve", "note": "go"})
         raw = a_review(new, a_job(), resource="remedyoperationjobs")
         said = await self.ask(signer, raw)
         assert said["allowed"] and said["patchType"] == "JSONPatch"
         [op] = json.loads(base64.b64decode(said["patch"]))
         assert op["value"][0]["by"] == "alice"
-        [line] = kept.lines
-        assert (line.who, line.what, line.why, line.job) == ("alice", "Approve", "go", "n1-0")
-        assert (line.outcome, line.before, line.node) == ("Done", "AwaitingApproval", "n1")
 
-    async def test_a_refusal_is_a_line_of_audit_too(self) -> None:
-        signer, kept = self.signer()
+    async def test_what_was_said_stays(self) -> None:
+        signer = self.signer()
         raw = a_review(a_job(), a_job(APPROVED), resource="remedyoperationjobs")
         said = await self.ask(signer, raw)
         assert not said["allowed"] and "what was said stays" in said["status"]["message"]
-        assert [(line.outcome, line.who) for line in kept.lines] == [("Refused", "alice")]
-
-    async def test_a_dry_run_leaves_no_line(self) -> None:
-        signer, kept = self.signer()
-        new = a_job({"decision": "Approve"})
-        raw = a_review(new, a_job(), dry_run=True, resource="remedyoperationjobs")
-        assert (await self.ask(signer, raw))["allowed"]
-        assert kept.lines == []
 
     async def test_a_word_that_is_none_is_refused_in_a_sentence(self) -> None:
-        signer, _ = self.signer()
+        signer = self.signer()
         raw = a_review(a_job({"decision": "Perhaps"}), a_job(), resource="remedyoperationjobs")
         said = await self.ask(signer, raw)
         assert not said["allowed"] and "decision" in said["status"]["message"]
 
     async def test_other_resources_are_no_question_for_it(self) -> None:
-        signer, _ = self.signer()
+        signer = self.signer()
         with pytest.raises(BadReview, match="noderemediers"):
             await signer.answer(a_review(a_job()), 5.0)
 
