@@ -85,8 +85,8 @@ def proxy_of(settings: DashboardFlags) -> Proxy:
     secret = _secret(settings.dashboard_proxy_secret_file)
     if settings.dashboard_user_header and not (secret or all(n.is_loopback for n in within)):
         raise CannotStart(
-            f"--dashboard-proxy-addresses {named}: whoever sends from there would be whom they name:"
-            " give --dashboard-proxy-secret-file, whose secret the proxy sends in X-Proxy-Secret,"
+            f"--dashboard-proxy-addresses {named}: whoever sends from there is whom they name: give"
+            " --dashboard-proxy-secret-file, whose secret the proxy sends in X-Proxy-Secret,"
             " or only addresses of loopback"
         )
     return Proxy(

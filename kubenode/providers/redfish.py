@@ -2,8 +2,9 @@
 
 Where a BMC is comes from the settings or from annotation `kubenode.io/bmc` of the Node. A kubelet
 may write annotations of its own Node: an address outside of the networks and domains of the
-settings is never called, so that nobody is handed the credentials, and a system whose host name is
-another one's is not touched. Each call is a conversation of its own: a BMC keeps few connections.
+settings is never called, so that nobody is handed the credentials. A system at an annotated address
+is the Node's only where its HostName says so: else a BMC that is off would prove that a host which
+runs is dark. Each call is a conversation of its own: a BMC keeps few connections.
 """
 
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Redfish:
         return bool(self._address(machine))
 
     def power(self, machine: Machine) -> Power:
-        with self._system(machine) as system:
+        with self._checked(machine) as system:
             raw = system.power_state
         named = raw.value if raw is not None else "not told"
         return Power(STATES.get(raw, PowerState.UNKNOWN), named, self._clock.now())
@@ -132,11 +133,26 @@ class Redfish:
     def _checked(self, machine: Machine) -> Iterator[Any]:
         """The system, which is surely the Node's. Raises Refused."""
         with self._system(machine) as system:
-            named = str(system.hostname or "").lower()
-            wrong = "" if named in NO_NAMES else differs(machine.node, (named,))
-            if wrong and self._settings.check_host_name:
-                raise Refused(NAME, f"{wrong}; checkHostName: false passes over it")
+            if wrong := self._wrong(machine.node, str(system.hostname or "").lower()):
+                raise Refused(NAME, wrong)
             yield system
+
+    def _wrong(self, node: str, named: str) -> str:
+        """Why a system that is called `named` is not taken for the Node's, "" if it is."""
+        settings = self._settings
+        other = "" if named in NO_NAMES else differs(node, (named,))
+        if (
+            node not in settings.bmcs
+            and not settings.trust_annotations
+            and (other or named in NO_NAMES)
+        ):
+            return (
+                f"{other or 'the system has no HostName'}, and the address is the Node's own word:"
+                f" name the BMC in bmcs, or set the HostName; trustAnnotations: true passes over it"
+            )
+        if other and settings.check_host_name:
+            return f"{other}; checkHostName: false passes over it"
+        return ""
 
 
 def _switch(system: Any, how: sushy.ResetType) -> None:

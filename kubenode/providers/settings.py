@@ -159,7 +159,10 @@ class RedfishSettings(Timeouts):
     ca_file: str = ""
     verify_tls: bool = True
     check_host_name: bool = True
-    """Refuse to act where the BMC's HostName is not the Node's."""
+    """Refuse a system whose HostName is another one than the Node's."""
+    trust_annotations: bool = False
+    """Take an address from a Node's annotation also where the system's HostName does not name the
+    Node: empty, or not checked. Whoever has the kubelet's key may write the annotation."""
 
     @field_validator("within")
     @classmethod

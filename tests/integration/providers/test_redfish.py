@@ -139,21 +139,40 @@ async def test_a_bmc_that_we_cannot_trust_is_not_handed_the_password(
 
 
 @pytest.mark.parametrize("host", ["", "localhost", "localhost.localdomain"])
-async def test_a_system_without_a_name_is_taken_for_the_nodes(one: RedfishWorld, host: str) -> None:
-    one.bmc.hosts["1"] = host
-    await one.provider.reset(one.machine, "job.r0s0a1")
-    await one.settle()
-    assert one.boots == 1
+@pytest.mark.parametrize("owned", [{"bmcs": {NODE: "URL"}}, {"trust_annotations": True}])
+async def test_a_system_without_a_name_is_the_nodes_where_the_settings_say_so(
+    bmc: FakeBmc, authority: Authority, tmp_path: Path, host: str, owned: dict[str, Any]
+) -> None:
+    bmc.hosts["1"] = host
+    given = {"bmcs": {NODE: f"{bmc.server.url}{SYSTEMS}/1"}} if "bmcs" in owned else owned
+    world = RedfishWorld(bmc, tmp_path, authority.cert_file, **given)
+    await world.provider.reset(world.machine, "job.r0s0a1")
+    await world.settle()
+    assert world.boots == 1
+    await world.provider.close()
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "rack3-node8"])
+async def test_an_annotated_address_proves_nothing_of_a_system_that_is_not_named_as_the_node(
+    one: RedfishWorld, host: str
+) -> None:
+    """A kubelet writes the annotation: of any BMC that is off."""
+    one.bmc.hosts["1"], one.bmc.power = host, "Off"
+    with pytest.raises(Refused, match="the address is the Node's own word: name the BMC in bmcs"):
+        await one.provider.power(one.machine)
+    with pytest.raises(Refused, match="own word"):
+        await one.provider.off(one.machine, "job.r0s0a1")
 
 
 async def test_the_check_of_the_name_can_be_switched_off(
     bmc: FakeBmc, authority: Authority, tmp_path: Path
 ) -> None:
     bmc.hosts["1"] = "left-over-name1"
-    strict = RedfishWorld(bmc, tmp_path, authority.cert_file)
+    owned = {"bmcs": {NODE: f"{bmc.server.url}{SYSTEMS}/1"}}
+    strict = RedfishWorld(bmc, tmp_path, authority.cert_file, **owned)
     with pytest.raises(Refused, match="checkHostName"):
         await strict.provider.reset(strict.machine, "job.r0s0a1")
-    loose = RedfishWorld(bmc, tmp_path, authority.cert_file, check_host_name=False)
+    loose = RedfishWorld(bmc, tmp_path, authority.cert_file, check_host_name=False, **owned)
     await loose.provider.reset(loose.machine, "job.r0s0a1")
     await loose.settle()
     assert loose.boots == 1
