@@ -127,7 +127,7 @@ class FileJournal:
             return _read(self._disk.read(path))
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError, _Garbled) as error:
+        except (OSError, msgspec.DecodeError, RecursionError, _Garbled) as error:
             raise JournalError(f"journal entry {path} cannot be read: {error}") from error
 
     def begin(self, key: Key, entry: Entry, now: datetime) -> None:
@@ -230,7 +230,7 @@ def _written(entry: Entry) -> bytes:
 
 
 def _read(content: bytes) -> Entry:
-    """Raises _Garbled, msgspec.DecodeError. The first agents wrote no checksum."""
+    """Raises _Garbled, msgspec.DecodeError, RecursionError. The first agents wrote no checksum."""
     if content.startswith(b"{"):
         return _decode(content)
     sum_, _, text = content.partition(b" ")

@@ -25,6 +25,8 @@ class Registry:
         self.token = ""
         self.asked: list[dict[str, str]] = []
         self.host = ""
+        self.realm = ""
+        """"" is its own."""
 
     def put(self, content: bytes) -> str:
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
@@ -39,7 +41,8 @@ class Registry:
             self.asked.append(dict(request.query))
             return web.json_response({"token": self.token})
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
-            told = f'Bearer realm="http://{self.host}/token",service="s",scope="pull"'
+            realm = self.realm or f"http://{self.host}/token"
+            told = f'Bearer realm="{realm}",service="s",scope="pull"'
             return web.Response(status=401, headers={"WWW-Authenticate": told})
         content = self.blobs.get(request.path.rpartition("/")[2])
         if content is None or not request.path.startswith("/v2/team/shop/"):
@@ -82,6 +85,23 @@ async def test_layers_come_in_order_by_their_digests(
     assert (archive.name, archive.path.read_bytes()) == ("", ARCHIVE)
     assert (plain.name, plain.path.read_bytes()) == ("shop", PLAIN)
     assert registry.asked == ([{"service": "s", "scope": "pull"}] if token else [])
+
+
+async def test_a_registry_sends_nobody_to_another_host_by_plain_http(
+    registry: Registry, tmp_path: Path
+) -> None:
+    port = registry.host.rpartition(":")[2]
+    registry.token, registry.realm = "anonymous", f"http://localhost:{port}/token"
+    ref = f"{registry.host}/team/shop@{registry.manifest(tar_layer(registry))}"
+    with pytest.raises(HostError, match="plain http of another host"):
+        await Downloads("amd64", Path("/")).oci(ref, tmp_path)
+    assert registry.asked == []
+
+
+async def test_a_manifest_that_is_too_deep_is_none(registry: Registry, tmp_path: Path) -> None:
+    deep = registry.put(b'{"layers":' + b"[" * 5000 + b"]" * 5000 + b"}")
+    with pytest.raises(Contraindicated, match="is no manifest"):
+        await Downloads("amd64", Path("/")).oci(f"{registry.host}/team/shop@{deep}", tmp_path)
 
 
 async def test_an_index_gives_what_is_for_this_host(registry: Registry, tmp_path: Path) -> None:

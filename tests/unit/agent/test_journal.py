@@ -86,9 +86,12 @@ def test_nobody_else_reads_the_journal(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "requests").stat().st_mode & 0o077 == 0
 
 
-def test_an_unreadable_entry_is_an_error_and_not_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"\0\0\0", b'{"state":' + b"[" * 5000])
+def test_an_unreadable_entry_is_an_error_and_not_interrupted(
+    tmp_path: Path, content: bytes
+) -> None:
     journal = FileJournal(tmp_path)
-    (tmp_path / str(KEY)).write_bytes(b"\0\0\0")
+    (tmp_path / str(KEY)).write_bytes(content)
     with pytest.raises(JournalError, match="cannot be read"):
         journal.read(KEY)
     assert list(journal.interrupted()) == []

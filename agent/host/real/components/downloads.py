@@ -2,7 +2,8 @@
 
 Nothing that arrives is believed before its digest was compared, so plain http serves for tarballs.
 A registry is asked without credentials, but for the anonymous token that public ones want; one on
-this host itself (localhost) by plain http, as other tools do it.
+this host itself (localhost) by plain http, as other tools do it. It names who gives that token:
+another host is asked by https alone, as an agent reaches its cloud's metadata service by http.
 Source: github.com/opencontainers/distribution-spec and image-spec, v1.1.
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from agent.host import Contraindicated, HostError
 
@@ -116,7 +118,7 @@ class _Registry:
         _compare(url, hashlib.sha256(text).hexdigest(), digest)
         try:
             read = msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Contraindicated(f"{url} is no manifest: {error}") from error
         return read
 
@@ -139,7 +141,7 @@ class _Registry:
             self._headers["Authorization"] = f"Bearer {await self._token(challenge, url)}"
             async with self._session.get(url, headers=self._headers) as response:
                 yield _good(response, url)
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
             raise HostError(f"{url}: {error or type(error).__name__}") from error
 
     async def _token(self, challenge: str, url: str) -> str:
@@ -147,8 +149,12 @@ class _Registry:
         realm = given.get("realm", "")
         if not challenge.lower().startswith("bearer") or not realm.startswith("http"):
             raise HostError(f"{url}: 401 Unauthorized; only anonymous access is possible")
+        if URL(realm).scheme != "https" and URL(realm).origin() != URL(url).origin():
+            raise HostError(
+                f"{url}: its realm {realm} is plain http of another host: it is not asked"
+            )
         asked = {key: given[key] for key in ("service", "scope") if key in given}
-        async with self._session.get(realm, params=asked) as response:
+        async with self._session.get(realm, params=asked, allow_redirects=False) as response:
             read = msgspec.json.decode(await _good(response, realm).read(), type=dict[str, Any])
         return str(read.get("token") or read.get("access_token", ""))
 
