@@ -42,6 +42,37 @@ def n1(cluster: ControlPlane) -> Caller:
     return Caller(cluster, user("n1"), [AGENTS])
 
 
+def a_pod(**spec: Any) -> dict[str, Any]:
+    container = {"name": "a", "image": "a.example/a", **spec.pop("container", {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "inspection", "namespace": "kubenode-components"},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"container": {"securityContext": {"privileged": True}}},
+        {"hostPID": True},
+        {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]},
+    ],
+)
+def test_a_pod_of_an_inspection_has_no_rights_on_its_host(
+    cluster: ControlPlane, spec: dict[str, Any]
+) -> None:
+    said = cluster.kubectl(
+        "create", "--dry-run=server", "-f", "-", stdin=json.dumps(a_pod(**spec)), check=False
+    )
+    assert "violates PodSecurity" in said.stderr
+    plain = cluster.kubectl(
+        "create", "--dry-run=server", "-f", "-", stdin=json.dumps(a_pod()), check=False
+    )
+    assert "violates PodSecurity" not in plain.stderr
+
+
 def a_lease(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"holderIdentity": name}}
 
