@@ -292,8 +292,19 @@ def test_attempts_are_few_and_come_back_with_time() -> None:
 
 
 def test_many_addresses_together_have_a_bound_too_and_are_forgotten() -> None:
-    attempts = Attempts(burst=5, every=10, together=20, addresses=8)
+    attempts = Attempts(burst=5, every=10, together=20, all_every=0.5, addresses=8)
     for number in range(20):
         attempts.failed(f"a{number}", 100)
-    assert attempts.wait("fresh", 100) == 10
+    assert attempts.wait("fresh", 100) == 0.5
     assert len(attempts._by) == 8
+
+
+def test_ten_addresses_that_go_on_failing_lock_nobody_else_out() -> None:
+    attempts, wanted = Attempts(), [f"bad-{number}" for number in range(10)]
+    waits = []
+    for second in range(600):
+        for address in wanted:
+            if attempts.wait(address, second) == 0:
+                attempts.failed(address, second)
+        waits.append(attempts.wait("honest", second))
+    assert max(waits) <= 0.2
