@@ -2,6 +2,9 @@
 
 Kept from the informer of Nodes, change by change; a heartbeat changes nothing here. Letters count
 in either case. What two Nodes go by names neither: a repair of the wrong host is worse than none.
+
+A kubelet writes the label, the addresses and the annotations of its own Node, and so whoever has
+its key. The name of a Node is not its own to choose: who else goes by it takes nothing away.
 """
 
 import ipaddress
@@ -28,6 +31,10 @@ class Kind(StrEnum):
     NAME = "name"
     ADDRESS = "address"
     AGENT = "agent"
+
+
+_BY_NAME = frozenset({Kind.NAME, Kind.ADDRESS, Kind.AGENT})
+"""Names of Nodes are in lower case, and some clusters take addresses."""
 
 
 class Token(NamedTuple):
@@ -103,7 +110,7 @@ class NodeIndex:
             return NO_HOST
         asked = list(tokens_of(host))
         for token in asked:
-            names = self._by.get(token, ())
+            names = self._meant(token)
             if len(names) > 1:
                 few = ", ".join(sorted(names)[:3])
                 text = f"{token.kind} {token.value} is that of {len(names)} nodes: {few}"
@@ -117,7 +124,7 @@ class NodeIndex:
 
     def of_agent(self, agent: str) -> Resolution:
         """The one node that names this agent as its own."""
-        names = self._by.get(Token(Kind.AGENT, agent), ())
+        names = self._meant(Token(Kind.AGENT, agent))
         if len(names) != 1:
             why = Why.AMBIGUOUS if names else Why.NOT_FOUND
             return Resolution(why, f"{len(names)} nodes have the agent {agent}")
@@ -131,6 +138,11 @@ class NodeIndex:
         """Whether the node goes by anything that `host` says."""
         known = self._nodes.get(name)
         return known is not None and any(token in known.tokens for token in tokens_of(host))
+
+    def _meant(self, token: Token) -> tuple[str, ...]:
+        """The nodes that go by the token; the one alone whose own name it is."""
+        names = self._by.get(token, ())
+        return (token.value,) if token.value in names and token.kind in _BY_NAME else names
 
     def _forget(self, known: _Known) -> None:
         del self._nodes[known.name]

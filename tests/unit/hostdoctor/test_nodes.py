@@ -92,6 +92,17 @@ def test_an_agent_is_of_the_one_node_that_names_it() -> None:
     assert nodes.of_agent("m1").why is Why.AMBIGUOUS, "who claims another's agent silences it"
 
 
+def test_a_node_takes_away_no_other_nodes_name() -> None:
+    """Nor its agent: a kubelet's key writes the label, the addresses and the annotation."""
+    victims = [node("a"), node("b", ("InternalIP", "10.0.0.2")), node("10.0.0.3")]
+    claims = ("Hostname", "a"), ("InternalDNS", "b"), ("InternalIP", "10.0.0.3")
+    labels, annotations = {"kubernetes.io/hostname": "b"}, {"kubenode.io/machine": "a"}
+    nodes = index(node("thief", *claims, labels=labels, annotations=annotations), *victims)
+    for name in ("a", "b", "10.0.0.3"):
+        assert nodes.resolve(Host(names=(name,))).name == name
+    assert nodes.of_agent("a").name == "a"
+
+
 @pytest.mark.parametrize(
     ("text", "instance"),
     [
