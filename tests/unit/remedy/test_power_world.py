@@ -229,6 +229,22 @@ async def test_a_machine_is_not_replaced_again_when_the_status_is_wiped_after_it
     assert world.obj.status.phase is JobPhase.SUCCEEDED
 
 
+@pytest.mark.parametrize("rung", [CYCLE, OFF_AND_ON])
+@pytest.mark.parametrize("rounds", range(6))
+async def test_a_machine_that_was_switched_off_comes_on_when_the_status_is_wiped_after_it(
+    rounds: int, rung: dict[str, Any]
+) -> None:
+    world = hung(rung, host=FakeHost(up_after=timedelta(seconds=30)))
+    await world.run(lambda w: "off" in words(w))
+    for _ in range(rounds):
+        await world.controller().reconcile(world.job.name)
+    if not at_rest(world):
+        await wiped(world)
+    await world.run(at_rest)
+    assert world.obj.status.phase is JobPhase.SUCCEEDED, world.obj.status.message
+    assert world.host.state is PowerState.ON and world.host.booted == 1
+
+
 async def test_an_agent_that_answers_reboots_its_host_and_no_provider_is_asked() -> None:
     world = FakeWorld(an_object(REBOOT), needs=0, sick=True)
     await world.run(at_rest)
