@@ -123,12 +123,7 @@ class NodeRecords:
             self._ahead.pop(key, None)
             return
         waiting = self._closed.pop(key, {})
-        uid = new.spec.node_uid
-        left = {
-            name: job
-            for name, job in waiting.items()
-            if job.spec.node_uid == uid and not self._has(new.spec, job)
-        }
+        left = {name: job for name, job in waiting.items() if not self._has(new.spec, job)}
         if left:
             self._closed[key] = left
 

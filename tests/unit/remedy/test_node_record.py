@@ -8,7 +8,8 @@ import pytest
 from support.clock import T0
 from support.remedy_hand import Hands
 
-from kubenode.api.meta import format_time
+from kubenode.api.meta import ObjectMeta, format_time
+from kubenode.api.v1alpha1 import NodeRecord
 from kubenode.api.v1alpha1.noderecord import MOST_JOBS, MOST_RECENT, NodeRecordSpec
 from kubenode.cli.explaining import _of_dry_runs
 from remedy import noticing
@@ -166,6 +167,21 @@ async def test_another_machine_under_the_same_name_has_no_past() -> None:
     node.metadata.uid = "uid-other"
     assert hands.operator.records.past("n1") == []
     assert (await hands.record()).node_uid == "uid-other"
+
+
+async def test_a_late_record_of_the_machine_before_drops_no_job_of_this_one() -> None:
+    hands = await a_cluster()
+    sick(hands, T0 - MINUTE)
+    await hands.decide()
+    ends(hands, open_job(hands), "PersonCancelled")
+    records, (job,) = hands.operator.records, hands.made()
+    earlier = NodeRecord(
+        metadata=ObjectMeta(name="n1"), spec=NodeRecordSpec(node_uid="uid-earlier")
+    )
+    records.job_changed(job.metadata.name, None, job)
+    records.record_changed("n1", None, earlier)
+    recorded = (await hands.record()).jobs
+    assert [one.name for one in recorded] == [job.metadata.name]
 
 
 async def test_attempts_within_ten_days_bind_although_their_jobs_are_gone() -> None:
