@@ -1,6 +1,7 @@
 """Decoding: only what we read, null for absent, never a guess."""
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -55,6 +56,18 @@ def test_null_means_absent_everywhere() -> None:
 def test_what_does_not_fit_is_a_value_error(raw: bytes) -> None:
     with pytest.raises(ValueError):
         structs(Node)(raw)
+
+
+def test_a_stamp_without_a_zone_is_read_as_utc() -> None:
+    """It would be comparable with none of the others."""
+    stamps = {
+        "lastHeartbeatTime": "2026-01-10T10:00:00",
+        "lastTransitionTime": "2026-01-10T09:00:00Z",
+    }
+    raw = {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "A", **stamps}]}}
+    [condition] = structs(Node)(json.dumps(raw).encode()).status.conditions
+    assert condition.last_heartbeat_time is not None and condition.last_transition_time is not None
+    assert condition.last_heartbeat_time - condition.last_transition_time == timedelta(hours=1)
 
 
 def test_two_nodes_share_no_default() -> None:
