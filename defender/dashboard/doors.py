@@ -7,7 +7,6 @@ as fast as it does elsewhere.
 
 import hmac
 import secrets
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,13 +16,13 @@ from starlette.responses import Response
 from defender.auth.identity import Identity, Proof
 from defender.dashboard.people import Gate, Person, Proxy, Rights, Via, rights_of
 from defender.dashboard.sealing import Seal
+from defender.dashboard.signouts import SignOuts
 from kubenode.runtime.clock import Clock
 
 COOKIE = "kubenode-dashboard"
 LASTS = timedelta(hours=8)
 FLASH = "kubenode-told"
 FLASH_LASTS = timedelta(seconds=30)
-MOST_ENDED = 10_000
 AUTHENTICATED = "system:authenticated"
 OPERATOR = "demo"
 
@@ -41,10 +40,17 @@ class Visit:
 class Doors:
     """link  a secret that the program printed as part of an address; "" for none"""
 
-    def __init__(self, gate: Gate, seal: Seal, clock: Clock, proxy: Proxy, link: str = "") -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        seal: Seal,
+        clock: Clock,
+        proxy: Proxy,
+        sign_outs: SignOuts,
+        link: str = "",
+    ) -> None:
         self.gate, self.proxy, self.link = gate, proxy, link
-        self._seal, self._clock = seal, clock
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._seal, self._clock, self._sign_outs = seal, clock, sign_outs
 
     # -- coming in ------------------------------------------------------------------------------
 
@@ -52,7 +58,7 @@ class Doors:
         """Who asks, None for nobody we know. Raises Unverified."""
         content = self._seal.open(COOKIE, request.cookies.get(COOKIE, ""), self._clock.now()) or {}
         session = str(content.get("session", ""))
-        if session in self._ended:
+        if session in self._sign_outs:
             content, session = {}, ""
         if person := self._proxied(request):
             # The proxy decides who it is: a cookie of another person is not theirs.
@@ -143,9 +149,7 @@ class Doors:
 
     def forget(self, response: Response, session: str, secure: bool) -> None:
         """Log out: this cookie opens nothing any more, wherever it is kept."""
-        self._ended[session] = None
-        while len(self._ended) > MOST_ENDED:
-            self._ended.popitem(last=False)
+        self._sign_outs.add(session, self._clock.now() + LASTS)
         self._set(response, COOKIE, "", timedelta(0), secure)
 
     def tell(self, response: Response, text: str, good: bool, secure: bool) -> None:

@@ -19,11 +19,13 @@ from defender.dashboard.rollout import Rollout
 from defender.dashboard.rule import Rule
 from defender.dashboard.scene import Board
 from defender.dashboard.sealing import seal_from
+from defender.dashboard.signouts import NAME, SignOuts
 from defender.service import Defender
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.process import Part
@@ -40,6 +42,7 @@ class DashboardSettings:
     link      part of an address that lets in whoever has it, with all rights; "" for none
     context   what it serves TLS with; None: plain HTTP
     flag      names the port in errors
+    namespace  where replicas that share a key tell one another of sign-outs
     """
 
     address: str = "127.0.0.1"
@@ -49,6 +52,7 @@ class DashboardSettings:
     link: str = field(default="", repr=False)
     context: LiveContext | None = None
     flag: str = "--dashboard-port"
+    namespace: str = NAMESPACE
     limits: HttpLimits = DEFAULT
 
 
@@ -83,7 +87,10 @@ class Dashboard:
         renderer = Renderer()
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)
-        doors = Doors(gate, seal, clock, self.settings.proxy, self.settings.link)
+        shared = ConfigMapStore(kube, NAME, self.settings.namespace)
+        self.sign_outs = SignOuts(shared if self.settings.key_file else None, clock)
+        proxy, link = self.settings.proxy, self.settings.link
+        doors = Doors(gate, seal, clock, proxy, self.sign_outs, link)
         acts = Acts(writers, clock)
         site = Site(self.board, self.hub, doors, renderer, kube, acts)
         entrance, desk = Entrance(site, Attempts()), Desk(site, acts, clock)
@@ -93,7 +100,7 @@ class Dashboard:
     @property
     def ground(self) -> list[Part]:
         """What it stands on; no lease is needed."""
-        return [self.rules, self.rollouts, self.hub]
+        return [self.rules, self.rollouts, self.hub, self.sign_outs]
 
     @property
     def url(self) -> str:

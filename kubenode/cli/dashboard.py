@@ -54,6 +54,7 @@ def dashboard_parts(
             proxy=proxy_of(settings),
             context=context,
             limits=settings.http_limits,
+            namespace=settings.namespace,
         ),
     )
     yield from dashboard.ground

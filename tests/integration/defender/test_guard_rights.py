@@ -33,6 +33,7 @@ MAY = [
     ("update", "coordination.k8s.io", "leases", SYSTEM, "kubenode-defender-fleet"),
     ("create", "", "configmaps", SYSTEM, ""),
     ("patch", "", "configmaps", SYSTEM, "kubenode-lineage"),
+    ("patch", "", "configmaps", SYSTEM, "kubenode-dashboard-signouts"),
     ("get", "", "secrets", SYSTEM, "kubenode-defender"),
     ("patch", "", "secrets", SYSTEM, "kubenode-defender"),
     ("patch", "admissionregistration.k8s.io", HOOKS, "", "kubenode-defender"),

@@ -19,6 +19,7 @@ from defender.dashboard.doors import COOKIE, Doors
 from defender.dashboard.people import Person, Proxy, Rights, Via, rights_of
 from defender.dashboard.posts import inner
 from defender.dashboard.sealing import Seal, TooLong, seal_from
+from defender.dashboard.signouts import SignOuts
 from defender.dashboard.web import from_here
 from kubenode.runtime.process import CannotStart
 
@@ -53,7 +54,8 @@ def request(
 
 
 def doors(proxy: Proxy | None = None, link: str = "") -> Doors:
-    return Doors(GATE, Seal(b"k" * 32), FakeClock(), proxy or Proxy(), link)
+    clock = FakeClock()
+    return Doors(GATE, Seal(b"k" * 32), clock, proxy or Proxy(), SignOuts(None, clock), link)
 
 
 def cookie_of(response: Response) -> str:

@@ -1,0 +1,96 @@
+"""Sessions that a person signed out of, for all replicas: their cookies open nothing any more.
+
+A ConfigMap holds the SHA-256 of each session and when its cookie is over. Every replica reads and
+writes it every few seconds; the one that a person signs out at knows at once. What cannot be
+written waits for the next time.
+"""
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from kubenode.api.meta import format_time
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.configmaps import ConfigMapStore
+from kubenode.runtime.kube.errors import KubeError
+
+log = logging.getLogger(__name__)
+
+NAME = "kubenode-dashboard-signouts"
+EVERY = timedelta(seconds=5)
+MOST = 5_000
+"""Sessions: a ConfigMap has room for ten thousand."""
+
+
+class SignOuts:
+    """A Part. `store` None: the key of the cookies is this process's own, no other opens them."""
+
+    name = "sign-outs of the dashboard"
+
+    def __init__(self, store: ConfigMapStore | None, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._until: dict[str, datetime] = {}
+        self._unwritten: set[str] = set()
+
+    def __contains__(self, session: str) -> bool:
+        return _mark(session) in self._until
+
+    def add(self, session: str, until: datetime) -> None:
+        """End `session`, whose cookie is over at `until`."""
+        mark = _mark(session)
+        self._until[mark] = until
+        self._unwritten.add(mark)
+        self._drop()
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(EVERY.total_seconds())
+            await self.exchange()
+
+    async def exchange(self) -> None:
+        """Learn what other replicas know, and write what they do not."""
+        if self._store is not None:
+            try:
+                await self._exchange(self._store)
+            except KubeError as error:
+                log.warning("sign-outs are not exchanged", extra={"why": str(error)})
+        self._drop()
+
+    async def _exchange(self, store: ConfigMapStore) -> None:
+        stored = await store.read()
+        known = _read(stored.data)
+        self._until = {**known, **self._until}
+        if not self._unwritten:
+            return
+        now = self._clock.now()
+        change: dict[str, str | None] = {
+            mark: None for mark in stored.data if known.get(mark, now) <= now
+        }
+        given = {m: format_time(self._until[m]) for m in self._unwritten if m in self._until}
+        await store.write(change | given, over=stored)
+        self._unwritten -= given.keys()
+
+    def _drop(self) -> None:
+        """Those whose cookie is over; beyond MOST those that are over first."""
+        now = self._clock.now()
+        left = sorted((until, mark) for mark, until in self._until.items() if until > now)
+        self._until = {mark: until for until, mark in left[-MOST:]}
+        self._unwritten &= self._until.keys()
+
+
+def _mark(session: str) -> str:
+    return sha256(session.encode()).hexdigest()
+
+
+def _read(data: Mapping[str, str]) -> dict[str, datetime]:
+    """What people wrote there is passed over."""
+    found = {}
+    for mark, text in data.items():
+        try:
+            until = datetime.fromisoformat(text)
+        except ValueError:
+            continue
+        if until.tzinfo is not None:
+            found[mark] = until
+    return found
