@@ -123,8 +123,12 @@ def _list(job: Obj) -> list[Any]:
 
 
 def _spec(job: Obj) -> Obj:
-    found = job.get("spec")
-    return found if isinstance(found, Mapping) else {}
+    return _mapping(job.get("spec"))
+
+
+def _mapping(value: Any) -> Obj:
+    """What is none is refused by the schema."""
+    return value if isinstance(value, Mapping) else {}
 
 
 # -- annotations ---------------------------------------------------------------------------------
@@ -157,4 +161,5 @@ def _annotated(new: Obj, marks: Mapping[str, str]) -> list[Mapping[str, Any]]:
 
 
 def _annotations(job: Obj) -> Mapping[str, str]:
-    return (job.get("metadata") or {}).get("annotations") or {}
+    found = _mapping(_mapping(job.get("metadata")).get("annotations"))
+    return {key: text for key, text in found.items() if isinstance(text, str)}

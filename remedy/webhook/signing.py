@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 PATH = "/mutate/remedyoperationjobs"
 RESOURCE = "remedyoperationjobs.kubenode.io"
 YES = Verdict(True)
+ODD_SHAPE = (AttributeError, IndexError, KeyError, TypeError)
+"""What reading a job raises that the schema would have refused: no API server sends one."""
 
 
 class Signer:
@@ -56,6 +58,8 @@ class Signer:
             return self._no(review, "; ".join(problems(error, ApprovalDecision)[:4]))
         except ValueError as error:
             return self._no(review, str(error))
+        except ODD_SHAPE as error:
+            raise BadReview(f"request.object: no {RESOURCE}: {error!r}") from error
         self._metrics.signed(bool(found.words or found.started or found.cancelled))
         said = [f"{word.decision} by {word.by}" for word in found.words]
         return Verdict(True, audit={"said": "; ".join(said)} if said else {}, patch=found.patch)

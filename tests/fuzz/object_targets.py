@@ -157,6 +157,12 @@ A_RULE = {
 }
 APPROVED: dict[str, Any] = {**A_JOB, "spec": {**A_JOB["spec"], "approvals": [WORD]}}
 
+GAVE_UP = {**A_JOB, "status": {"phase": "NeedsHuman", "rung": 0, "step": 0}}
+NEXT = {
+    **GAVE_UP,
+    "spec": {**A_JOB["spec"], "cancel": True, "approvals": [{"decision": "Next", "rung": 0}]},
+}
+
 
 def node_review(data: bytes) -> None:
     with suppress(BadReview):
@@ -305,7 +311,11 @@ TARGETS: dict[str, Target] = {
     ),
     "word_review": Target(
         word_review,
-        (a_review("remedyoperationjobs", "UPDATE", APPROVED, A_JOB),),
+        (
+            a_review("remedyoperationjobs", "UPDATE", APPROVED, A_JOB),
+            a_review("remedyoperationjobs", "UPDATE", NEXT, GAVE_UP),
+            a_review("remedyoperationjobs", "CREATE", A_JOB),
+        ),
         (Signer._verdict,),
     ),
     "rule_review": Target(
