@@ -29,6 +29,7 @@ class Reason(StrEnum):
     TOKEN = "TokenOfAnother"
     EXPIRED = "TokenExpired"
     LIVE = "CertificateIsLive"
+    OLDER_NODE = "NodeIsOlder"
     UNKNOWN = "NoCertificateToRenew"
 
 
@@ -60,6 +61,7 @@ class Owner:
     reissue     whether a person lets it have a first certificate once more
     serves      IP addresses, and names, that its kubelet may serve as
     rivals      other Machines that name the same node
+    older_node  whether the Node of that name was there before the Machine
     """
 
     name: str
@@ -71,6 +73,7 @@ class Owner:
     reissue: bool = False
     serves: frozenset[str] = frozenset()
     rivals: tuple[str, ...] = ()
+    older_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)

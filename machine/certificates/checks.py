@@ -189,6 +189,20 @@ def _first(case: Case) -> Denial | None:
     )
 
 
+def _older_node(case: Case) -> Denial | None:
+    """Who may make a Machine and read its token becomes no node that was there before."""
+    owner = case.owner
+    if not token_id(case.request) or owner is None or not owner.older_node or owner.reissue:
+        return None
+    if owner.request_id:
+        return None
+    return Denial(
+        Reason.OLDER_NODE,
+        f"Node {case.name} was there before Machine {owner.name}, and its kubelet has credentials:"
+        f" delete the Node, or say `kubenode machine reissue {owner.name}`",
+    )
+
+
 def _renewal(case: Case) -> Denial | None:
     """An agent that renews shows a certificate that was granted for this Machine, not for one
     before it. A kubelet may have been there before its Machine was."""
@@ -225,5 +239,6 @@ CHECKS: tuple[Check, ...] = (
     _token,
     _token_is_live,
     _first,
+    _older_node,
     _renewal,
 )

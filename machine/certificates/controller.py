@@ -13,21 +13,25 @@ from kubenode.runtime.audit import SILENT, Audit, Line
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.recorder import EventRecorder
 from machine.access import MachineAccess, regarding
 from machine.bootstrap.tokens import Tokens
 from machine.certificates.case import Case, Denial
 from machine.certificates.checks import judge
 from machine.certificates.granted import node_of, owner_of, remembered, reserved_for
-from machine.certificates.kinds import AGENT, BY_SIGNER, Kind
+from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, Kind
 from machine.certificates.whose import look, named, nodes_of, ours, token_id
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 from machine.certificates.wire import request as path_of
 from machine.metrics import Metrics
 
 log = logging.getLogger(__name__)
+decode_node = structs(Node)
 
 PART = "machine"
 OF_NODE = "node"
@@ -73,10 +77,11 @@ class Approver:
         machine, rivals = await self._machine(named(asked, kind), kind)
         asking = token_id(request)
         kept = await self.tokens.read(asking) if asking else None
+        older = bool(asking) and machine is not None and await self._older_node(machine, kind)
         case = Case(
             request,
             asked,
-            None if machine is None else owner_of(machine, kind, rivals),
+            None if machine is None else owner_of(machine, kind, rivals, older_node=older),
             None if kept is None else kept.token,
             self.clock.now(),
         )
@@ -107,6 +112,17 @@ class Approver:
         if machine is None or node_of(machine) != name:
             return None, ()
         return machine, tuple(rivals)
+
+    async def _older_node(self, machine: Machine, kind: Kind) -> bool:
+        """Whether the Node that a kubelet asks for was there before the Machine, read live."""
+        if kind is not KUBELET:
+            return False
+        try:
+            node = await self.kube.get(paths.node(node_of(machine)), decode_node)
+        except NotFound:
+            return False
+        made, wanted = node.metadata.creation_timestamp, machine.metadata.creation_timestamp
+        return made is None or wanted is None or made < wanted
 
     async def _grant(
         self, request: SigningRequest, machine: Machine, kind: Kind, *, first: bool

@@ -17,7 +17,9 @@ Record = MachineBootstrap | KubeletCertificate
 NOTHING = KubeletCertificate()
 
 
-def owner_of(machine: Machine, kind: Kind, rivals: tuple[str, ...] = ()) -> Owner:
+def owner_of(
+    machine: Machine, kind: Kind, rivals: tuple[str, ...] = (), *, older_node: bool = False
+) -> Owner:
     """A Machine as the checks of this kind see it."""
     bootstrap, meta, record = machine.status.bootstrap, machine.metadata, _record(machine, kind)
     return Owner(
@@ -32,6 +34,7 @@ def owner_of(machine: Machine, kind: Kind, rivals: tuple[str, ...] = ()) -> Owne
             {machine.node_name, *(str(ip_address(a)) for a in machine.spec.addresses)}
         ),
         rivals=rivals,
+        older_node=older_node,
     )
 
 

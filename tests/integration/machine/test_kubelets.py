@@ -1,5 +1,6 @@
 """Certificate requests of kubelets on a real API server, signed by a real controller-manager."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,21 @@ async def test_f26_a_node_older_than_its_machine_renews_from_the_moment_it_is_im
         assert not (await world.kube.get(f"{REQUESTS}/old-1"))["status"], "left to others"
         await world.make("import-of-old", nodeName="old")
         assert set(await world.decided("old-1")) == {"Approved"}
+
+
+async def test_a_token_gets_nobody_into_a_node_that_was_there_before_its_machine(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """Who may make Machines and read their tokens would be that node."""
+    async with machine_world(cluster, tmp_path) as world:
+        with node_saying(cluster, "lives", ADDRESS):
+            await asyncio.sleep(1.1)  # creation stamps have whole seconds
+            await world.make("taker", nodeName="lives")
+            async with closing(world.bearer((await world.token("taker")).text)) as host:
+                await host.create(REQUESTS, as_object("taker-1", of_node("lives"), **CLIENT))
+                denied = (await world.decided("taker-1"))["Denied"]
+        assert denied["reason"] == Reason.OLDER_NODE
+        assert "kubenode machine reissue taker" in denied["message"]
 
 
 BY_TOKEN: dict[str, tuple[Reason, dict[str, Any], dict[str, Any]]] = {

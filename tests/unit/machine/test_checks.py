@@ -119,6 +119,9 @@ def shown(**changes: object) -> Case:
         its_first(),
         of_owner(its_first(), expires_at=T0),
         of_owner(its_first(), expires_at=T0 + HOUR, reissue=True),
+        of_owner(its_first(), older_node=True, reissue=True),
+        of_owner(its_first(), older_node=True, request_id="request-1"),
+        of_owner(a_kubelet(), older_node=True),
         its_server(),
         its_server(dns=()),
         its_server(addresses=()),
@@ -176,6 +179,10 @@ FAILING: dict[str, tuple[Reason, Case]] = {
     "used for another request": (
         Reason.LIVE,
         owned(expires_at=T0 + HOUR, request_id="request-0"),
+    ),
+    "a kubelet's of a node that was there": (
+        Reason.OLDER_NODE,
+        of_owner(its_first(), older_node=True),
     ),
     "a kubelet's by a stranger": (Reason.REQUESTER, a_kubelet(username="ann")),
     "a kubelet's by another node": (Reason.REQUESTER, a_kubelet(username=f"{NODE_USER}n-114")),
