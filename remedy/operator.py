@@ -169,7 +169,7 @@ class RemedyOperator:
         self.outside = outside or Outside()
         self.telling = Telling(self.outside.receivers, clock, registry, self.outside.cluster)
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
-        self._audit = audit
+        self._audit, self._restored = audit, restored
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
         self.events: Informer[Event] = informer(
             kube,
@@ -458,6 +458,7 @@ class RemedyOperator:
                 backs,
                 ClockTerm(self._clock),
                 self.records,
+                self._restored,
             ),
             effects=ClusterEffects(
                 store, nodes, pods, notices, power, fencing, replacing, events, others, backs

@@ -71,6 +71,8 @@ def step(wish: Wish, seen: Seen) -> Prepared | Act:
         stopped = seen.frozen and not wish.begun
         return _frozen(seen) if stopped else Prepared(State.READY, UNNEEDED)
     if uncordoned(seen.node, wish.holder):
+        if seen.frozen:  # after a restore of etcd the Node may be the backup's
+            return _frozen(seen)
         why = "somebody made the node schedulable, which cancels what it was cordoned for"
         return Prepared(State.FAILED, reason=Why.PERSON_UNCORDONED, message=why)
     if not wish.begun and (held := _held_up(wish, seen, seen.node)) is not None:

@@ -1,5 +1,6 @@
 """The job controller's ports over a real cluster and a real Kube Defender: glue, no decision."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -50,6 +51,8 @@ class ClusterWorld:
     rollbacks: Rollbacks
     term: ClockTerm
     records: NodeRecords
+    freeze: Callable[[], str]
+    """Why a restore of etcd freezes, "" if none does."""
 
     def fresh(self, job: Job) -> bool:
         """A job for host events is not moved on without them; Events no job needs."""
@@ -112,6 +115,9 @@ class ClusterWorld:
 
     def outnumbered(self, job: Job) -> bool:
         return self.store.outnumbered(job)
+
+    def restored(self) -> bool:
+        return bool(self.freeze())
 
 
 @dataclass(frozen=True, slots=True)

@@ -445,6 +445,8 @@ class Seen:
     """Of a closed job: the node's record holds all that later decisions need of it."""
     outnumbered: bool = False
     """Of a closed job: as many as may stay on a node until their TTL closed after it."""
+    restored: bool = False
+    """Etcd was restored from a backup: what is not there may have been there."""
 
 
 def irreversible(step: Step) -> bool:

@@ -85,6 +85,10 @@ class World(Protocol):
         """Whether so many jobs of the node closed after this one that it need not stay."""
         ...
 
+    def restored(self) -> bool:
+        """Whether a restore of etcd from a backup freezes."""
+        ...
+
 
 async def observe(
     job: Job,
@@ -125,6 +129,7 @@ async def observe(
         booted_at=world.booted_at(job) if unbegun(job) else None,
         recorded=not job.phase.closed or world.recorded(job),
         outnumbered=job.phase.closed and world.outnumbered(job),
+        restored=world.restored(),
     )
 
 

@@ -6,13 +6,13 @@ person's word and a vanished node come before the job's own plan, and nothing is
 asking a host for something and hearing what became of it.
 """
 
-from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
+from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job import planned
 from remedy.job.ending import afterwards, undoing
 from remedy.job.initialwait import waiting
 from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
-from remedy.job.moves import Move, close, enter, timed
+from remedy.job.moves import Move, close, enter, hold, timed
 from remedy.job.people import awaiting_approval, needs_human
 from remedy.job.permits import awaiting_permit, renewed
 from remedy.job.proving import verifying
@@ -87,6 +87,12 @@ def _step(job: Job, seen: Seen) -> Move:
             raise AssertionError("closed phases were handled above")
 
 
+LACKS_CORDON = (
+    "the node is schedulable, and etcd was restored from a backup: whether a person uncordoned the"
+    " node is not known until `kubenode freeze lift`"
+)
+
+
 def _interrupted(job: Job, seen: Seen) -> Move | None:
     """What ends any open job, whatever it was about to do."""
     now = seen.now
@@ -99,6 +105,9 @@ def _interrupted(job: Job, seen: Seen) -> Move | None:
     if job.spec.cancel:
         return close(job, now, CloseReason.PERSON_CANCELLED, "a person cancelled the job")
     if seen.node is not None and _uncordoned(job, seen.node):
+        # The caches may have the Node of the backup before they have the job of the backup.
+        if seen.restored:
+            return hold(job, now, HoldReason.ACT_REFUSED, LACKS_CORDON)
         return close(job, now, CloseReason.PERSON_UNCORDONED, "a person uncordoned the node")
     if (stronger := superseded(job, seen)) is not None:
         return stronger

@@ -91,6 +91,7 @@ class FakeWorld:
     deleted: bool = False
     disagree: bool = False
     is_recorded: bool = True
+    is_restored: bool = False
     permit_name: str = "permit-1"
     stronger_rule: str = ""
     next_job: Job | None = None
@@ -187,6 +188,9 @@ class FakeWorld:
 
     def outnumbered(self, job: Job) -> bool:
         return False
+
+    def restored(self) -> bool:
+        return self.is_restored
 
     def recorded(self, job: Job) -> bool:
         return self.is_recorded
@@ -557,6 +561,7 @@ class Reads:
         self.planned, self.handed = world.planned, world.handed
         self.rollback, self.recorded = world.rollback, world.recorded
         self.outnumbered, self.booted_at = world.outnumbered, world.booted_at
+        self.restored = world.restored
         self.stronger, self.successor = world.stronger, world.successor
 
     async def pods(self, job: Job) -> Pods:

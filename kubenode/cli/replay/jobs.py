@@ -421,6 +421,9 @@ class _Reads(NobodyOutside, NoPower):
     def recorded(self, job: Job) -> bool:
         return True
 
+    def restored(self) -> bool:
+        return False
+
     def outnumbered(self, job: Job) -> bool:
         return False
 

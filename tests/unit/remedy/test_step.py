@@ -497,6 +497,16 @@ def test_f08_a_persons_uncordon_ends_the_job(node: NodeSeen, cordon: dict[str, A
     assert after.close_reason == "PersonUncordoned"
 
 
+def test_a_cordon_that_a_restore_of_etcd_took_away_is_no_persons_word() -> None:
+    """The caches may have the backup's Node before the backup's job."""
+    job = a_job(status=running(2, CORDONED, DRAINED))
+    after, act = moved(job, node=SCHEDULABLE, restored=True)
+    assert (after.close_reason, act) == (None, Act.NONE)
+    assert after.status.hold is not None and "kubenode freeze lift" in after.status.hold.message
+    again, _ = moved(after, node=SCHEDULABLE)
+    assert again.close_reason == "PersonUncordoned", "once a person has lifted the freeze"
+
+
 def test_nobody_is_cut_off_between_the_asking_and_the_answer() -> None:
     job = a_job(cancel=True, status=running(2, CORDONED, DRAINED, asked(2)))
     assert moved(job, node=SCHEDULABLE) == (job, Act.NONE)

@@ -157,3 +157,6 @@ def test_a_persons_uncordon_cancels(begun: bool) -> None:
     said = step(replace(WISH, begun=begun), seen)
     assert isinstance(said, Prepared)
     assert (said.state, said.reason) == (State.FAILED, Why.PERSON_UNCORDONED)
+    frozen = step(replace(WISH, begun=begun), replace(seen, frozen="restored from a backup"))
+    assert isinstance(frozen, Prepared)
+    assert (frozen.state, frozen.reason) == (State.WAITING, Why.MELTDOWN)
