@@ -30,6 +30,7 @@ class Reason(StrEnum):
     EXPIRED = "TokenExpired"
     LIVE = "CertificateIsLive"
     UNKNOWN = "NoCertificateToRenew"
+    TOO_MANY = "TooManyRequests"
 
 
 @dataclass(frozen=True, slots=True)
