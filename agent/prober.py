@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from agent.probes import Answer, CannotAnswer, Probes
+from agent.probes import Answer, CannotAnswer, Probes, Value
+from agent.publishing.board import cut
 from agent.wire import Probe, format_time
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
@@ -31,7 +32,10 @@ ANSWER_SECONDS = 20.0
 BUNDLE_SECONDS = 150.0
 """To collect diagnostics and hand them to the operator."""
 RETRY_HIGH = 10.0
-LONGEST_ERROR = 1024
+LONGEST_TEXT = 1024
+"""Bytes of an error and of a text in an answer. The CRD accepts as many characters."""
+MOST_FIELDS = 64
+"""Of an answer; the CRD accepts no more."""
 
 
 class Prober:
@@ -98,9 +102,9 @@ class Prober:
         """Raises KubeError: then it is asked and answered again."""
         answer, error = await self._found(probe)
         status = {
-            "answer": dict(answer),
+            "answer": bounded(answer),
             "answeredAt": format_time(self._now()),
-            "error": error[:LONGEST_ERROR],
+            "error": cut(error, LONGEST_TEXT),
         }
         try:
             await self._kube.patch(
@@ -124,3 +128,12 @@ class Prober:
             return {}, str(error)
         except TimeoutError:
             return {}, f"{probe.spec.name}: no answer within {seconds:.0f} s"
+
+
+def bounded(answer: Answer) -> dict[str, Value]:
+    """`answer` within the limits of the CRD: a larger one would be refused at every retry."""
+    fields = list(answer.items())[:MOST_FIELDS]
+    return {
+        name: cut(value, LONGEST_TEXT) if isinstance(value, str) else value
+        for name, value in fields
+    }

@@ -21,7 +21,7 @@ from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.access import MachineAccess
 from machine.bootstrap.controller import OF_MACHINE, Bootstrapper
 from machine.bootstrap.tokens import Tokens
-from machine.certificates.controller import OF_NODE, Approver, nodes_of_open
+from machine.certificates.controller import OF_NODE, OF_USER, Approver, nodes_of_open
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
 from machine.clusterapi.adoption import Adoption
@@ -91,6 +91,7 @@ class MachineOperator:
             kube, requests(), decode_request, clock=clock
         )
         self.requests.add_index(OF_NODE, nodes_of_open)
+        self.requests.add_index(OF_USER, lambda request: (request.spec.username,))
         self.requests.add_index(OF_MACHINE, lambda request: (machine_of(look(request)),))
         access, tokens = MachineAccess(kube, self.machines.read), Tokens(kube)
         approver = Approver(

@@ -19,6 +19,9 @@ FOREIGN = frozenset(
 MOST = 90
 MESSAGE_BYTES = 1024
 REASON_BYTES = 128
+"""The agents' admission policies accept as many characters of a message and of a reason."""
+MESSAGES_BYTES = 32 * 1024
+"""Of all messages together: half of what the policy accepts, the rest is for other writers."""
 NOBODY = "NotWatched"
 
 
@@ -52,6 +55,7 @@ class Board:
 
     def __init__(self, owners: Mapping[str, str], known: Iterable[Known] = ()) -> None:
         self._owners = dict(owners)
+        self._message_bytes = min(MESSAGE_BYTES, MESSAGES_BYTES // max(1, len(self._owners)))
         self._known: dict[str, Known] = {}
         self._untold: set[str] = set()
         self._running: set[str] = set()
@@ -91,7 +95,7 @@ class Board:
             type=report.type,
             status=Status(report.status),
             reason=cut(report.reason, REASON_BYTES) or "Unknown",
-            message=cut(report.message, MESSAGE_BYTES),
+            message=cut(report.message, self._message_bytes),
             since=min(since, now),
             detector=detector,
         )

@@ -146,6 +146,8 @@ def _type(given: Schema, definitions: Schema) -> str:
         return "number, text, true or false" if len(given["anyOf"]) > 2 else "whole number or text"
     if given.get("x-kubernetes-int-or-string"):
         return "share"
+    if given.get("x-kubernetes-preserve-unknown-fields"):
+        return "any value"
     if given.get("pattern") == DURATION:
         return "duration"
     if given.get("format") == "date-time":

@@ -28,6 +28,7 @@ from kubenode.api.base import Model, Resource
 from kubenode.api.duration import PATTERN as DURATION
 from kubenode.api.duration import format_duration
 from kubenode.api.meta import TOO_EARLY
+from kubenode.api.untyped import scalar
 from kubenode.api.v1alpha1.leaves import COMBINATORS, DEPTH, Expression, FactLeaf
 from kubenode.instants import FIRST_YEAR
 
@@ -118,8 +119,9 @@ class _Writer:
         if "anyOf" in given:
             # Only a scalar has several types: all of them, or a whole number and a text.
             types = {option["type"] for option in given["anyOf"]}
-            mixed = "preserve-unknown-fields" if "boolean" in types else "int-or-string"
-            return {f"x-kubernetes-{mixed}": True}
+            if "boolean" not in types:
+                return {"x-kubernetes-int-or-string": True}
+            return scalar(max(option.get("maxLength", 0) for option in given["anyOf"]))
         made = {k: v for k, v in given.items() if k in _KEPT}
         if "const" in given:
             made["enum"] = [given["const"]]

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     LIVE = "CertificateIsLive"
     OLDER_NODE = "NodeIsOlder"
     UNKNOWN = "NoCertificateToRenew"
+    TOO_MANY = "TooManyRequests"
 
 
 @dataclass(frozen=True, slots=True)

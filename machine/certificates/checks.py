@@ -4,15 +4,42 @@ The order is policy: who asks, what was sent, whom it names, what for, for how l
 that Machine's host may have one now. The first check that fails is the answer.
 """
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from ipaddress import ip_address
+from itertools import islice
 
+from kubenode.instants import FIRST
 from machine.certificates.case import Case, Denial, Reason
 from machine.certificates.kinds import AGENT, FURTHER_USAGES, SERVING
 from machine.certificates.whose import machine_of, token_id
+from machine.certificates.wire import SigningRequest
 
 Check = Callable[[Case], Denial | None]
+MOST_REQUESTS, REQUESTS_WINDOW = 16, timedelta(minutes=10)
+"""Of one requester in any such time. An agent with the shortest life renews twice in it."""
+
+
+def limit_requests(request: SigningRequest, same_user: Iterable[SigningRequest]) -> Denial | None:
+    """Denies a request that has too many before it. `same_user` are all requests of its user.
+
+    The order is that of creation, so that the first ones are judged whichever is read first.
+    """
+    own = _order(request)
+    begin = own[0] - REQUESTS_WINDOW
+    earlier = (one for one in same_user if begin < _order(one)[0] and _order(one) < own)
+    if len(list(islice(earlier, MOST_REQUESTS))) < MOST_REQUESTS:
+        return None
+    minutes = REQUESTS_WINDOW.total_seconds() / 60
+    return Denial(
+        Reason.TOO_MANY,
+        f"{request.spec.username} made {MOST_REQUESTS} requests within {minutes:.0f} minutes:"
+        " wait, and find out what makes them",
+    )
+
+
+def _order(request: SigningRequest) -> tuple[datetime, str]:
+    return request.metadata.creation_timestamp or FIRST, request.metadata.name
 
 
 def judge(case: Case) -> Denial | None:

@@ -22,7 +22,7 @@ from kubenode.runtime.recorder import EventRecorder
 from machine.access import MachineAccess, regarding
 from machine.bootstrap.tokens import Tokens
 from machine.certificates.case import Case, Denial
-from machine.certificates.checks import judge
+from machine.certificates.checks import judge, limit_requests
 from machine.certificates.granted import node_of, owner_of, remembered, reserved_for
 from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, Kind
 from machine.certificates.whose import look, named, nodes_of, ours, token_id
@@ -36,6 +36,8 @@ decode_node = structs(Node)
 PART = "machine"
 OF_NODE = "node"
 """Index of Machines by the node that they speak of, and of open requests by the nodes they name."""
+OF_USER = "user"
+"""Index of requests by the user who made them."""
 
 
 def nodes_of_machine(machine: Machine) -> tuple[str, ...]:
@@ -50,7 +52,7 @@ def nodes_of_open(request: SigningRequest) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class Approver:
     """kube      under an identity that may approve requests of our signers
-    requests  of the whole cluster, by OF_NODE; those of others are passed over
+    requests  of the whole cluster, by OF_NODE and OF_USER; those of others are passed over
     known     Machines, by OF_NODE; what is decided is decided on one that was read live
     """
 
@@ -72,6 +74,10 @@ class Approver:
         kind = BY_SIGNER[request.spec.signer_name]
         if request.decided:
             await self._remember(request, kind)
+            return DONE
+        of_user = self.requests.by(OF_USER, request.spec.username)
+        if (denial := limit_requests(request, of_user)) is not None:
+            await self._deny(request, denial, None)
             return DONE
         asked = look(request)
         machine, rivals = await self._machine(named(asked, kind), kind)
@@ -138,6 +144,7 @@ class Approver:
     async def _deny(
         self, request: SigningRequest, denial: Denial | None, machine: Machine | None
     ) -> None:
+        """machine: whom to tell by an Event; None: the log alone."""
         assert denial is not None  # only a Machine that is there passes the checks
         self.fence.check()
         await self._decide(request, DENIED, denial.reason, denial.message)

@@ -3,8 +3,8 @@
 Kept from the informer of Nodes, change by change; a heartbeat changes nothing here. Letters count
 in either case. What two Nodes go by names neither: a repair of the wrong host is worse than none.
 
-A kubelet writes the label, the addresses and the annotations of its own Node, and so whoever has
-its key. The name of a Node is not its own to choose: who else goes by it takes nothing away.
+A kubelet writes labels, annotations and addresses of its own Node. So metadata.name, which it
+cannot choose, takes precedence: a name that another Node claims does not make it ambiguous.
 """
 
 import ipaddress
@@ -31,10 +31,6 @@ class Kind(StrEnum):
     NAME = "name"
     ADDRESS = "address"
     AGENT = "agent"
-
-
-_BY_NAME = frozenset({Kind.NAME, Kind.ADDRESS, Kind.AGENT})
-"""Names of Nodes are in lower case, and some clusters take addresses."""
 
 
 class Token(NamedTuple):
@@ -110,7 +106,7 @@ class NodeIndex:
             return NO_HOST
         asked = list(tokens_of(host))
         for token in asked:
-            names = self._meant(token)
+            names = self._names(token)
             if len(names) > 1:
                 few = ", ".join(sorted(names)[:3])
                 text = f"{token.kind} {token.value} is that of {len(names)} nodes: {few}"
@@ -124,11 +120,18 @@ class NodeIndex:
 
     def of_agent(self, agent: str) -> Resolution:
         """The one node that names this agent as its own."""
-        names = self._meant(Token(Kind.AGENT, agent))
+        names = self._names(Token(Kind.AGENT, agent))
         if len(names) != 1:
             why = Why.AMBIGUOUS if names else Why.NOT_FOUND
             return Resolution(why, f"{len(names)} nodes have the agent {agent}")
         return _of(self._nodes[names[0]])
+
+    def _names(self, token: Token) -> tuple[str, ...]:
+        """Nodes that go by `token`: the one with this metadata.name, else all that claim it."""
+        names = self._by.get(token, ())
+        if len(names) > 1:
+            return tuple(name for name in names if _is_own(name, token)) or names
+        return names
 
     def exists(self, name: str, uid: str) -> bool:
         known = self._nodes.get(name)
@@ -139,11 +142,6 @@ class NodeIndex:
         known = self._nodes.get(name)
         return known is not None and any(token in known.tokens for token in tokens_of(host))
 
-    def _meant(self, token: Token) -> tuple[str, ...]:
-        """The nodes that go by the token; the one alone whose own name it is."""
-        names = self._by.get(token, ())
-        return (token.value,) if token.value in names and token.kind in _BY_NAME else names
-
     def _forget(self, known: _Known) -> None:
         del self._nodes[known.name]
         for token in known.tokens:
@@ -152,6 +150,11 @@ class NodeIndex:
                 self._by[token] = names
             else:
                 del self._by[token]
+
+
+def _is_own(name: str, token: Token) -> bool:
+    """Whether `token` is the metadata.name of the Node, and no claim of its kubelet."""
+    return token.value == name if token.kind is Kind.AGENT else token == _named(name)
 
 
 def tokens_of(host: Host) -> Iterator[Token]:

@@ -197,6 +197,12 @@ def _wait_enforced(cp: ControlPlane) -> None:
             if time.monotonic() > end:
                 raise AssertionError("the agents' admission policies are not enforced")
             time.sleep(0.2)
+    kubelet = Caller(cp, "system:node:other", ["system:nodes", "system:masters"])
+    marked = {"metadata": {"name": "other", "annotations": {"kubenode.io/machine": "x"}}}
+    while kubelet.ask("POST", f"{NODES}?dryRun=All", marked)[0] < 400:
+        if time.monotonic() > end:
+            raise AssertionError("the kubelets' admission policy is not enforced")
+        time.sleep(0.2)
 
 
 class Caller:

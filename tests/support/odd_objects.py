@@ -262,6 +262,8 @@ class OddObjects:
             return schema["default"]
         if "enum" in schema:
             return schema["enum"][0]
+        if schema.get("maxProperties") == 0:
+            return True
         match schema.get("type"):
             case "string" if schema.get("format") == "date-time":
                 return "2026-11-21T01:59:09Z"
@@ -286,6 +288,8 @@ class OddObjects:
             return self._one(schema["enum"])
         if schema.get("x-kubernetes-int-or-string"):
             return self._one((0, 1, "0%", "100%", 2**31 - 1))
+        if schema.get("maxProperties") == 0:
+            return self._one((True, -1, 2**53, 0.5, TEXTS[4][: schema["maxLength"]]))
         if schema.get("x-kubernetes-preserve-unknown-fields"):
             deep = (f"{NESTED}{SHALLOW}", f"{NESTED}{DEPTH}")
             return self._one(({}, {"a": MEGABYTE}, *deep, {"a": TEXTS[4]}))

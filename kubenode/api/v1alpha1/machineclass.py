@@ -9,6 +9,7 @@ from pydantic import Field, StrictInt, WithJsonSchema
 from kubenode.api.base import API_VERSION, Model, PrinterColumn, Resource, ResourceInfo
 from kubenode.api.duration import Duration
 from kubenode.api.meta import Condition, ObjectMeta
+from kubenode.api.untyped import bounded_value
 
 MACHINE_CLASS_READY = "Ready"
 """The condition: whether machines can be made (reasons ConfigInvalid, CredentialsInvalid)."""
@@ -23,9 +24,20 @@ class ProviderName(StrEnum):
     ALIBABA = "alibaba"
 
 
+CONFIG_DEPTH = 4
+"""Levels of objects and arrays below a field of `config`: a list of disks with tags has three."""
+CONFIG_MEMBERS = 128
+CONFIG_TEXT = 4096
+
 ProviderConfig = Annotated[
     dict[str, Any],
-    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": CONFIG_MEMBERS,
+            "additionalProperties": bounded_value(CONFIG_DEPTH, CONFIG_MEMBERS, CONFIG_TEXT),
+        }
+    ),
 ]
 """In the words of the provider; it says what it knows (docs/providers.md)."""
 

@@ -19,6 +19,7 @@ from kubenode.runtime.kube.errors import KubeError, Unauthorized, Unreachable
 from kubenode.runtime.tls.certificates import ends_at
 from machine.bootstrap.tokens import new_id, secret
 from machine.certificates.case import Reason
+from machine.certificates.checks import MOST_REQUESTS
 from machine.names import MACHINE_UID, agent_user, secret_name
 
 pytestmark = pytest.mark.integration
@@ -120,6 +121,32 @@ async def test_who_is_neither_its_token_nor_the_same_agent_is_denied(
         await world.kube.create(REQUESTS, as_object("stolen-2", a_request(agent_user("mine"))))
         for name in ("stolen-1", "stolen-2"):
             assert (await world.decided(name))["Denied"]["reason"] == Reason.REQUESTER
+
+
+async def test_an_agent_that_floods_requests_gets_few_certificates_and_a_reason(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """LOW: 400 requests in 1.7 s. Another agent is answered meanwhile."""
+    count = 60
+    async with machine_world(cluster, tmp_path) as world:
+        for name in ("flood", "calm"):
+            await world.make(name)
+            async with asking(world, name) as host:
+                pem = a_request(agent_user(name))
+                await host.create(REQUESTS, as_object(f"{name}-first", pem))
+                assert set(await world.decided(f"{name}-first")) == {"Approved"}
+        pem = a_request(agent_user("flood"))
+        async with closing(world.agent("flood")) as agent:
+            for number in range(count):
+                await agent.create(REQUESTS, as_object(f"flood-{number:03}", pem))
+        async with closing(world.agent("calm")) as agent:
+            await agent.create(REQUESTS, as_object("calm-1", a_request(agent_user("calm"))))
+        assert set(await world.decided("calm-1")) == {"Approved"}
+        decided = [await world.decided(f"flood-{number:03}") for number in range(count)]
+        denied = [found["Denied"] for found in decided if "Denied" in found]
+        assert len(denied) == count - MOST_REQUESTS
+        assert {no["reason"] for no in denied} == {Reason.TOO_MANY}
+        assert "find out what makes them" in denied[0]["message"]
 
 
 async def test_requests_of_others_are_left_alone(cluster: ControlPlane, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from support.clock import T0
 
 from agent.detectors import NOT_LOOKED_AT, ConditionReport, Status
-from agent.publishing.board import MESSAGE_BYTES, NOBODY, Board, Known, News, cut
+from agent.publishing.board import MESSAGE_BYTES, MESSAGES_BYTES, NOBODY, Board, Known, News, cut
 
 OWNERS = {"KernelDeadlock": "kernel-monitor", "Pressure": "psi"}
 LATER = timedelta(minutes=5)
@@ -136,3 +136,12 @@ def test_messages_are_bounded_and_printable(text: str) -> None:
     shown = cut(text, MESSAGE_BYTES)
     assert len(shown.encode()) <= MESSAGE_BYTES
     assert "\0" not in shown
+
+
+def test_messages_of_many_conditions_are_bounded_together() -> None:
+    """The admission policy bounds the Node as a whole: beyond it no condition would be told."""
+    many = Board({f"C{n}": "d" for n in range(90)})
+    for n in range(90):
+        put(many, report(Status.TRUE, message="ä" * 5000, type=f"C{n}", detector="d"))
+    assert sum(len(k.message.encode()) for k in many.all()) <= MESSAGES_BYTES
+    assert all(len(k.message.encode()) > 300 for k in many.all())

@@ -3,6 +3,7 @@
 import pytest
 from support.host_doctor import index, node
 
+from kubenode.runtime.kube.objects import Node
 from remedy.hostdoctor.nodes import NodeIndex, Token, Why, instance_of
 from remedy.hostdoctor.reported import Host
 
@@ -92,15 +93,36 @@ def test_an_agent_is_of_the_one_node_that_names_it() -> None:
     assert nodes.of_agent("m1").why is Why.AMBIGUOUS, "who claims another's agent silences it"
 
 
-def test_a_node_takes_away_no_other_nodes_name() -> None:
-    """Nor its agent: a kubelet's key writes the label, the addresses and the annotation."""
-    victims = [node("a"), node("b", ("InternalIP", "10.0.0.2")), node("10.0.0.3")]
-    claims = ("Hostname", "a"), ("InternalDNS", "b"), ("InternalIP", "10.0.0.3")
-    labels, annotations = {"kubernetes.io/hostname": "b"}, {"kubenode.io/machine": "a"}
-    nodes = index(node("thief", *claims, labels=labels, annotations=annotations), *victims)
-    for name in ("a", "b", "10.0.0.3"):
-        assert nodes.resolve(Host(names=(name,))).name == name
-    assert nodes.of_agent("a").name == "a"
+@pytest.mark.parametrize(
+    "claim",
+    [
+        node("thief", labels={"kubernetes.io/hostname": "victim"}),
+        node("thief", ("Hostname", "Victim")),
+        node("thief", ("InternalDNS", "victim.")),
+        node("thief", annotations={"kubenode.io/machine": "victim"}),
+    ],
+    ids=["label", "hostname", "DNS", "annotation"],
+)
+def test_a_name_that_a_node_claims_takes_no_name_away(claim: Node) -> None:
+    """Finding 6: a kubelet writes labels, annotations and addresses of its own Node."""
+    nodes = index(claim, node("victim"))
+    assert nodes.resolve(Host(names=("victim",))).name == "victim"
+    assert nodes.of_agent("victim").name == "victim"
+    assert nodes.resolve(Host(names=("thief",))).name == "thief"
+
+
+def test_an_address_that_a_node_claims_takes_no_name_away() -> None:
+    nodes = index(node("10.0.0.7"), node("thief", ("InternalIP", "10.0.0.7")))
+    assert nodes.resolve(Host(addresses=("10.0.0.7",))).name == "10.0.0.7"
+    assert nodes.resolve(Host(names=("10.0.0.7:9100",))).name == "10.0.0.7"
+
+
+def test_a_claimed_name_is_the_owners_from_the_moment_there_is_one() -> None:
+    thief, victim = node("thief", ("Hostname", "victim")), node("victim")
+    nodes = index(thief)
+    assert nodes.resolve(Host(names=("victim",))).name == "thief"
+    assert Token("name", "victim") in nodes.changed(None, victim)  # type: ignore[arg-type]
+    assert nodes.resolve(Host(names=("victim",))).name == "victim"
 
 
 @pytest.mark.parametrize(

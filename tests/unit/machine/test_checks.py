@@ -11,7 +11,13 @@ from support.machine_requests import a_request
 from kubenode.runtime.kube.objects import ObjectMeta
 from machine.certificates.asked import Asked
 from machine.certificates.case import Case, Owner, Reason, Token
-from machine.certificates.checks import CHECKS, judge
+from machine.certificates.checks import (
+    CHECKS,
+    MOST_REQUESTS,
+    REQUESTS_WINDOW,
+    judge,
+    limit_requests,
+)
 from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, LONGEST, SERVING, Kind
 from machine.certificates.whose import machine_of, nodes_of, ours
 from machine.certificates.wire import RequestSpec, SigningRequest
@@ -260,7 +266,7 @@ def test_a_request_that_fails_one_check_is_denied_with_its_reason(what: str) -> 
 
 
 def test_invariant_4_every_check_and_every_reason_has_a_failing_case() -> None:
-    assert {reason for reason, _ in FAILING.values()} == set(Reason)
+    assert {reason for reason, _ in FAILING.values()} == set(Reason) - {Reason.TOO_MANY}
     for kind, reasons in REFUSES.items():
         found = {reason for reason, case in FAILING.values() if case.kind is kind}
         assert found >= reasons, kind.whom
@@ -314,3 +320,29 @@ def test_each_kind_has_a_signer_of_its_own() -> None:
 def test_the_machine_is_who_the_one_common_name_says() -> None:
     assert machine_of(a_case().asked) == M
     assert machine_of(None) == ""
+
+
+SECOND = timedelta(seconds=1)
+
+
+def requests(count: int, *, apart: timedelta = timedelta(0)) -> list[SigningRequest]:
+    """Requests of one agent, the oldest first."""
+    spec = a_renewal().request.spec
+    return [
+        SigningRequest(ObjectMeta(name=f"csr-{n:04}", creation_timestamp=T0 + n * apart), spec)
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize("apart", [timedelta(0), SECOND])
+def test_a_burst_of_requests_is_denied_beyond_the_first_ones(apart: timedelta) -> None:
+    made = requests(400, apart=apart)
+    denied = [limit_requests(one, reversed(made)) for one in made]
+    assert denied[:MOST_REQUESTS] == [None] * MOST_REQUESTS
+    assert {no.reason for no in denied[MOST_REQUESTS:] if no} == {Reason.TOO_MANY}
+    assert None not in denied[MOST_REQUESTS:]
+
+
+def test_requests_over_a_long_time_are_not_too_many() -> None:
+    made = requests(400, apart=REQUESTS_WINDOW / MOST_REQUESTS)
+    assert [limit_requests(one, made) for one in made] == [None] * 400
