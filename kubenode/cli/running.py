@@ -342,6 +342,7 @@ async def _operate(
                 ground.fence,
                 ground.clock,
                 registry,
+                settings.remedy,
                 runtime=ground.metrics,
                 informer=ground.informers,
                 audit=ground.audit,

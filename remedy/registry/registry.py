@@ -29,6 +29,7 @@ from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
 from rules.diagnose import LoadReport
+from rules.nodekeys import NodeKeys
 from rules.program import Rule
 
 log = logging.getLogger(__name__)
@@ -69,12 +70,14 @@ class Registry:
         recorder: EventRecorder,
         *,
         one_engine_is_enough: bool = False,
+        node_keys: NodeKeys | None = None,
         remember: Remember | None = None,
     ) -> None:
         self._remediers, self._jobs, self._nodes = remediers, jobs, nodes
         self._engine, self._clock, self._recorder = engine, clock, recorder
         self.one_engine_is_enough = one_engine_is_enough
         self.remember = remember
+        self._node_keys = node_keys or NodeKeys()
         self.on_load: list[Callable[[], None]] = []
         self.on_standing: list[Callable[[str], None]] = []
         self.follows_time = False
@@ -166,8 +169,8 @@ class Registry:
         if self._first:
             self._now = Loaded(good=await self._remembered())
         rules = list(self._remediers.cache.values())
-        good = still_there(self._now.good, rules)
-        want = wanted(rules, self._ledger.following())
+        good = still_there(self._now.good, rules, self._node_keys)
+        want = wanted(rules, self._ledger.following(), self._node_keys)
         faults = await self._engine.faults(list(want.newest.values()))
         refused = {**faults, **want.refused}
         for _ in range(MOST_LOADS):

@@ -65,7 +65,13 @@ class Webhook:
             return list(operator.remediers.cache.values())
 
         validator = Validator(
-            Examiner(rules, CachedFleet(operator), clock, self._threads),
+            Examiner(
+                rules,
+                CachedFleet(operator),
+                clock,
+                self._threads,
+                operator.settings.node_keys,
+            ),
             rules,
             operator.recorder,
             self._threads,

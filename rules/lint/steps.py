@@ -1,13 +1,14 @@
-"""Steps whose parameters the agent would refuse: the CRD knows them as text alone."""
+"""Steps that the agent or the operator would refuse: the CRD knows their parameters as text."""
 
 from collections.abc import Iterator
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.agentparams import complaint
 from rules.lint.finding import Remark
+from rules.nodekeys import NodeKeys, is_protected, list_key_uses
 
 
-def remarks(rule: NodeRemedier) -> Iterator[Remark]:
+def remarks(rule: NodeRemedier, node_keys: NodeKeys) -> Iterator[Remark]:
     for number, rung in enumerate(rule.spec.ladder or []):
         for place, step in enumerate(rung.steps):
             if step.agent is None:
@@ -15,3 +16,6 @@ def remarks(rule: NodeRemedier) -> Iterator[Remark]:
             if why := complaint(step.agent.action.value, step.agent.params):
                 path = f"spec.ladder[{number}].steps[{place}].agent.params"
                 yield path, "unfit-parameters", why
+    for use in list_key_uses(rule.spec):
+        if why := node_keys.refusal(use.key, use.disruption):
+            yield use.path, "protected-key" if is_protected(use.key) else "unlisted-key", why
