@@ -268,6 +268,13 @@ _ADVICE = _codes(
         "Use a listed key, or let an administrator list this one.",
     ),
     (
+        "unlisted-unit",
+        "The agent refuses this unit by default",
+        "An agent touches only the units that its configuration lists (`repairs.units`, and for"
+        " StopUnit `repairs.stop_units`). The configuration of your hosts is not known here.",
+        "Use a unit of the default list in docs/repairs.md, or list this one on the hosts.",
+    ),
+    (
         "unavailable",
         "This version cannot do all steps of the ladder",
         "In Enforce and Approve the operator refuses such a rule, and says so in its status. In"

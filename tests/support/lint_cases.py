@@ -101,6 +101,12 @@ CASES = (
         ({"ladder": ladder({"annotate": {"key": "kubenode.io/suspect"}}, RESTART)},),
     ),
     Case(
+        "unlisted-unit",
+        "spec.ladder[0].steps[0].agent.unit",
+        {"ladder": ladder({"agent": {"action": "StopUnit", "unit": "auditd.service"}}, RESTART)},
+        ({"ladder": ladder({"agent": {"action": "StopUnit", "unit": "kubelet.service"}})},),
+    ),
+    Case(
         "unproven-repair",
         "spec.ladder[0]",
         {"when": {"all": [LATCHED, OOPS]}, "ladder": ladder(*EMPTY, {"reboot": {}})},
