@@ -229,6 +229,12 @@ class WebhookFlags(HostDoctorFlags):
         return text
 
     @property
+    def max_matching(self) -> int | str:
+        """Held at admission, and at load whether or not there is a webhook."""
+        most = self.webhook_max_matching
+        return most if most.endswith("%") else int(most)
+
+    @property
     def remedy(self) -> RemedySettings:
         keys = NodeKeys(tuple(_users(self.node_keys)), tuple(_users(self.disruptive_node_keys)))
         return RemedySettings(node_keys=keys)
@@ -238,14 +244,13 @@ class WebhookFlags(HostDoctorFlags):
         """None: there shall be no webhook."""
         if self.webhook_port is None:
             return None
-        most = self.webhook_max_matching
         return WebhookSettings(
             self.webhook_port,
             address=self.webhook_address,
             namespace=self.namespace,
             service=self.webhook_service,
             hosts=(self.webhook_host,) if self.webhook_host else (),
-            most=most if most.endswith("%") else int(most),
+            most=self.max_matching,
             spokesmen=tuple(_users(self.webhook_spokesmen)),
             limits=self.http_limits,
         )
