@@ -102,6 +102,7 @@ from remedy.remedier.metrics import Metrics as RemedierMetrics
 from remedy.remedier.unreadable import UnreadableReporter
 from remedy.rollback.access import Rollbacks
 from rules.diagnose import Diagnoser
+from rules.nodekeys import NodeKeys
 
 KEY_IS = {
     "agent-lease": "agent",
@@ -121,12 +122,14 @@ class RemedySettings:
     """one_engine_is_enough  the policy `reference`: act although the second engine is away
     protection            whose pods leave a node late
     deciders, actors      nodes and jobs at work at a time
+    node_keys             labels and annotations that steps of rules may set on Nodes
     """
 
     one_engine_is_enough: bool = False
     protection: Protection = field(default_factory=Protection)
     deciders: int = 64
     actors: int = 32
+    node_keys: NodeKeys = field(default_factory=NodeKeys)
 
 
 class RemedyOperator:
@@ -254,6 +257,7 @@ class RemedyOperator:
             clock,
             self.recorder,
             one_engine_is_enough=self.settings.one_engine_is_enough,
+            node_keys=self.settings.node_keys,
         )
         self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
@@ -461,7 +465,17 @@ class RemedyOperator:
                 self._restored,
             ),
             effects=ClusterEffects(
-                store, nodes, pods, notices, power, fencing, replacing, events, others, backs
+                store,
+                nodes,
+                pods,
+                notices,
+                power,
+                fencing,
+                replacing,
+                events,
+                others,
+                backs,
+                self.settings.node_keys,
             ),
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from kubenode.runtime.agentparams import UNITS
+
 MOUNT_POINTS = (
     *("/", "/var", "/var/lib", "/var/log"),
     *("/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet"),
@@ -31,11 +33,15 @@ class Repairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """mount_points    what RemountFilesystem may make writable again
     load_modules    what LoadModule may load
     reload_modules  what ReloadModule may take out and load again; nothing unless it is listed
+    units           what RestartUnit, StartUnit and ReloadUnit may touch; `*` fits any text
+    stop_units      what StopUnit may stop
     """
 
     mount_points: list[str] = msgspec.field(default_factory=lambda: list(MOUNT_POINTS))
     load_modules: list[str] = msgspec.field(default_factory=lambda: list(MODULES))
     reload_modules: list[str] = msgspec.field(default_factory=list)
+    units: list[str] = msgspec.field(default_factory=lambda: list(UNITS))
+    stop_units: list[str] = msgspec.field(default_factory=lambda: list(UNITS))
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +58,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\*-]*(\*|\.(service|socket|timer|target|mount|path))")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -60,6 +67,10 @@ def complaints(repairs: Repairs, scripts: Mapping[str, Script]) -> Iterator[str]
     for point in repairs.mount_points:
         if not point.startswith("/") or (point != "/" and point.endswith("/")):
             yield f"repairs.mount_points {point!r}: give full paths without a slash at the end"
+    for setting in ("units", "stop_units"):
+        for unit in getattr(repairs, setting):
+            if not _UNIT.fullmatch(unit):
+                yield f"repairs.{setting} {unit!r}: write units such as kubelet.service or kube-*"
     for name, script in scripts.items():
         if not script.path.startswith("/"):
             yield f"scripts.{name}.path {script.path!r}: give the full path"

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.host import Unit, UnitVerb
+from agent.host import Contraindicated, Unit, UnitVerb
 from agent.outcome import Outcome, boot_cut, done, failed
 from agent.request import Request
+from kubenode.runtime.agentparams import is_listed_unit
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -47,7 +48,15 @@ class UnitAction:
 
     async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
         assert request.step is not None and request.step.unit is not None
-        unit = await bench.host.unit(request.step.unit)
+        name = request.step.unit
+        setting = "stop_units" if self.verb is UnitVerb.STOP else "units"
+        listed = bench.allowed.stop_units if setting == "stop_units" else bench.allowed.units
+        if not is_listed_unit(name, listed):
+            raise Contraindicated(
+                f"{self.verb}: {name} is not in repairs.{setting} of the agent's configuration,"
+                f" which has {', '.join(listed) or 'nothing'}"
+            )
+        unit = await bench.host.unit(name)
         return {"unit": unit.name, "active": unit.active, "invocation": unit.invocation}
 
     async def act(

@@ -114,6 +114,17 @@ WebhookMaxMatching = Annotated[
     typer.Option("--webhook-max-matching", metavar="SHARE",
                  help="Nodes that a new rule in Enforce may match at once; default 10%."),
 ]  # fmt: skip
+NodeKeys = Annotated[
+    str | None,
+    typer.Option("--node-keys", metavar="KEY,...",
+                 help="Labels and annotations that rules may set on Nodes; default"
+                 " kubenode.io/suspect and kubenode.io/suspect-*."),
+]  # fmt: skip
+DisruptiveNodeKeys = Annotated[
+    str | None,
+    typer.Option("--disruptive-node-keys", metavar="KEY,...",
+                 help="Further ones, which only rungs of class Pods or Node may set."),
+]  # fmt: skip
 
 WebhookSpokesmen = Annotated[
     str | None,
@@ -332,6 +343,8 @@ def run_all(
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
+    node_keys: NodeKeys = None,
+    disruptive_node_keys: DisruptiveNodeKeys = None,
     providers_file: ProvidersFile = None,
     receivers_file: ReceiversFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,
@@ -414,6 +427,8 @@ def run_remedy(
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
     webhook_max_matching: WebhookMaxMatching = None,
+    node_keys: NodeKeys = None,
+    disruptive_node_keys: DisruptiveNodeKeys = None,
     providers_file: ProvidersFile = None,
     receivers_file: ReceiversFile = None,
     webhook_spokesmen: WebhookSpokesmen = None,

@@ -7,6 +7,7 @@ of its program's name; what only follows the API server runs on every replica.
 
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,8 @@ from kubenode.runtime.telemetry.metrics import Metrics
 from remedy.hostdoctor.pollers.build import event_pollers
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import CONTROLLER, Revisions
-from remedy.webhook.webhook import Webhook, WebhookSettings
+from remedy.registry.sizes import FleetSizeLimit
+from remedy.webhook.webhook import CachedFleet, Webhook, WebhookSettings
 
 if TYPE_CHECKING:
     from kubenode.cli.defending import Doors
@@ -342,6 +344,7 @@ async def _operate(
                 ground.fence,
                 ground.clock,
                 registry,
+                settings.remedy,
                 runtime=ground.metrics,
                 informer=ground.informers,
                 audit=ground.audit,
@@ -352,6 +355,10 @@ async def _operate(
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
             pollers = event_pollers(sources, operator.desk, ground.clock, registry)
+            threads = ThreadPoolExecutor(1, thread_name_prefix="sizes")
+            operator.rules.size_limit = FleetSizeLimit(
+                CachedFleet(operator), ground.clock, threads, settings.max_matching
+            )
             parts = [*more, *operator.parts, _revisions(operator, ground), *pollers]
             doctor = host_doctor_parts(operator, ground.kube, ground.clock, settings, ground.audit)
             try:
@@ -360,6 +367,7 @@ async def _operate(
                     under = [*below, *operator.ground, *admission, *doctor, filling]
                     await ground.serve(parts, under)
             finally:
+                threads.shutdown(wait=False, cancel_futures=True)
                 operator.close()
 
 

@@ -7,7 +7,7 @@ What a single value can be wrong in is checked by its field; what several are wr
 import ipaddress
 from pathlib import Path
 
-from pydantic import Field, IPvAnyAddress
+from pydantic import Field, IPvAnyAddress, field_validator
 
 from defender.auth.holders import users_of
 from defender.client import ClientTls
@@ -15,8 +15,10 @@ from defender.webhook.callers import Callers, callers
 from kubenode.api.share import PATTERN as SHARE
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.settings import Settings
+from remedy.operator import RemedySettings
 from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.webhook import WebhookSettings
+from rules.nodekeys import ALLOWED, NodeKeys
 
 HEADER = "^[A-Za-z0-9-]*$"
 URL = r"^https?://[^,\s]+$"
@@ -201,6 +203,14 @@ class WebhookFlags(HostDoctorFlags):
         pattern=f"{SHARE}|^[0-9]+$",
         description="nodes that a new rule in Enforce may match at once, a count or a share",
     )
+    node_keys: str = Field(
+        ",".join(ALLOWED),
+        description="labels and annotations that rules may set on Nodes, commas between; * at the"
+        " end of an entry stands for any ending",
+    )
+    disruptive_node_keys: str = Field(
+        "", description="further ones, which only rungs of class Pods or Node may set"
+    )
     providers_file: str | None = Field(
         None, description="who runs the machines, and can switch them; docs/providers.md"
     )
@@ -211,19 +221,36 @@ class WebhookFlags(HostDoctorFlags):
         "", description="users whose words about jobs may be another's, commas between"
     )
 
+    @field_validator("node_keys", "disruptive_node_keys")
+    @classmethod
+    def _can_take_effect(cls, text: str) -> str:
+        for fault in NodeKeys(_users(text)).entry_faults():
+            raise ValueError(fault)
+        return text
+
+    @property
+    def max_matching(self) -> int | str:
+        """Held at admission, and at load whether or not there is a webhook."""
+        most = self.webhook_max_matching
+        return most if most.endswith("%") else int(most)
+
+    @property
+    def remedy(self) -> RemedySettings:
+        keys = NodeKeys(tuple(_users(self.node_keys)), tuple(_users(self.disruptive_node_keys)))
+        return RemedySettings(node_keys=keys)
+
     @property
     def webhook(self) -> WebhookSettings | None:
         """None: there shall be no webhook."""
         if self.webhook_port is None:
             return None
-        most = self.webhook_max_matching
         return WebhookSettings(
             self.webhook_port,
             address=self.webhook_address,
             namespace=self.namespace,
             service=self.webhook_service,
             hosts=(self.webhook_host,) if self.webhook_host else (),
-            most=most if most.endswith("%") else int(most),
+            most=self.max_matching,
             spokesmen=tuple(_users(self.webhook_spokesmen)),
             limits=self.http_limits,
         )

@@ -5,8 +5,9 @@ refuses what does not fit here, whoever made the job; `kubenode rules lint` says
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 QUANTITY = r"[1-9][0-9]{0,11}(Ki|Mi|Gi)?"
 DURATION = r"([0-9]{1,6}(ms|s|m|h)){1,3}"
@@ -16,6 +17,22 @@ CLEANED = (
     *("journal", "logs", "crashDumps"),
 )
 """What CleanDisk may be asked to clean."""
+UNITS = (
+    *("kubelet.service", "kube-proxy.service"),
+    *("containerd.service", "crio.service", "docker.service", "docker.socket"),
+    *("cri-docker.service", "cri-docker.socket"),
+    *("chrony.service", "chronyd.service", "ntp.service", "ntpd.service", "ntpsec.service"),
+    "systemd-timesyncd.service",
+    *("systemd-networkd.service", "systemd-resolved.service"),
+    *("NetworkManager.service", "networking.service"),
+    *("node-problem-detector.service", "nvidia-fabricmanager.service", "nvidia-dcgm.service"),
+)
+"""Default of the agent's `repairs.units` and `repairs.stop_units`."""
+
+
+def is_listed_unit(unit: str, listed: Sequence[str]) -> bool:
+    """Whether an entry is the unit, or a pattern with `*` that it fits."""
+    return any(fnmatchcase(unit, entry) for entry in listed)
 
 
 @dataclass(frozen=True, slots=True)

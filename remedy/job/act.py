@@ -29,8 +29,13 @@ class Effects(Protocol):
         """Why people could not be told, "" if they were."""
         ...
 
-    async def label(self, job: Job) -> None: ...
-    async def annotate(self, job: Job) -> None: ...
+    async def label(self, job: Job) -> Heard:
+        """Outcome REFUSED: no rule may set the key."""
+        ...
+
+    async def annotate(self, job: Job) -> Heard:
+        """Outcome REFUSED: no rule may set the key."""
+        ...
 
     async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
         """POWER_OFF, POWER_ON or RESET of the machine that the step's record names."""
@@ -108,9 +113,9 @@ async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -
         case Act.NOTIFY:
             return job, Heard(what, error=await effects.notify(job))
         case Act.LABEL:
-            await effects.label(job)
+            return job, await effects.label(job)
         case Act.ANNOTATE:
-            await effects.annotate(job)
+            return job, await effects.annotate(job)
         case Act.DELETE:
             await effects.delete(job)
         case Act.POWER_OFF | Act.POWER_ON | Act.RESET:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from defender.client import DefenderUnreachable, Permits
 from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
+from kubenode.api.v1alpha1.ladder import AnnotateStep, LabelStep
 from kubenode.runtime.recorder import EventRecorder
 from remedy.handover.access import Handovers
 from remedy.handover.seen import HandedSeen
@@ -23,12 +24,13 @@ from remedy.planned.seen import EventSeen
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
 from remedy.power.replacing import Replacing
-from remedy.power.seen import PowerSeen, ReplaceSeen
+from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
 from remedy.rollback.access import Rollbacks
 from remedy.rollback.seen import RollbackSeen
+from rules.nodekeys import NodeKeys
 from rules.sources import HOST_EVENTS
 
 
@@ -134,6 +136,7 @@ class ClusterEffects:
     event_access: EventAccess
     handovers: Handovers
     rollbacks: Rollbacks
+    node_keys: NodeKeys
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -159,15 +162,24 @@ class ClusterEffects:
     async def notify(self, job: Job) -> str:
         return await self.notices.send(job)
 
-    async def label(self, job: Job) -> None:
+    async def label(self, job: Job) -> Heard:
         step = job.step.label if job.step is not None else None
-        if step is not None:
-            await self.nodes.set(job, "labels", step.key, step.value)
+        return await self._set_key(job, Act.LABEL, "labels", step)
 
-    async def annotate(self, job: Job) -> None:
+    async def annotate(self, job: Job) -> Heard:
         step = job.step.annotate if job.step is not None else None
-        if step is not None:
-            await self.nodes.set(job, "annotations", step.key, step.value)
+        return await self._set_key(job, Act.ANNOTATE, "annotations", step)
+
+    async def _set_key(
+        self, job: Job, act: Act, field: str, step: LabelStep | AnnotateStep | None
+    ) -> Heard:
+        """The job may follow a rule that was stored before the key was refused."""
+        if step is None:
+            return Heard(act)
+        if why := self.node_keys.refusal(step.key, job.disruption):
+            return Heard(act, outcome=Outcome.REFUSED, error=f"key {why}")
+        await self.nodes.set(job, field, step.key, step.value)
+        return Heard(act)
 
     async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
         return await self.power_access.switch(job, what, node)

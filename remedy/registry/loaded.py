@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from remedy.registry.select import Wanted, id_of
+from rules.nodekeys import NodeKeys, key_fault
 
 Good = Mapping[str, NodeRemedier]
 """By name, the last version of a rule that was taken."""
@@ -26,10 +27,18 @@ class Loaded:
     seen: Mapping[str, int] = field(default_factory=dict)
 
 
-def still_there(good: Good, rules: Iterable[NodeRemedier]) -> dict[str, NodeRemedier]:
-    """Of `good`, what belongs to `rules`: a rule that was made anew is another rule."""
+def still_there(
+    good: Good, rules: Iterable[NodeRemedier], keys: NodeKeys
+) -> dict[str, NodeRemedier]:
+    """Of `good`, what belongs to `rules`: a rule that was made anew is another rule. A version that
+    sets a key which is not allowed (any more) is no good version.
+    """
     uids = {rule.metadata.name: rule.metadata.uid for rule in rules}
-    return {n: rule for n, rule in good.items() if uids.get(n) == rule.metadata.uid}
+    return {
+        n: rule
+        for n, rule in good.items()
+        if uids.get(n) == rule.metadata.uid and not key_fault(rule.spec, keys)
+    }
 
 
 def to_load(want: Wanted, good: Good, refused: Mapping[str, str]) -> dict[str, NodeRemedier]:

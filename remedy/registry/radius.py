@@ -1,6 +1,6 @@
 """How many nodes a rule may match before its author has to mean it. Pure."""
 
-from kubenode.api.v1alpha1 import Disruption, NodeRemedier
+from kubenode.api.v1alpha1 import NodeRemedier
 
 ACCEPT = "kubenode.io/accept-blast-radius"
 """Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
@@ -9,9 +9,11 @@ MOST_MATCHING = "10%"
 nothing, and a tenth of a fleet with one fault is an incident that people should look at."""
 
 
-def destructive(rule: NodeRemedier) -> bool:
-    """Whether some rung changes a host, its pods or the node."""
-    return rule.spec.disruption_class is not Disruption.NONE
+def acts(rule: NodeRemedier) -> bool:
+    """Whether the rule makes jobs, of whatever class: a label or a notice for each node of a fleet
+    does harm too.
+    """
+    return bool(rule.spec.ladder)
 
 
 def accepted_nodes(rule: NodeRemedier) -> int | str | None:

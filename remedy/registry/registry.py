@@ -23,12 +23,15 @@ from remedy.registry.disputes import Disputes, Quarantines
 from remedy.registry.jobs import JobLedger
 from remedy.registry.loaded import Good, Loaded, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
+from remedy.registry.radius import accepted_nodes
 from remedy.registry.reach import Reach
 from remedy.registry.select import Digests, Wanted, id_of, wanted
+from remedy.registry.sizes import NoSizeLimit, SizeLimit
 from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
 from rules.diagnose import LoadReport
+from rules.nodekeys import NodeKeys
 from rules.program import Rule
 
 log = logging.getLogger(__name__)
@@ -38,6 +41,8 @@ SETTLE_SECONDS = 0.05
 QUARANTINE_SECONDS = 5.0
 """How often is looked whether the engines have come to differ about a rule."""
 RETRY_SECONDS = 2.0
+HELD_SECONDS = 30.0
+"""How often rules that would match too many nodes are counted again."""
 MOST_LOADS = 3
 """All of them; what is left with the last good versions; what a blamed version pulled down."""
 MOST_TOLD = 50
@@ -69,12 +74,17 @@ class Registry:
         recorder: EventRecorder,
         *,
         one_engine_is_enough: bool = False,
+        node_keys: NodeKeys | None = None,
         remember: Remember | None = None,
     ) -> None:
         self._remediers, self._jobs, self._nodes = remediers, jobs, nodes
         self._engine, self._clock, self._recorder = engine, clock, recorder
         self.one_engine_is_enough = one_engine_is_enough
         self.remember = remember
+        self._node_keys = node_keys or NodeKeys()
+        self.size_limit: SizeLimit = NoSizeLimit()
+        self._held: Mapping[str, str] = {}
+        """By name, why a new version that would match too many nodes is not loaded."""
         self.on_load: list[Callable[[], None]] = []
         self.on_standing: list[Callable[[str], None]] = []
         self.follows_time = False
@@ -158,18 +168,23 @@ class Registry:
         while True:
             self._dirty.clear()
             await self.reload()
+            count_again = self._clock.monotonic() + HELD_SECONDS
             while not await wait(self._clock, self._dirty, QUARANTINE_SECONDS):
                 await self.look_for_disputes()
+                if self._held and self._clock.monotonic() >= count_again:
+                    break
             await self._clock.sleep(SETTLE_SECONDS)
 
     async def reload(self) -> None:
         if self._first:
             self._now = Loaded(good=await self._remembered())
         rules = list(self._remediers.cache.values())
-        good = still_there(self._now.good, rules)
-        want = wanted(rules, self._ledger.following())
+        good = still_there(self._now.good, rules, self._node_keys)
+        want = wanted(rules, self._ledger.following(), self._node_keys)
         faults = await self._engine.faults(list(want.newest.values()))
         refused = {**faults, **want.refused}
+        self._held = await self._too_large(want, good, refused)
+        refused |= self._held
         for _ in range(MOST_LOADS):
             asked = to_load(want, good, refused)
             report = await self._load(asked)
@@ -190,6 +205,26 @@ class Registry:
         self.loaded.set()
         for callback in self.on_load:
             callback()
+
+    async def _too_large(
+        self, want: Wanted, good: Good, refused: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """New versions that would match too many nodes, by name, with why."""
+        known = {id_of(rule) for rule in good.values()}
+        versions = to_load(want, good, refused)
+        new = {
+            rule.metadata.name: rule
+            for id_, rule in want.newest.items()
+            if id_ in versions and id_ not in known
+        }
+        if not new:
+            return {}
+        others = {
+            rule.metadata.name: rule
+            for id_, rule in versions.items()
+            if rule.metadata.name not in new and id_ not in want.frozen
+        }
+        return await self.size_limit.refusals(new, others)
 
     async def _load(self, rules: Mapping[str, NodeRemedier]) -> LoadReport:
         """Where there is no room for all, those that were good before come first."""
@@ -284,6 +319,8 @@ class Registry:
     def _rule_changed(self, name: str, old: Any, new: Any) -> None:
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             self._dirty.set()
+        elif name in self._held and accepted_nodes(old) != accepted_nodes(new):
+            self._dirty.set()  # an annotation is no new generation
         elif new.spec == old.spec:
             new.spec = old.spec  # the older version stays loaded: its spec need not be there twice
         self._changed(name)

@@ -16,6 +16,7 @@ from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from remedy.job.ending import watched
 from remedy.job.model import ACTING, Job, unable
 from remedy.remedier.judge import rule_id
+from rules.nodekeys import NodeKeys, key_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,9 @@ def id_of(rule: NodeRemedier) -> str:
     return rule_id(rule.metadata.name, rule.metadata.generation)
 
 
-def wanted(rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob]) -> Wanted:
+def wanted(
+    rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob], keys: NodeKeys
+) -> Wanted:
     newest: dict[str, NodeRemedier] = {}
     refused: dict[str, str] = {}
     off = set()
@@ -42,7 +45,7 @@ def wanted(rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob]) ->
             continue
         if rule.spec.mode is Mode.OFF:
             off.add(name)
-        elif why := unable(rule.spec):
+        elif why := unable(rule.spec) or key_fault(rule.spec, keys):
             refused[name] = why
         else:
             newest[id_of(rule)] = rule

@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.noderemedier import (
     RemedierPhase,
     WouldReach,
 )
-from remedy.registry.radius import ACCEPT, MOST_MATCHING, accepted_nodes, destructive
+from remedy.registry.radius import ACCEPT, MOST_MATCHING, accepted_nodes, acts
 
 MESSAGE = 2048
 
@@ -105,7 +105,7 @@ def _safe_size(rule: NodeRemedier, standing: Standing) -> tuple[bool, str, str]:
     limit = max(share_of(MOST_MATCHING, standing.fleet), 1)
     accepted = accepted_nodes(rule)
     enough = max(limit, accepted) if isinstance(accepted, int) else limit
-    if standing.matching <= enough or not destructive(rule):
+    if standing.matching <= enough or not acts(rule):
         return True, "SelectsNodes", ""
     why = (
         f"it matches more than {MOST_MATCHING} of the fleet: Kube Defender's limits hold its jobs;"

@@ -18,6 +18,7 @@ from remedy.webhook.neighbours import chained, loadable, readers, upstream
 from remedy.webhook.verdict import Examination
 from rules.lint import lint
 from rules.loading import MOST_RULES
+from rules.nodekeys import NodeKeys, key_fault
 from rules.program import Rule, compile_program
 
 AT_ONCE = 2
@@ -41,8 +42,10 @@ class Examiner:
         fleet: Fleet,
         clock: Clock,
         threads: Executor,
+        node_keys: NodeKeys | None = None,
     ) -> None:
         self._rules, self._fleet, self._clock, self._threads = rules, fleet, clock, threads
+        self._node_keys = node_keys or NodeKeys()
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def examine(self, rule: NodeRemedier, seconds: float) -> Examination:
@@ -57,7 +60,9 @@ class Examiner:
         old = next((other for other in there if other.metadata.name == name), None)
         conditions = frozenset(self._fleet.conditions())
         async with asyncio.timeout_at(ends):
-            seen = await loop.run_in_executor(self._threads, read, rule, old, others, conditions)
+            seen = await loop.run_in_executor(
+                self._threads, read, rule, old, others, conditions, self._node_keys
+            )
         if seen.refused or seen.breaks or rule.spec.mode is Mode.OFF:
             return seen
         if not self._fleet.fresh():
@@ -84,16 +89,18 @@ def read(
     old: NodeRemedier | None,
     others: Sequence[NodeRemedier],
     conditions: Collection[str],
+    node_keys: NodeKeys,
 ) -> Examination:
     """What the rules' texts alone say. `old` is the version that is stored now. Pure."""
     near = [Rule(id_of(other), other) for other in chained(rule, others)]
     mine = Rule(id_of(rule), rule)
     before = _refusals([*near, *(Rule(id_of(one), one) for one in loadable([old] if old else []))])
     after = _refusals([*near, mine])
-    own = after.pop(mine.id, "") or unable(rule.spec) or _no_room(old, others)
+    own = after.pop(mine.id, "") or unable(rule.spec) or key_fault(rule.spec, node_keys)
+    own = own or _no_room(old, others)
     breaks = {id_.rpartition("@")[0]: why for id_, why in after.items() if id_ not in before}
     affected = readers(rule, [other.remedier for other in near])
-    findings = tuple(lint([rule], others, conditions=conditions))
+    findings = tuple(lint([rule], others, conditions=conditions, node_keys=node_keys))
     return Examination(
         rule,
         refused=own,

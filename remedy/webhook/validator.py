@@ -32,7 +32,7 @@ YES = Verdict(True)
 
 
 class Validator:
-    """most  nodes that a destructive rule in Enforce may match when it is written"""
+    """most  nodes that a rule in Enforce may match when it is written"""
 
     def __init__(
         self,

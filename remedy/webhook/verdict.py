@@ -1,9 +1,9 @@
 """Whether a rule may be written, and what its author is told. Pure.
 
 Refused in every mode but Off: what does not compile, alone or with the rules that are there, and
-what lint calls an error. Refused in Enforce: a rule of class Host or more that would match more
-than a share of the fleet at this moment, unless its author says how many nodes that may be. All
-else is told, not refused: Defender's limits hold whatever a rule matches.
+what lint calls an error. Refused in Enforce: a rule with a ladder, of whatever class, that would
+match more than a share of the fleet at this moment, unless its author says how many nodes that may
+be. All else is told, not refused: Defender's limits hold whatever a rule matches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
-from remedy.registry.radius import ACCEPT, accepted_nodes, destructive
+from remedy.registry.radius import ACCEPT, accepted_nodes, acts
 from remedy.webhook.estimate import Count
 from remedy.webhook.review import Verdict
 from rules.lint import Finding, Severity
@@ -40,7 +40,7 @@ class Examination:
 
 
 def judged(seen: Examination, most: int | str, user: str) -> Verdict:
-    """most  nodes that a destructive rule in Enforce may match now: a count or a share"""
+    """most  nodes that a rule in Enforce may match now: a count or a share"""
     faults = _faults(seen)
     if seen.rule.spec.mode is Mode.OFF:
         switched_on = [f"switched on it would be refused: {fault}" for fault in faults]
@@ -113,7 +113,7 @@ def _worst(seen: Examination) -> tuple[str, int] | None:
     acting = [
         (count.matching, name)
         for name, count in seen.counts.items()
-        if rules[name].spec.mode is Mode.ENFORCE and destructive(rules[name])
+        if rules[name].spec.mode is Mode.ENFORCE and acts(rules[name])
     ]
     if not acting:
         return None
@@ -141,9 +141,9 @@ def _too_many(
 def _unknown_size(seen: Examination, told: Sequence[str]) -> Verdict:
     """What cannot be estimated may be written only where nothing is done without a person."""
     rules = [seen.rule, *seen.affected.values()]
-    acts = any(rule.spec.mode is Mode.ENFORCE and destructive(rule) for rule in rules)
+    enforced = any(rule.spec.mode is Mode.ENFORCE and acts(rule) for rule in rules)
     why = f"how many nodes it would match is not known now: {seen.unknown}"
-    if not acts:
+    if not enforced:
         return Verdict(True, warnings=[why, *told])
     message = f"{why}; apply it again in a moment, or with `mode: DryRun`"
     return Verdict(False, message, code=503, warnings=told)

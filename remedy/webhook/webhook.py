@@ -35,7 +35,7 @@ SAMPLE = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings(WebhookPlace):
     """hook     names the validating and the mutating configuration
-    most     nodes that a destructive rule in Enforce may match when it is written
+    most     nodes that a rule in Enforce may match when it is written
     spokesmen  users that may say for whom they speak when they write into a job
     """
 
@@ -63,7 +63,13 @@ class Webhook:
             return list(operator.remediers.cache.values())
 
         validator = Validator(
-            Examiner(rules, CachedFleet(operator), clock, self._threads),
+            Examiner(
+                rules,
+                CachedFleet(operator),
+                clock,
+                self._threads,
+                operator.settings.node_keys,
+            ),
             rules,
             operator.recorder,
             self._threads,

@@ -86,6 +86,14 @@ _ERRORS = _codes(
         "Each message says what fits; docs/repairs.md has every action with its parameters.",
     ),
     (
+        "protected-key",
+        "The rule sets a protected label or annotation",
+        "Keys of Kubernetes, of provisioners and of KubeNode move pods, change load balancers and"
+        " say who owns a Node. No permit is asked for a label, so no setting allows them to rules.",
+        "Use a key such as `kubenode.io/suspect-NAME`, or one of your own domain that an"
+        " administrator lists in `node_keys` of the remedy operator.",
+    ),
+    (
         "endless-ladder",
         "The last rung cannot end",
         "Its migration waits for pods that are never moved, or that only end by themselves, and"
@@ -250,6 +258,21 @@ _ADVICE = _codes(
         "It matches whenever this rule does, means the same nodes and has a higher priority: this"
         " rule is never chosen. A rule that asks for more than another should come before it.",
         "Give it a higher priority, or delete it.",
+    ),
+    (
+        "unlisted-key",
+        "The rule sets a label or annotation that is not listed by default",
+        "The remedy operator refuses keys that are not in its settings `node_keys` and"
+        " `disruptive_node_keys`. The default allows `kubenode.io/suspect` and"
+        " `kubenode.io/suspect-*`. The settings of your operator are not known here.",
+        "Use a listed key, or let an administrator list this one.",
+    ),
+    (
+        "unlisted-unit",
+        "The agent refuses this unit by default",
+        "An agent touches only the units that its configuration lists (`repairs.units`, and for"
+        " StopUnit `repairs.stop_units`). The configuration of your hosts is not known here.",
+        "Use a unit of the default list in docs/repairs.md, or list this one on the hosts.",
     ),
     (
         "unavailable",

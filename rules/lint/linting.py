@@ -5,6 +5,9 @@ from collections.abc import Collection, Iterator, Sequence
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from rules.lint import evidence, patterns, proof, steps, timing, together
 from rules.lint.finding import Finding, Remark, finding
+from rules.nodekeys import NodeKeys
+
+DEFAULT_KEYS = NodeKeys()
 
 
 def lint(
@@ -12,29 +15,34 @@ def lint(
     known: Sequence[NodeRemedier] = (),
     *,
     conditions: Collection[str] = (),
+    node_keys: NodeKeys = DEFAULT_KEYS,
 ) -> list[Finding]:
     """What is wrong or unwise with `rules`, in their order. Nothing is compiled here.
 
     known       rules that are loaded beside them, and are not judged
     conditions  further condition types that exist, such as those of a live fleet
+    node_keys   labels and annotations that the operator lets rules set
     """
-    inferred = _inferred(rules, known)
+    inferred, types = _inferred(rules, known), frozenset(conditions)
     found: dict[str, list[Finding]] = {rule.metadata.name: [] for rule in rules}
     for rule in rules:
         name = rule.metadata.name
-        found[name] += (finding(name, r) for r in _of(rule, inferred, frozenset(conditions)))
+        found[name] += (finding(name, r) for r in _of(rule, inferred, types, node_keys))
     for name, remark in together.remarks(rules, known):
         found[name].append(finding(name, remark))
     return [one for several in found.values() for one in several]
 
 
 def _of(
-    rule: NodeRemedier, inferred: proof.Inferred, conditions: frozenset[str]
+    rule: NodeRemedier,
+    inferred: proof.Inferred,
+    conditions: frozenset[str],
+    node_keys: NodeKeys,
 ) -> Iterator[Remark]:
     yield from evidence.remarks(rule, inferred, conditions)
     yield from patterns.remarks(rule)
     yield from proof.remarks(rule, inferred)
-    yield from steps.remarks(rule)
+    yield from steps.remarks(rule, node_keys)
     yield from timing.remarks(rule)
 
 

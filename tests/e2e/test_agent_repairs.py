@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.agent_jobs import Operator, an_agent_job, asked
-from support.agent_service import AGENT, AgentHost, binds, install_agent
+from support.agent_service import AGENT, EVERY_UNIT, AgentHost, binds, install_agent
 from support.control_plane import ControlPlane
 from support.hosts import Host, Hosts
 
@@ -29,6 +29,7 @@ grep CapEff /proc/self/status
 SETTINGS = f"""
 [repairs]
 mount_points = ["{DATA}"]
+units = ["*"]
 
 [scripts.greet]
 path = "{SCRIPT}"
@@ -73,7 +74,8 @@ def actor(hosts: Hosts, control_plane: ControlPlane, disk: str) -> Iterator[Agen
     # A real host may write these; of the shared kernel's they are the host's network's own.
     host.run("mount", "-o", "remount,bind,rw", "/proc/sys")
     made = install_agent(host, control_plane, NAME)
-    host.write("/etc/kubenode/agent.toml", host.read("/etc/kubenode/agent.toml") + SETTINGS)
+    text = host.read("/etc/kubenode/agent.toml").replace(EVERY_UNIT, SETTINGS)
+    host.write("/etc/kubenode/agent.toml", text)
     host.run("systemctl", "restart", AGENT)
     yield made
     host.destroy()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support.agent_jobs import MACHINES, NODES
+from support.agent_service import EVERY_UNIT
 from support.control_plane import ControlPlane
 from support.hosts import Host
 
@@ -71,7 +72,7 @@ class PackagedHost:
             "/etc/kubenode/agent.toml",
             f'node = "{self.name}"\nserver = "{self._cp.server}"\n'
             'ca_file = "/etc/kubenode/ca.crt"\n'
-            f'bootstrap_token_file = "/etc/kubenode/token"\n{settings}',
+            f'bootstrap_token_file = "/etc/kubenode/token"\n{EVERY_UNIT}{settings}',
         )
         self.host.run("systemctl", "start", SERVICE)
 

@@ -37,6 +37,10 @@ def install_agent(host: Host, cp: ControlPlane, node: str) -> "AgentHost":
     return made
 
 
+EVERY_UNIT = 'repairs = {units = ["*"], stop_units = ["*"]}\n'
+"""Tests break and repair units of their own."""
+
+
 class AgentHost:
     """The host with its agent, and units that can be broken."""
 
@@ -58,7 +62,7 @@ class AgentHost:
             "key_file": "/etc/kubenode/agent.key",
         }
         lines = [f"{key} = {json.dumps(value)}\n" for key, value in config.items()]
-        self.host.write("/etc/kubenode/agent.toml", "".join(lines))
+        self.host.write("/etc/kubenode/agent.toml", "".join([*lines, EVERY_UNIT]))
         self.host.write(f"/etc/systemd/system/{AGENT}", SERVICE.read_text())
         self.host.run("systemctl", "daemon-reload")
         self.host.run("systemctl", "enable", "--now", AGENT)

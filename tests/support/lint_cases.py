@@ -89,6 +89,24 @@ CASES = (
         ),
     ),
     Case(
+        "protected-key",
+        "spec.ladder[0].steps[1].label.key",
+        {"ladder": ladder(RESTART, {"label": {"key": "kubernetes.io/os", "value": "x"}})},
+        ({"ladder": ladder(RESTART, {"label": {"key": "kubenode.io/suspect-disk"}})},),
+    ),
+    Case(
+        "unlisted-key",
+        "spec.ladder[0].steps[0].annotate.key",
+        {"ladder": ladder({"annotate": {"key": "example.com/pool"}}, RESTART)},
+        ({"ladder": ladder({"annotate": {"key": "kubenode.io/suspect"}}, RESTART)},),
+    ),
+    Case(
+        "unlisted-unit",
+        "spec.ladder[0].steps[0].agent.unit",
+        {"ladder": ladder({"agent": {"action": "StopUnit", "unit": "auditd.service"}}, RESTART)},
+        ({"ladder": ladder({"agent": {"action": "StopUnit", "unit": "kubelet.service"}})},),
+    ),
+    Case(
         "unproven-repair",
         "spec.ladder[0]",
         {"when": {"all": [LATCHED, OOPS]}, "ladder": ladder(*EMPTY, {"reboot": {}})},

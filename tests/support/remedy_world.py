@@ -79,6 +79,8 @@ class FakeWorld:
     unschedulable: bool = False
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    refused_key: str = ""
+    """Why no label may be set; empty if any may."""
     clock: FakeClock = field(default_factory=FakeClock)
     permits: dict[str, str] = field(default_factory=dict)
     restarts: list[str] = field(default_factory=list)
@@ -317,15 +319,19 @@ class FakeWorld:
     async def take_back(self, job: Job) -> Heard:
         return self.outside.take_back(job, self._write)
 
-    async def label(self, job: Job) -> None:
+    async def label(self, job: Job) -> Heard:
         step = job.step.label if job.step else None
         assert step is not None
+        if self.refused_key:
+            return Heard(Act.LABEL, outcome=Outcome.REFUSED, error=self.refused_key)
         self._write("label", lambda: self.labels.update({step.key: step.value}))
+        return Heard(Act.LABEL)
 
-    async def annotate(self, job: Job) -> None:
+    async def annotate(self, job: Job) -> Heard:
         step = job.step.annotate if job.step else None
         assert step is not None
         self._write("annotate", lambda: self.annotations.update({step.key: step.value}))
+        return Heard(Act.ANNOTATE)
 
     async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
         return self.host.power(self.clock.now())

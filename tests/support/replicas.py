@@ -107,7 +107,7 @@ async def wide_open(cluster: Cluster) -> None:
 
 async def marking_rule(cluster: Cluster) -> None:
     """Who has the fault is cordoned and labelled until it is gone: nothing for an agent to do."""
-    steps = [{"cordon": {}}, {"label": {"key": "repair", "value": "yes"}}]
+    steps = [{"cordon": {}}, {"label": {"key": "kubenode.io/suspect-repair", "value": "yes"}}]
     verify = {"for": "1s", "settle": "0s", "timeout": "20m"}
     await cluster.rule(
         "cable",

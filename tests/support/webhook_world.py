@@ -15,6 +15,7 @@ from remedy.webhook.examine import Examiner
 from remedy.webhook.metrics import Metrics
 from remedy.webhook.validator import Validator
 from rules.facts import ConditionFact, FactSet
+from rules.nodekeys import NodeKeys
 
 NOWHERE: Any = None
 SICK: dict[str, Any] = {"condition": {"type": "Sick", "for": "1m"}}
@@ -110,6 +111,7 @@ class Admission:
     fleet: FleetInHand = field(default_factory=FleetInHand)
     rules: dict[str, NodeRemedier] = field(default_factory=dict)
     most: int | str = "10%"
+    node_keys: NodeKeys = field(default_factory=NodeKeys)
 
     def __enter__(self) -> "Admission":
         self.threads = ThreadPoolExecutor(2)
@@ -118,7 +120,7 @@ class Admission:
         self.registry = CollectorRegistry()
         listed = lambda: list(self.rules.values())  # noqa: E731
         self.validator = Validator(
-            Examiner(listed, self.fleet, self.clock, self.threads),
+            Examiner(listed, self.fleet, self.clock, self.threads, self.node_keys),
             listed,
             self.recorder,
             self.threads,

@@ -348,15 +348,17 @@ class Jobs(NobodyOutside, NoPower):
     async def notify(self, job: Job) -> str:
         return ""
 
-    async def label(self, job: Job) -> None:
+    async def label(self, job: Job) -> Heard:
         step = job.step.label if job.step is not None else None
         if step is not None:
             self._fleet.label(job.spec.node_name, {step.key: step.value})
+        return Heard(Act.LABEL)
 
-    async def annotate(self, job: Job) -> None:
+    async def annotate(self, job: Job) -> Heard:
         step = job.step.annotate if job.step is not None else None
         if step is not None:
             self._fleet.annotate(job.spec.node_name, {step.key: step.value})
+        return Heard(Act.ANNOTATE)
 
     # -- what it reads ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from remedy.job.moves import Move, due, held_for, hold
 from remedy.job.moves import wait as waits
 from remedy.job.records import done, failed, late
 from remedy.job.silence import over
+from remedy.power.seen import Outcome
 
 MINE = {
     "uncordon": Act.UNCORDON,
@@ -31,6 +32,8 @@ def small(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
         if step.name == "uncordon":
             owned = owned.model_copy(update={"cordon": False})
         return done(job, seen, record, "", owned=owned)
+    if seen.heard is not None and seen.heard.outcome is Outcome.REFUSED:
+        return failed(job, seen, step, record, seen.heard.error)
     if late(record, seen):
         error = seen.heard.error if seen.heard is not None else ""
         return failed(job, seen, step, record, error or f"step {step.name} took too long")

@@ -197,7 +197,7 @@ SICK = {"condition": {"type": "Sick", "status": "True"}}
 
 async def test_people_are_told_once_that_a_job_needs_them(cluster: Cluster) -> None:
     await a_node(cluster)
-    steps = ({"label": {"key": "kubenode.io/seen", "value": "yes"}},
+    steps = ({"label": {"key": "kubenode.io/suspect-seen", "value": "yes"}},
              {"notify": {"receivers": ["tool"], "message": "look at it"}})  # fmt: skip
     rung = {"name": "tell", "steps": list(steps), "verify": {"for": "1s", "timeout": "1s"}}
     async with http_receiver() as server:

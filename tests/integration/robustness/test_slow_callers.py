@@ -195,7 +195,9 @@ async def _heals(cluster: Cluster, node: str) -> float:
 
     async def acted() -> bool:
         found = await cluster.kube.get(paths.node(node))
-        return bool((found["metadata"].get("labels") or {}).get("repair") == "yes")
+        return bool(
+            (found["metadata"].get("labels") or {}).get("kubenode.io/suspect-repair") == "yes"
+        )
 
     while not await acted():
         assert time.monotonic() - began < 60, "healing goes on"

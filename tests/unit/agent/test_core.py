@@ -21,6 +21,7 @@ from support.agent_world import (
 from support.clock import T0, FakeClock
 
 from agent.actions import Bench
+from agent.actions.allowed import Repairs
 from agent.core import AgentCore
 from agent.host import UnitVerb
 from agent.journal import Entry, MemoryJournal
@@ -69,6 +70,34 @@ async def test_each_verb_is_asked_of_systemd_and_its_result_seen(
     assert world.acts == [(verb, UNIT)]
     assert world.active == ends
     assert world.answer_now is not None and world.answer_now.state == "Done"
+
+
+@pytest.mark.parametrize("action", ["RestartUnit", "StartUnit", "ReloadUnit", "StopUnit"])
+@pytest.mark.parametrize("unit", ["auditd.service", "debug-shell.service", "falco.service"])
+async def test_a_unit_that_the_host_does_not_list_is_refused_and_not_touched(
+    world: World, action: str, unit: str
+) -> None:
+    world.job = a_job(agent_step={"action": action, "unit": unit})
+    await handled(world)
+    assert world.acts == [] and world.resets == 0
+    ((_, answer),) = world.answers
+    setting = "stop_units" if action == "StopUnit" else "units"
+    assert answer.state == "Refused"
+    assert f"{unit} is not in repairs.{setting} of the agent's configuration" in answer.output
+    assert "kubelet.service" in answer.output
+
+
+@pytest.mark.parametrize(("action", "acts"), [("RestartUnit", 1), ("StopUnit", 0)])
+async def test_a_unit_may_be_listed_for_restarts_and_not_for_stops(
+    world: World, action: str, acts: int
+) -> None:
+    world.allowed = Repairs(units=["container*"], stop_units=[])
+    world.job = a_job(agent_step={"action": action, "unit": UNIT})
+    await handled(world)
+    assert len(world.acts) == acts
+    if not acts:
+        ((_, answer),) = world.answers
+        assert "repairs.stop_units of the agent's configuration, which has nothing" in answer.output
 
 
 async def test_a_reload_of_a_running_unit_is_done_and_of_a_dead_one_failed(world: World) -> None:

@@ -82,8 +82,8 @@ async def deaths(folder: Path, **levers: object) -> list[PowerWorld]:
     return found
 
 
-A_STOP = {"action": "StopUnit", "unit": "a.service"}
-A_RESTART = {"action": "RestartUnit", "unit": "a.service"}
+A_STOP = {"action": "StopUnit", "unit": "kubelet.service"}
+A_RESTART = {"action": "RestartUnit", "unit": "kubelet.service"}
 
 
 @pytest.mark.parametrize("step", [A_RESTART, A_STOP], ids=lambda step: str(step["action"]))

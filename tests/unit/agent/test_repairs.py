@@ -315,15 +315,21 @@ async def test_a_script_that_was_changed_is_never_run(tmp_path: Path) -> None:
 
 
 def test_settings_of_repairs_are_checked_with_what_to_write_instead() -> None:
-    repairs = Repairs(mount_points=["/", "/data", "data", "/data/"])
+    repairs = Repairs(
+        mount_points=["/", "/data", "data", "/data/"],
+        units=["kubelet.service", "kube-*", "*", "kubelet"],
+        stop_units=["a b.service"],
+    )
     scripts = {
         "well": Script("/opt/x", "0" * 64, params={"device": ["eth0"]}),
         "ill": Script("x", "abc", params={"a b": []}),
     }
     told = "\n".join(complaints(repairs, scripts))
+    for what in ("units 'kubelet'", "stop_units 'a b.service'"):
+        assert what in told
     for what in ("'data'", "'/data/'", "ill.path 'x'", "ill.sha256 'abc'", "ill.params 'a b'"):
         assert what in told
-    assert "well" not in told and len(told.splitlines()) == 5
+    assert "well" not in told and len(told.splitlines()) == 7
 
 
 def test_bounds_of_sysctls_hold_the_bound_of_their_kind() -> None:

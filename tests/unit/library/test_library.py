@@ -58,6 +58,11 @@ def test_no_rule_has_an_error_that_lint_knows() -> None:
     assert not found
 
 
+def test_no_rule_needs_more_than_the_default_lists_of_keys_and_units() -> None:
+    found = [f for f in lint(list(RULES.values())) if f.code.startswith("unlisted-")]
+    assert not found
+
+
 @pytest.mark.parametrize("pack", PACKS)
 def test_a_pack_says_what_it_needs_and_lists_its_rules(pack: str) -> None:
     text = (FOLDER / pack / "README.md").read_text()

@@ -65,10 +65,13 @@ async def test_a_rule_that_does_nothing_by_itself_may_match_everything(mode: str
         assert (await admission.create(a_spec(mode=mode)))["allowed"]
 
 
-async def test_a_rule_that_changes_no_host_may_match_everything() -> None:
+@pytest.mark.parametrize(
+    "step", [{"notify": {"message": "look"}}, {"label": {"key": "kubenode.io/suspect"}}]
+)
+async def test_a_rule_of_class_none_is_limited_too(step: dict[str, Any]) -> None:
     with Admission(FleetInHand(50, sick=50)) as admission:
-        ladder = [{"name": "tell", "steps": [{"notify": {"message": "look"}}]}]
-        assert (await admission.create(a_spec(ladder=ladder)))["allowed"]
+        said = await admission.create(a_spec(ladder=[{"name": "tell", "steps": [step]}]))
+    assert not said["allowed"] and "more than 5" in said["text"]
 
 
 async def test_the_authors_word_lets_a_large_rule_through_and_is_audited() -> None:

@@ -14,8 +14,8 @@ from remedy.job.store import status_patch
 LABELS = {
     "name": "mark",
     "steps": [
-        {"label": {"key": "kubenode.io/seen", "value": "yes"}},
-        {"annotate": {"key": "kubenode.io/why", "value": "test"}},
+        {"label": {"key": "kubenode.io/suspect-seen", "value": "yes"}},
+        {"annotate": {"key": "kubenode.io/suspect-why", "value": "test"}},
         {"wait": {"for": "90s"}},
         *DRAIN["steps"],
         {"notify": {"message": "repaired"}},

@@ -1,0 +1,106 @@
+"""Holds new versions of rules that would match too much of the fleet, when they are loaded.
+
+The webhook asks the same at admission, but may have been away or not installed. A version that was
+loaded before is not asked again: a good rule may match many nodes in an incident, which Kube
+Defender's limits hold.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Protocol
+
+from kubenode.api.share import share_of
+from kubenode.api.v1alpha1 import Mode, NodeRemedier
+from kubenode.runtime.clock import Clock
+from remedy.registry.radius import ACCEPT, MOST_MATCHING, accepted_nodes, acts
+from remedy.registry.select import id_of
+from remedy.webhook.estimate import Count, Fleet, estimate
+from remedy.webhook.neighbours import readers
+from rules.program import Rule
+
+log = logging.getLogger(__name__)
+Rules = Mapping[str, NodeRemedier]
+"""By name."""
+NOT_KNOWN = "spec.when: how many nodes it would match is not known yet; it is counted again"
+
+
+class SizeLimit(Protocol):
+    async def refusals(self, new: Rules, loaded: Rules) -> Mapping[str, str]:
+        """By name, why a rule of `new` may not be loaded now; `loaded` are all others."""
+        ...
+
+
+class NoSizeLimit:
+    """For programs and tests without a fleet of their own."""
+
+    async def refusals(self, new: Rules, loaded: Rules) -> Mapping[str, str]:
+        return {}
+
+
+class FleetSizeLimit:
+    """threads  for the engine
+    most     nodes that a new rule in Enforce may match: a count or a share
+    """
+
+    def __init__(
+        self, fleet: Fleet, clock: Clock, threads: Executor, most: int | str = MOST_MATCHING
+    ) -> None:
+        self._fleet, self._clock, self._threads, self._most = fleet, clock, threads, most
+
+    async def refusals(self, new: Rules, loaded: Rules) -> Mapping[str, str]:
+        there = {**loaded, **new}
+        acting = {name: _acting(rule, there) for name, rule in new.items()}
+        acting = {name: rules for name, rules in acting.items() if rules}
+        if not acting:
+            return {}
+        if not self._fleet.fresh():
+            return dict.fromkeys(acting, NOT_KNOWN)
+        asked = {id_of(rule) for rules in acting.values() for rule in rules}
+        found = await estimate(
+            [Rule(id_of(rule), rule) for rule in there.values()],
+            asked,
+            self._fleet,
+            self._clock,
+            self._threads,
+        )
+        limit = max(share_of(self._most, found.nodes), 1)
+        refused = {}
+        for name, rules in acting.items():
+            accepted = accepted_nodes(new[name])
+            most = max(limit, accepted) if isinstance(accepted, int) else limit
+            if worst := _worst(rules, found.counts, most):
+                refused[name] = self._told(name, worst)
+                matching = found.counts[id_of(worst)].matching
+                log.warning(
+                    "rule would match too many nodes",
+                    extra={"rule": name, "by": worst.metadata.name, "nodes": matching},
+                )
+        return refused
+
+    def _told(self, name: str, worst: NodeRemedier) -> str:
+        """Without counts: the text must be the same at each look."""
+        other = worst.metadata.name
+        who = "it" if other == name else f"rule {other}, which reads its fact,"
+        return (
+            f"spec.when: {who} would match more than {self._most} of the nodes, and admission did"
+            " not refuse it: narrow it, write `mode: DryRun` or `Approve`, or, if meant, set"
+            f" annotation {ACCEPT} to the number of nodes; it is loaded once it matches fewer"
+        )
+
+
+def _acting(rule: NodeRemedier, there: Rules) -> Sequence[NodeRemedier]:
+    """The rule and those that read its fact, where they act by themselves."""
+    others = [other for other in there.values() if other is not rule]
+    return [
+        one
+        for one in (rule, *readers(rule, others).values())
+        if one.spec.mode is Mode.ENFORCE and acts(one)
+    ]
+
+
+def _worst(
+    rules: Sequence[NodeRemedier], counts: Mapping[str, Count], most: int
+) -> NodeRemedier | None:
+    worst = max(rules, key=lambda rule: counts[id_of(rule)].matching)
+    return worst if counts[id_of(worst)].matching > most else None
