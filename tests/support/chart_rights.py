@@ -20,6 +20,7 @@ FILES = (
     "defender/rbac",
     "defender/admission",
     "remedy/rbac",
+    "remedy/admission",
     "remedy/words",
     "machine/rbac",
     "machine/admission",
@@ -62,6 +63,10 @@ class ChartRights:
     def unbind(self, user: str, role: str) -> None:
         self.cp.kubectl("delete", "clusterrolebinding", f"{user}-{role}", "--ignore-not-found")
 
+    def client(self, user: str) -> Kube:
+        """A client with the user's identity; close it."""
+        return Kube(connect(str(self._kubeconfig(user))))
+
     def send(
         self,
         user: str,
@@ -81,7 +86,7 @@ class ChartRights:
         query = {"dryRun": "All"} if dry_run else None
 
         async def sent() -> str:
-            kube = Kube(connect(str(self._kubeconfig(user))))
+            kube = self.client(user)
             try:
                 await kube.call(method, path, query, body=body, content_type=kind)
             except Forbidden as error:

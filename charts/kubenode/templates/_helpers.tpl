@@ -1,13 +1,14 @@
 {{/*
 Documents of a file of this chart, but for those of `without` (KIND/NAME). Files hold no templates.
-With cert-manager the Secrets of certificates are its own, and so is what webhooks are to trust.
+With cert-manager the Secrets of certificates are its own, and so is what webhooks are to trust: no
+program has the right to publish that.
 */}}
 {{- define "kubenode.file" -}}
 {{- $managed := .root.Values.certManager.enabled }}
 {{- range (.root.Files.Get .name | splitList "\n---\n") }}
 {{- $one := fromYaml . }}
 {{- if and $one (not (has (printf "%s/%s" $one.kind $one.metadata.name) (default list $.without))) }}
-{{- if not (and $managed (eq $one.kind "Secret")) }}
+{{- if not (and $managed (or (eq $one.kind "Secret") (hasSuffix "-publish-ca" $one.metadata.name))) }}
 ---
 {{- if and $managed (hasSuffix "WebhookConfiguration" $one.kind) }}
 {{- $secret := ternary $one.metadata.name (printf "%s-webhook" $one.metadata.name) (eq $one.metadata.name "kubenode-defender") }}
@@ -19,6 +20,11 @@ With cert-manager the Secrets of certificates are its own, and so is what webhoo
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* Of a program without webhook: what it would need to publish who signs for it. */}}
+{{- define "kubenode.publishing" -}}
+[ClusterRole/kubenode-{{ . }}-publish-ca, ClusterRoleBinding/kubenode-{{ . }}-publish-ca]
 {{- end -}}
 
 {{- define "kubenode.image" -}}

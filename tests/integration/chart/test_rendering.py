@@ -118,6 +118,26 @@ def test_with_cert_manager_each_secret_is_its_own_and_each_webhook_trusts_what_i
             assert f"{service}.kubenode-system.svc" in made[name]["spec"]["dnsNames"]
 
 
+def test_only_a_program_that_publishes_its_own_authority_may_patch_its_webhook(helm: Helm) -> None:
+    """Nobody with cert-manager, and no program without a webhook."""
+    off = {"enabled": False}
+    for values in (
+        {"certManager": CERTIFICATES["certManager"]},
+        {
+            "remedy": {"webhook": off},
+            "machine": {"webhook": off},
+            "defender": {"guard": off},
+        },
+    ):
+        objects = helm.rendered(values)
+        assert [r for r in given(objects) if r.group == "admissionregistration.k8s.io"] == []
+        assert [ident(one) for one in objects if "publish-ca" in ident(one)] == []
+    accounts = {
+        r.account for r in given(helm.rendered({})) if r.resource.endswith("configurations")
+    }
+    assert len(accounts) == 3
+
+
 def test_the_agent_has_the_image_and_the_settings_of_the_values(helm: Helm) -> None:
     there = {ident(found): found for found in helm.rendered(EVERYTHING)}
     wanted = documents((CHART / "agent" / "daemonset.yaml").read_text())
