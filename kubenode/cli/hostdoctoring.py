@@ -94,7 +94,9 @@ def host_doctor_parts(
             path_of(settings.host_doctor_key_file),
             path_of(ca),
         ),
-        gate=GateSettings(tokens, settings.host_doctor_allowed, anyone),
+        gate=GateSettings(
+            tokens, settings.host_doctor_allowed, anyone, settings.host_doctor_token_audience
+        ),
         limits=settings.http_limits,
     )
     metrics = operator.host_doctor_metrics

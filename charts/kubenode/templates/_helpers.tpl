@@ -71,16 +71,22 @@ seccompProfile: {type: RuntimeDefault}
 {{/* Flags of whoever asks Kube Defender. */}}
 {{- define "kubenode.askerArgs" -}}
 - --defender-url={{ include "kubenode.defenderUrls" . }}
-- --defender-token-file=/var/run/secrets/kubernetes.io/serviceaccount/token
+- --defender-token-file=/etc/kubenode/defender/token
 - --defender-ca-file=/etc/kubenode/defender/ca.crt
 {{- end -}}
 
-{{/* The pod starts when Kube Defender has filled it: a missing key keeps kubelet waiting. */}}
-{{- define "kubenode.defenderCa" -}}
+{{/*
+What a caller of Kube Defender needs. The pod starts when Kube Defender has filled the Secret: a missing
+key keeps kubelet waiting. The token is good for Kube Defender alone: the API server refuses it.
+*/}}
+{{- define "kubenode.defenderAccess" -}}
 - name: defender
-  secret:
-    secretName: kubenode-defender
-    items: [{key: ca.crt, path: ca.crt}]
+  projected:
+    sources:
+      - secret:
+          name: kubenode-defender
+          items: [{key: ca.crt, path: ca.crt}]
+      - serviceAccountToken: {audience: kubenode-defender, path: token, expirationSeconds: 3600}
 {{- end -}}
 
 {{/*
@@ -188,6 +194,7 @@ spec:
 {{- if .Values.remedy.hostDoctor.enabled }}
 - --host-doctor-address=0.0.0.0
 - --host-doctor-port=8445
+- --host-doctor-token-audience=kubenode-host-doctor
 {{- with .Values.remedy.hostDoctor.tokensSecret }}
 - --host-doctor-token-files=/etc/kubenode/tokens/tokens
 {{- end }}
@@ -219,6 +226,7 @@ spec:
 {{- define "kubenode.defenderArgs" }}
 - --listen-address=0.0.0.0
 - --listen-port=8443
+- --token-audience=kubenode-defender
 - --tls
 - --tls-host=*.kubenode-defender-replicas.kubenode-system.svc
 {{- if include "kubenode.oneAnswers" . }}

@@ -15,6 +15,8 @@ from support.control_plane import ControlPlane
 from support.defender_objects import policy_object
 from support.machine_world import MACHINES, a_machine, closing
 
+from defender.auth.reviews import Reviews
+from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.errors import Conflict
 from remedy.job.migration.replicas import Replicas
@@ -246,3 +248,35 @@ def test_the_others_make_no_bootstrap_token_and_approve_nothing(
     assert rights.send(user, "POST", secrets, token, dry_run=True) != ""
     approval = "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval"
     assert "forbidden" in rights.send(user, "PATCH", approval, {"status": {}}).lower()
+
+
+# -- tokens that callers show ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "audience"),
+    [
+        ("kubenode-system", "kubenode-remedy", "kubenode-defender"),
+        ("kubenode-system", "kubenode-machine", "kubenode-defender"),
+        ("kubenode-agents", "kubenode-agent", "kubenode-host-doctor"),
+    ],
+)
+async def test_a_token_that_a_caller_shows_is_refused_by_the_api_server(
+    rights: ChartRights, namespace: str, name: str, audience: str
+) -> None:
+    cp = rights.cp
+    words = ("create", "token", name, "-n", namespace, f"--audience={audience}")
+    token = cp.kubectl(*words).stdout.strip()
+    said = cp.kubectl("--kubeconfig=/dev/null", f"--server={cp.server}",
+                      f"--certificate-authority={cp.ca_file}", f"--token={token}",
+                      "get", "--raw", "/api/v1/nodes", check=False)  # fmt: skip
+    assert said.returncode != 0
+    assert "Unauthorized" in said.stderr or "logged in" in said.stderr
+    async with closing(rights.client(DEFENDER)) as kube:
+        clock = SystemClock()
+        user = await Reviews(kube, clock, audience).user(token)
+        assert user is not None
+        assert user.name == f"system:serviceaccount:{namespace}:{name}"
+        assert await Reviews(kube, clock, "another").user(token) is None
+        full = cp.kubectl("create", "token", name, "-n", namespace).stdout.strip()
+        assert await Reviews(kube, clock, audience).user(full) is None
