@@ -62,6 +62,7 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   detectors          what is watched, and its limits; in the file alone: [detectors.NAME]
   local              what is repaired without asking; in the file alone: [local.units."NAME"]
   operator           https://HOST:PORT of the remedy operator; operator_ca_file checks it
+  operator_token_file  bearer token for the operator, default: token_file
   metadata           whose metadata service is watched; in the file alone: [metadata] cloud
 """
 
@@ -104,9 +105,14 @@ async def run(loaded: Settings) -> None:
         limit = Limit(state, loaded.local.units)
         identity = Store(state / IDENTITY) if loaded.managed else None
         kept = str(identity.current) if identity is not None else ""
-        transport = _way(loaded, loaded.server, loaded.ca_file, kept)
+        transport = _way(loaded, loaded.server, loaded.ca_file, loaded.token_file, kept)
         operator_ca = loaded.operator_ca_file or loaded.ca_file
-        operator = _way(loaded, loaded.operator, operator_ca, kept) if loaded.operator else None
+        operator_token = loaded.operator_token_file or loaded.token_file
+        operator = (
+            _way(loaded, loaded.operator, operator_ca, operator_token, kept)
+            if loaded.operator
+            else None
+        )
     except (JournalError, StoreError, OSError, ValueError) as error:
         raise CannotStart(str(error)) from error
     kube = Kube(transport, clock=clock)
@@ -176,7 +182,7 @@ def _agent(
     )
 
 
-def _way(loaded: Settings, server: str, ca_file: str, kept: str) -> PlainTransport:
+def _way(loaded: Settings, server: str, ca_file: str, token_file: str, kept: str) -> PlainTransport:
     """The way to a server, under one identity: of the file `kept`, or as the settings say.
 
     Raises OSError, ValueError.
@@ -186,7 +192,7 @@ def _way(loaded: Settings, server: str, ca_file: str, kept: str) -> PlainTranspo
         ca_file or None,
         kept or loaded.cert_file or None,
         kept or loaded.key_file or None,
-        loaded.token_file or None,
+        token_file or None,
         user_agent=f"kubenode-agent/{version()}",
     )
 

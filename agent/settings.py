@@ -45,6 +45,14 @@ from kubenode.runtime.process import CannotStart
 CONFIG_FILE = "/etc/kubenode/agent.toml"
 PREFIX = "KUBENODE_AGENT_"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+FILES = (
+    "ca_file",
+    "cert_file",
+    "key_file",
+    "token_file",
+    "operator_ca_file",
+    "operator_token_file",
+)
 FILE_ALONE = frozenset({"checks", "detectors", "local", "metadata", "repairs", "scripts"})
 """Tables, which have no variable."""
 IDENTITY = "identity"
@@ -77,6 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     metadata      whose metadata service is watched; in the file alone
     operator      https://HOST:PORT of the remedy operator, told of what the cloud says; "" is none
     operator_ca_file  PEM of its authority; "" is that of the API server
+    operator_token_file  bearer token for the operator; "" is token_file
     """
 
     node: str
@@ -100,6 +109,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     metadata: Metadata = Metadata()
     operator: str = ""
     operator_ca_file: str = ""
+    operator_token_file: str = ""
 
     @property
     def agent_name(self) -> str:
@@ -170,7 +180,7 @@ def _complaints(settings: Settings) -> list[str]:
         if not _DIGEST.fullmatch(check.sha256):
             found.append(f"checks.{name}.sha256 {check.sha256!r}: give the 64 digits of sha256sum")
     found += settings.local.complaints()
-    for name in ("ca_file", "cert_file", "key_file", "token_file", "operator_ca_file"):
+    for name in FILES:
         path = getattr(settings, name)
         if path and (why := _unreadable(path)):
             found.append(f"{name} {path}: {why}; put it there or set {_var(name)}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from starlette.routing import BaseRoute
 
 from kubenode.cli.asking import require_files
+from kubenode.cli.bundle_access import BundleAccess
 from kubenode.cli.settings import HostDoctorFlags, local, path_of
 from kubenode.runtime.audit import Audit
 from kubenode.runtime.clock import Clock
@@ -94,15 +95,17 @@ def host_doctor_parts(
             path_of(settings.host_doctor_key_file),
             path_of(ca),
         ),
-        gate=GateSettings(tokens, settings.host_doctor_allowed, anyone),
+        gate=GateSettings(
+            tokens, settings.host_doctor_allowed, anyone, settings.host_doctor_token_audience
+        ),
         limits=settings.http_limits,
     )
     metrics = operator.host_doctor_metrics
     store = bundle_store(settings)
+    access = BundleAccess(kube, clock, audit, settings.host_doctor_token_audience)
 
     def more(ends: Endpoints) -> Sequence[BaseRoute]:
-        guards = ends.may_hand_in, ends.may_read
-        return () if store is None else BundleRoutes(store, *guards).routes
+        return () if store is None else BundleRoutes(store, ends.may_hand_in, access.check).routes
 
     parts = HostDoctor(operator.desk, kube, clock, metrics, made, audit, more=more).parts
     return parts if store is None else [*parts, StoreCheck(store)]

@@ -167,6 +167,11 @@ HostDoctorTokenFiles = Annotated[
     typer.Option("--host-doctor-token-files", metavar="FILE,...",
                  help="Bearer tokens, a line each, of those that may tell it something."),
 ]  # fmt: skip
+HostDoctorTokenAudience = Annotated[
+    str | None,
+    typer.Option("--host-doctor-token-audience",
+                 help="Whom tokens of agents' service accounts must be made for."),
+]  # fmt: skip
 HostDoctorClientCaFile = Annotated[
     str | None,
     typer.Option("--host-doctor-client-ca-file", metavar="FILE",
@@ -351,6 +356,7 @@ def run_all(
     host_doctor_port: HostDoctorPort = None,
     host_doctor_address: HostDoctorAddress = None,
     host_doctor_token_files: HostDoctorTokenFiles = None,
+    host_doctor_token_audience: HostDoctorTokenAudience = None,
     host_doctor_client_ca_file: HostDoctorClientCaFile = None,
     host_doctor_clients: HostDoctorClients = None,
     host_doctor_cert_file: HostDoctorCertFile = None,
@@ -435,6 +441,7 @@ def run_remedy(
     host_doctor_port: HostDoctorPort = None,
     host_doctor_address: HostDoctorAddress = None,
     host_doctor_token_files: HostDoctorTokenFiles = None,
+    host_doctor_token_audience: HostDoctorTokenAudience = None,
     host_doctor_client_ca_file: HostDoctorClientCaFile = None,
     host_doctor_clients: HostDoctorClients = None,
     host_doctor_cert_file: HostDoctorCertFile = None,

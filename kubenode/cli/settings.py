@@ -145,6 +145,9 @@ class HostDoctorFlags(Central):
     host_doctor_token_files: str = Field(
         "", description="files of bearer tokens, a line each, of those that may tell it something"
     )
+    host_doctor_token_audience: str = Field(
+        "", description="whom tokens of agents' service accounts must be made for"
+    )
     host_doctor_client_ca_file: str | None = Field(
         None, description="who signs the certificates of agents and of other clients"
     )

@@ -1,7 +1,7 @@
 """Bundles over HTTP: agents hand theirs in, people fetch them.
 
 PUT /v1/hosts/AGENT/bundles/NAME   by that agent's own client certificate; 201 and the place
-GET /v1/hosts/AGENT/bundles/NAME   by whoever may read; the bytes as they came
+GET /v1/hosts/AGENT/bundles/NAME   by users with the right to download; the bytes as they came
 """
 
 import asyncio

@@ -67,17 +67,10 @@ class Endpoints:
         self._rates = Rates(clock)
         self._refused_lines = TokenBucket(1.0, 20.0, clock)
 
-    async def may_read(self, request: Request) -> Response | None:
-        """For further routes: None for whoever may tell us everything, else the refusal."""
-        return await self._other(request, of_agents=False)
-
     async def may_hand_in(self, request: Request) -> Response | None:
-        """The same for the agent that the route's path names, and nobody else."""
-        return await self._other(request, of_agents=True)
-
-    async def _other(self, request: Request, *, of_agents: bool) -> Response | None:
+        """For further routes: None for the agent that the path names, else the refusal."""
         try:
-            await self._admitted(request, of_agents=of_agents)
+            await self._admitted(request, of_agents=True)
         except Refused as error:
             return self._refusal("more", "nobody", error)
         return None

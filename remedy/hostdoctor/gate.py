@@ -51,13 +51,15 @@ LOOPBACK = Caller("loopback")
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """clients  common names whose certificates may deliver
-    anyone   who shows nothing may deliver too: for loopback alone
+    """clients   common names whose certificates may deliver
+    anyone    who shows nothing may deliver too: for loopback alone
+    audience  whom agents' tokens must be made for; "" is the API server itself
     """
 
     token_files: tuple[Path, ...] = ()
     clients: frozenset[str] = frozenset()
     anyone: bool = False
+    audience: str = ""
 
 
 class Gate:

@@ -36,6 +36,7 @@ class _User(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     authenticated: bool = False
+    audiences: list[str] | None = None
     user: _User = msgspec.field(default_factory=_User)
 
 
@@ -47,8 +48,10 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 class Reviews:
-    def __init__(self, kube: Kube, clock: Clock) -> None:
-        self._kube, self._clock = kube, clock
+    """`audience`: whom tokens must be made for; "" is the API server itself."""
+
+    def __init__(self, kube: Kube, clock: Clock, audience: str = "") -> None:
+        self._kube, self._clock, self._audience = kube, clock, audience
         self._known: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
         self._bucket = TokenBucket(RATE, BURST, clock)
 
@@ -69,15 +72,17 @@ class Reviews:
         return agent
 
     async def _ask(self, token: str) -> str:
-        body: dict[str, Any] = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token},
-        }
+        spec: dict[str, Any] = {"token": token}
+        if self._audience:
+            spec["audiences"] = [self._audience]
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         try:
             status = (await self._kube.create(PATH, body, _decode)).status
         except KubeError as error:
             raise Unverified(f"the API server did not say whose token it is: {error}") from error
+        # A server that knows no audiences names none: the token is for the API server.
+        if self._audience and self._audience not in (status.audiences or ()):
+            return ""
         claimed = (status.user.extra or {}).get(NODE_CLAIM) or [""]
         ours = status.authenticated and status.user.username == ACCOUNT
         return claimed[0] if ours and len(claimed) == 1 else ""

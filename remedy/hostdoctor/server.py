@@ -90,11 +90,11 @@ class HostDoctor:
         audit: Audit = SILENT,
         more: Callable[[Endpoints], Sequence[BaseRoute]] = lambda endpoints: (),
     ) -> None:
-        """`more` makes further routes, for whom `Endpoints.may_read` lets in or others.
+        """`more` makes further routes, which check their own callers.
 
         Raises CannotStart for files that cannot be used.
         """
-        gate = Gate(clock, settings.gate, Reviews(kube, clock))
+        gate = Gate(clock, settings.gate, Reviews(kube, clock, settings.gate.audience))
         self.endpoints = Endpoints(desk, gate, clock, metrics, audit)
         context = LiveContext() if settings.tls else None
         self.server = HostDoctorServer(

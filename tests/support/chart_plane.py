@@ -13,6 +13,7 @@ from support.helm import NAMESPACE, Object, ident, pod_specs
 from support.programs import KUBENODE, Program
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
+DEFENDER_AUDIENCE = "kubenode-defender"
 CORE = "/api/v1/namespaces/kubenode-system"
 
 
@@ -41,10 +42,11 @@ def _kind(plural: str, kind: str) -> Object:
 
 
 def account(cp: ControlPlane, name: str, folder: Path) -> tuple[Path, Path]:
-    """A kubeconfig with the token of a service account of the chart, and a file of the token."""
-    token = cp.kubectl("create", "token", name, "-n", NAMESPACE).stdout.strip()
+    """A kubeconfig of a service account of the chart, and a file of its token for Kube Defender."""
+    create = ("create", "token", name, "-n", NAMESPACE)
+    token = cp.kubectl(*create).stdout.strip()
     file, config = folder / f"{name}.token", folder / f"{name}.kubeconfig"
-    file.write_text(token)
+    file.write_text(cp.kubectl(*create, f"--audience={DEFENDER_AUDIENCE}").stdout.strip())
     config.write_text(
         json.dumps(
             {

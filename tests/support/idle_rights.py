@@ -298,6 +298,12 @@ IDLE: tuple[Idle, ...] = (
     ),
     Idle(
         REMEDY,
+        "create",
+        "subjectaccessreviews.authorization.k8s.io",
+        "bundles/test_bundle_rights.py::test_downloading_needs_the_right_of_its_own",
+    ),
+    Idle(
+        REMEDY,
         "get list patch delete",
         "machines.cluster.x-k8s.io",
         "remedy/test_replacing.py::test_cluster_api_deletes_a_machine_that_a_set_made",

@@ -18,9 +18,9 @@ from support.helm import CHART, NAMESPACE, Helm, Object, documents, ident, is_ho
 
 HEAD = "# Written by `PYTHONPATH=tests python -m support.kustomize_base` from the chart.\n"
 WORKLOADS = "kustomize/workloads.yaml"
-PARTS = ("agent/rbac", "agent/admission", "defender/rbac", "defender/leader", "defender/webhook",
-         "remedy/rbac", "remedy/words", "remedy/webhook", "machine/rbac", "machine/admission",
-         "machine/webhook", "people")  # fmt: skip
+PARTS = ("agent/rbac", "agent/admission", "defender/rbac", "defender/admission", "defender/leader",
+         "defender/webhook", "remedy/rbac", "remedy/admission", "remedy/words", "remedy/webhook",
+         "machine/rbac", "machine/admission", "machine/webhook", "people")  # fmt: skip
 """Files that the default values install, the namespaces' first."""
 
 

@@ -1,13 +1,14 @@
 {{/*
 Documents of a file of this chart, but for those of `without` (KIND/NAME). Files hold no templates.
-With cert-manager the Secrets of certificates are its own, and so is what webhooks are to trust.
+With cert-manager the Secrets of certificates are its own, and so is what webhooks are to trust: no
+program has the right to publish that.
 */}}
 {{- define "kubenode.file" -}}
 {{- $managed := .root.Values.certManager.enabled }}
 {{- range (.root.Files.Get .name | splitList "\n---\n") }}
 {{- $one := fromYaml . }}
 {{- if and $one (not (has (printf "%s/%s" $one.kind $one.metadata.name) (default list $.without))) }}
-{{- if not (and $managed (eq $one.kind "Secret")) }}
+{{- if not (and $managed (or (eq $one.kind "Secret") (hasSuffix "-publish-ca" $one.metadata.name))) }}
 ---
 {{- if and $managed (hasSuffix "WebhookConfiguration" $one.kind) }}
 {{- $secret := ternary $one.metadata.name (printf "%s-webhook" $one.metadata.name) (eq $one.metadata.name "kubenode-defender") }}
@@ -19,6 +20,11 @@ With cert-manager the Secrets of certificates are its own, and so is what webhoo
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* Of a program without webhook: what it would need to publish who signs for it. */}}
+{{- define "kubenode.publishing" -}}
+[ClusterRole/kubenode-{{ . }}-publish-ca, ClusterRoleBinding/kubenode-{{ . }}-publish-ca]
 {{- end -}}
 
 {{- define "kubenode.image" -}}
@@ -65,16 +71,22 @@ seccompProfile: {type: RuntimeDefault}
 {{/* Flags of whoever asks Kube Defender. */}}
 {{- define "kubenode.askerArgs" -}}
 - --defender-url={{ include "kubenode.defenderUrls" . }}
-- --defender-token-file=/var/run/secrets/kubernetes.io/serviceaccount/token
+- --defender-token-file=/etc/kubenode/defender/token
 - --defender-ca-file=/etc/kubenode/defender/ca.crt
 {{- end -}}
 
-{{/* The pod starts when Kube Defender has filled it: a missing key keeps kubelet waiting. */}}
-{{- define "kubenode.defenderCa" -}}
+{{/*
+What a caller of Kube Defender needs. The pod starts when Kube Defender has filled the Secret: a missing
+key keeps kubelet waiting. The token is good for Kube Defender alone: the API server refuses it.
+*/}}
+{{- define "kubenode.defenderAccess" -}}
 - name: defender
-  secret:
-    secretName: kubenode-defender
-    items: [{key: ca.crt, path: ca.crt}]
+  projected:
+    sources:
+      - secret:
+          name: kubenode-defender
+          items: [{key: ca.crt, path: ca.crt}]
+      - serviceAccountToken: {audience: kubenode-defender, path: token, expirationSeconds: 3600}
 {{- end -}}
 
 {{/*
@@ -182,6 +194,7 @@ spec:
 {{- if .Values.remedy.hostDoctor.enabled }}
 - --host-doctor-address=0.0.0.0
 - --host-doctor-port=8445
+- --host-doctor-token-audience=kubenode-host-doctor
 {{- with .Values.remedy.hostDoctor.tokensSecret }}
 - --host-doctor-token-files=/etc/kubenode/tokens/tokens
 {{- end }}
@@ -213,6 +226,7 @@ spec:
 {{- define "kubenode.defenderArgs" }}
 - --listen-address=0.0.0.0
 - --listen-port=8443
+- --token-audience=kubenode-defender
 - --tls
 - --tls-host=*.kubenode-defender-replicas.kubenode-system.svc
 {{- if include "kubenode.oneAnswers" . }}

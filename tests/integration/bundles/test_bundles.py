@@ -9,6 +9,8 @@ import boto3
 import pytest
 from moto import mock_aws
 from prometheus_client import CollectorRegistry
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from support.asgi import Reply, request
 from support.clock import T0, FakeClock
@@ -119,13 +121,21 @@ def test_a_place_is_a_folder_or_a_bucket() -> None:
 # -- over HTTP
 
 
+async def refuse_all(request: Request) -> Response | None:
+    return PlainTextResponse("no", 403)
+
+
+async def refuse_nobody(request: Request) -> Response | None:
+    return None
+
+
 def a_server(
-    store: BundleStore, peer: Peer | None = None, tokens: tuple[Path, ...] = ()
+    store: BundleStore, peer: Peer | None = None, may_read: http.Guard = refuse_all
 ) -> ASGIApp:
     """Host Doctor's listener behind a connection that shows this certificate."""
-    gate = Gate(FakeClock(), GateSettings(tokens))
+    gate = Gate(FakeClock(), GateSettings())
     ends = Endpoints(Desk.__new__(Desk), gate, FakeClock(), Metrics(CollectorRegistry()), SILENT)
-    app = ends.app(BundleRoutes(store, ends.may_hand_in, ends.may_read).routes)
+    app = ends.app(BundleRoutes(store, ends.may_hand_in, may_read).routes)
 
     async def with_peer(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, SCOPE_KEY: peer}, receive, send)
@@ -150,19 +160,12 @@ async def test_an_agent_hands_in_its_own_and_a_person_fetches_it(
     body = a_bundle(tmp_path).read_bytes()
     reply = await put(store, agent("n1"), body)
     assert reply.status == 201 and reply.body.decode().strip().endswith("n1/a.tar.gz")
-    (tmp_path / "tokens").write_text("s3cret-of-the-oncall\n")
-    app = a_server(store, tokens=(tmp_path / "tokens",))
     path = "/v1/hosts/n1/bundles/a.tar.gz"
-    assert (await request(app, "GET", path)).status == 401
-    reply = await request(
-        app, "GET", path, headers={"authorization": "Bearer s3cret-of-the-oncall"}
-    )
+    assert (await request(a_server(store), "GET", path)).status == 403
+    app = a_server(store, may_read=refuse_nobody)
+    reply = await request(app, "GET", path)
     assert reply.status == 200 and reply.body == body
-    missing = path.replace("a.tar", "b.tar")
-    reply = await request(
-        app, "GET", missing, headers={"authorization": "Bearer s3cret-of-the-oncall"}
-    )
-    assert reply.status == 404
+    assert (await request(app, "GET", path.replace("a.tar", "b.tar"))).status == 404
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,61 @@ def test_with_cert_manager_each_secret_is_its_own_and_each_webhook_trusts_what_i
             assert f"{service}.kubenode-system.svc" in made[name]["spec"]["dnsNames"]
 
 
+def test_only_a_program_that_publishes_its_own_authority_may_patch_its_webhook(helm: Helm) -> None:
+    """Nobody with cert-manager, and no program without a webhook."""
+    off = {"enabled": False}
+    for values in (
+        {"certManager": CERTIFICATES["certManager"]},
+        {
+            "remedy": {"webhook": off},
+            "machine": {"webhook": off},
+            "defender": {"guard": off},
+        },
+    ):
+        objects = helm.rendered(values)
+        assert [r for r in given(objects) if r.group == "admissionregistration.k8s.io"] == []
+        assert [ident(one) for one in objects if "publish-ca" in ident(one)] == []
+    accounts = {
+        r.account for r in given(helm.rendered({})) if r.resource.endswith("configurations")
+    }
+    assert len(accounts) == 3
+
+
+def test_no_caller_shows_its_full_token(helm: Helm) -> None:
+    """Kube Defender and Host Doctor get tokens that the API server refuses."""
+    askers = 0
+    for name, spec in pod_specs(helm.rendered(EVERYTHING)):
+        (container,) = spec["containers"]
+        words = [
+            *container.get("args", ()),
+            *(one.get("value", "") for one in container.get("env", ())),
+        ]
+        if name.endswith("kubenode-agent"):
+            env = {one["name"]: one.get("value") for one in container["env"]}
+            assert env["KUBENODE_AGENT_OPERATOR_TOKEN_FILE"].endswith("/host-doctor-token")
+            assert _tokens(spec) == {"token": "", "host-doctor-token": "kubenode-host-doctor"}
+            continue
+        assert not [w for w in words if "/var/run/secrets/kubernetes.io" in w], name
+        if shown := [w for w in words if "token-file=/etc/kubenode/defender/token" in w]:
+            assert len(shown) == 1
+            assert _tokens(spec) == {"token": "kubenode-defender"}
+            askers += 1
+        if name.endswith("/kubenode-defender"):
+            assert "--token-audience=kubenode-defender" in words
+        if name.endswith("/kubenode-remedy"):
+            assert "--host-doctor-token-audience=kubenode-host-doctor" in words
+    assert askers == 3, "remedy, machine and the test"
+
+
+def _tokens(spec: Object) -> dict[str, str]:
+    """Path and audience of the projected tokens of a pod; "" is the API server."""
+    sources = [
+        s for volume in spec["volumes"] for s in volume.get("projected", {}).get("sources", ())
+    ]
+    found = [s["serviceAccountToken"] for s in sources if "serviceAccountToken" in s]
+    return {one["path"]: one.get("audience", "") for one in found}
+
+
 def test_the_agent_has_the_image_and_the_settings_of_the_values(helm: Helm) -> None:
     there = {ident(found): found for found in helm.rendered(EVERYTHING)}
     wanted = documents((CHART / "agent" / "daemonset.yaml").read_text())

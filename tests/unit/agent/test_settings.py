@@ -27,6 +27,15 @@ def test_the_environment_rules_over_the_file(config: Path) -> None:
     assert settings.load({"KUBENODE_AGENT_CONFIG": str(config)}).node == "n1"
 
 
+def test_the_operator_may_have_a_token_of_its_own(tmp_path: Path, config: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("x")
+    name = "KUBENODE_AGENT_OPERATOR_TOKEN_FILE"
+    assert settings.load({name: str(token)}, str(config)).operator_token_file == str(token)
+    with pytest.raises(settings.SettingsError, match=name):
+        settings.load({name: str(tmp_path / "missing")}, str(config))
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -85,16 +85,21 @@ class Reviewing(Kube):
     def __init__(self, username: str, *nodes: str) -> None:
         super().__init__(NOWHERE, clock=FakeClock())
         self.asked = 0
+        self.audiences: list[str] | None = None
+        self.wanted: list[str] | None = None
         self._user = {"username": username, "extra": {NODE_CLAIM: list(nodes)}}
 
     async def create(
         self, path: str, body: Any, decode: Callable[[bytes], Any] = as_dict, query: Any = None
     ) -> Any:
         self.asked += 1
+        self.wanted = body["spec"].get("audiences")
         if body["spec"]["token"] == "cut":
             raise Unreachable("cut")
         good = body["spec"]["token"] == "good"
         status = {"authenticated": good, "user": self._user if good else {}}
+        if self.audiences is not None:
+            status["audiences"] = self.audiences
         return decode(json.dumps({"status": status}).encode())
 
 
@@ -122,6 +127,26 @@ async def test_a_pod_of_the_daemonset_is_the_agent_of_its_node(
     clock.step(timedelta(minutes=2))
     await gate.identify(token, None, of_agents=True)
     assert kube.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("audiences", "agent"),
+    [
+        (["kubenode-host-doctor"], "n1"),
+        (["https://kubernetes.default.svc"], ""),
+        ([], ""),
+        (None, ""),
+    ],
+)
+async def test_a_token_is_refused_unless_made_for_the_audience(
+    audiences: list[str] | None, agent: str
+) -> None:
+    clock, kube = FakeClock(), Reviewing(ACCOUNT, "n1")
+    kube.audiences = audiences
+    gate = Gate(clock, GateSettings(), Reviews(kube, clock, "kubenode-host-doctor"))
+    caller = await gate.identify("good", None, of_agents=True)
+    assert (caller.agent if caller is not None else "") == agent
+    assert kube.wanted == ["kubenode-host-doctor"]
 
 
 async def test_a_token_that_nobody_can_judge_now_is_for_later() -> None:

@@ -1,0 +1,282 @@
+"""What a stolen credential of each program cannot do, on a real API server with the chart's roles.
+
+Findings 5 and 18 of the security review. docs/security.md has what remains possible.
+"""
+
+import copy
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from support.chart_rights import ChartRights, account
+from support.control_plane import ControlPlane
+from support.defender_objects import policy_object
+from support.machine_world import MACHINES, a_machine, closing
+
+from defender.auth.reviews import Reviews
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.errors import Conflict
+from remedy.job.migration.replicas import Replicas
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+REMEDY, DEFENDER, MACHINE = map(
+    account, ("kubenode-remedy", "kubenode-defender", "kubenode-machine")
+)
+PROGRAMS = (REMEDY, DEFENDER, MACHINE)
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "dns", "namespace": "kube-system"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "dns"}},
+        "template": {
+            "metadata": {"labels": {"app": "dns"}},
+            "spec": {"containers": [{"name": "dns", "image": "dns:1"}]},
+        },
+    },
+}
+DNS = paths.apps("deployments", "kube-system", "dns")
+MACHINE_NAME = "m-stolen"
+M = f"{MACHINES}/{MACHINE_NAME}"
+ROOT_POD = {
+    "spec": {
+        "template": {
+            "spec": {
+                "hostPID": True,
+                "serviceAccountName": "cluster-admin",
+                "containers": [
+                    {"name": "dns", "image": "own:1", "securityContext": {"privileged": True}}
+                ],
+            }
+        }
+    }
+}
+OPERATION = {"id": "replace-job-1", "type": "Replace", "permit": "permit-1"}
+COMPONENT = {
+    "name": "rootkit",
+    "component": "rootkit-1",
+    "revision": "1-0123456789",
+    "configHash": "1-0123456789",
+}
+PERMIT = {
+    "name": "permit-1",
+    "components": ["rootkit"],
+    "maxDisruption": "None",
+    "startBefore": "2030-01-01T00:00:00Z",
+}
+OWNER = {"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "00000000-0000"}
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def rights(control_plane: ControlPlane) -> Iterator[ChartRights]:
+    with ChartRights(control_plane) as rights:
+        control_plane.kubectl("create", "-f", "-", stdin=json.dumps(DEPLOYMENT))
+        control_plane.kubectl("create", "-f", "-", stdin=json.dumps(a_machine(MACHINE_NAME)))
+        control_plane.kubectl("create", "-f", "-", stdin=json.dumps(policy_object()))
+        try:
+            rights.wait_until_refused(REMEDY, "PATCH", DNS, ROOT_POD)
+            rights.wait_until_refused(REMEDY, "PATCH", M, {"metadata": {"labels": {"a": "b"}}})
+            yield rights
+        finally:
+            control_plane.kubectl("delete", "deployment", "-n", "kube-system", "dns")
+            control_plane.kubectl("delete", "knm", MACHINE_NAME)
+            control_plane.kubectl("delete", "defenderpolicies", "--all")
+
+
+# -- the remedy operator: Deployments -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ROOT_POD,
+        {"spec": {"paused": True}},
+        {"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}},
+        {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}},
+        {"spec": {"replicas": 0}},
+        {"spec": {"replicas": 1}},
+        {"spec": {"replicas": 0}, "metadata": {"annotations": {"surge.kubenode.io/x": "2"}}},
+        {"metadata": {"annotations": {"surge.kubenode.io/x": "2"}}},
+        {"metadata": {"annotations": {"example.com/owner": "me"}}},
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.com/stay"]}},
+        {"metadata": {"ownerReferences": [OWNER]}},
+    ],
+    ids=lambda change: json.dumps(change)[:60],
+)
+def test_remedy_changes_no_deployment_beyond_surge(
+    rights: ChartRights, change: dict[str, Any]
+) -> None:
+    assert "remedy operator" in rights.send(REMEDY, "PATCH", DNS, change, dry_run=True)
+
+
+def test_remedy_raises_and_lowers_replicas_with_a_record(rights: ChartRights) -> None:
+    mark, second = "surge.kubenode.io/job-1", "surge.kubenode.io/job-2"
+    to = "kubenode.io/surged-to"
+
+    def patch(replicas: int, annotations: dict[str, Any]) -> str:
+        body = {"spec": {"replicas": replicas}, "metadata": {"annotations": annotations}}
+        return rights.send(REMEDY, "PATCH", DNS, body)
+
+    assert patch(4, {mark: "2", to: "4"}) == ""
+    assert patch(5, {second: "1", to: "5"}) == ""
+    assert "remedy operator" in patch(2, {mark: None, to: "2"})
+    assert patch(3, {mark: None, to: "3"}) == ""
+    assert patch(2, {second: None, to: None}) == ""
+    # Somebody else has scaled the Deployment meanwhile: only the marks are removed.
+    assert patch(3, {mark: "1", to: "3"}) == ""
+    rights.cp.kubectl("scale", "deployment", "-n", "kube-system", "dns", "--replicas=2")
+    only_marks = {"metadata": {"annotations": {mark: None, to: None}}}
+    assert rights.send(REMEDY, "PATCH", DNS, only_marks) == ""
+
+
+async def test_the_surge_of_migrations_passes_the_policy(rights: ChartRights) -> None:
+    cp = rights.cp
+    generation = cp.get(DNS)["metadata"]["generation"]
+    status = {"observedGeneration": generation, "replicas": 2, "readyReplicas": 2}
+    cp.kubectl("patch", "deployment", "-n", "kube-system", "dns", "--subresource=status",
+               "--type=merge", "-p", json.dumps({"status": status}))  # fmt: skip
+    async with closing(rights.client(REMEDY)) as kube:
+        replicas = Replicas(kube)
+        assert await _settled(lambda: replicas.raise_by("kube-system/dns", "job-9", 1)) == ""
+        assert cp.get(DNS)["spec"]["replicas"] == 3
+        assert await _settled(lambda: replicas.lower("kube-system/dns", "job-9")) == ""
+    after = cp.get(DNS)
+    assert after["spec"]["replicas"] == 2
+    assert [key for key in after["metadata"].get("annotations", {}) if "surge" in key] == []
+
+
+async def _settled(write: Callable[[], Awaitable[str]]) -> str:
+    """Repeat a write while the Deployment controller writes the same object."""
+    for _ in range(20):
+        with suppress(Conflict):
+            return await write()
+    return "conflict"
+
+
+def test_remedy_reaches_no_deployment_by_another_way(rights: ChartRights) -> None:
+    other = copy.deepcopy(DEPLOYMENT)
+    other["metadata"]["name"] = "own"
+    path = DNS.rpartition("/")[0]
+    assert rights.send(REMEDY, "POST", path, other, dry_run=True) != ""
+    scale = {"spec": {"replicas": 0}}
+    assert rights.send(REMEDY, "PATCH", f"{DNS}/scale", scale, dry_run=True) != ""
+    assert rights.send(REMEDY, "DELETE", DNS, dry_run=True) != ""
+
+
+# -- the remedy operator: Machines ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"components": [COMPONENT]}},
+        {"spec": {"operation": OPERATION, "components": [COMPONENT]}},
+        {"spec": {"permit": PERMIT}},
+        {"spec": {"providerID": "other://1"}},
+        {"spec": {"addresses": ["10.0.0.1"]}},
+        {"metadata": {"annotations": {"kubenode.io/bmc": "10.0.0.1"}}},
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.com/stay"]}},
+        {"metadata": {"ownerReferences": [OWNER]}},
+    ],
+    ids=lambda change: json.dumps(change)[:60],
+)
+def test_remedy_changes_nothing_of_a_machine_but_its_operation(
+    rights: ChartRights, change: dict[str, Any]
+) -> None:
+    assert "remedy operator" in rights.send(REMEDY, "PATCH", M, change, dry_run=True)
+
+
+def test_remedy_asks_for_an_operation_and_a_rollback(rights: ChartRights) -> None:
+    annotation = {"metadata": {"annotations": {"rollback.kubenode.io/runtime": "{}"}}}
+    assert rights.send(REMEDY, "PATCH", M, {"spec": {"operation": OPERATION}}) == ""
+    assert rights.send(REMEDY, "PATCH", M, annotation) == ""
+    assert rights.send(REMEDY, "PATCH", M, {"spec": {"operation": None}}) == ""
+
+
+# -- all three ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", PROGRAMS)
+def test_no_program_lifts_a_limit(rights: ChartRights, user: str) -> None:
+    path = paths.custom("defenderpolicies")
+    change = {"spec": {"limits": [], "acknowledgeUnlimited": True}}
+    assert rights.send(user, "PATCH", f"{path}/default", change, dry_run=True) != ""
+    unlimited = policy_object("wide", limits=[], acknowledgeUnlimited=True)
+    assert rights.send(user, "POST", path, unlimited, dry_run=True) != ""
+    assert rights.send(user, "DELETE", f"{path}/default", dry_run=True) != ""
+
+
+@pytest.mark.parametrize("user", PROGRAMS)
+def test_no_program_widens_its_own_rights(rights: ChartRights, user: str) -> None:
+    name = user.rpartition(":")[2]
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    everything = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+    assert rights.send(user, "PATCH", f"{rbac}/clusterroles/{name}", everything) != ""
+    for policy in ("kubenode-remedy-deployments", "kubenode-remedy-machines", "kubenode-limits",
+                   "kubenode-machine-tokens"):  # fmt: skip
+        for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
+            assert rights.send(user, "DELETE", f"{HOOKS}/{plural}/{policy}", dry_run=True) != ""
+
+
+@pytest.mark.parametrize("user", PROGRAMS)
+def test_no_program_reads_secrets_of_others(rights: ChartRights, user: str) -> None:
+    assert rights.send(user, "GET", "/api/v1/secrets") != ""
+    assert rights.send(user, "GET", "/api/v1/namespaces/default/secrets") != ""
+    token = "/api/v1/namespaces/kube-system/serviceaccounts/default/token"
+    assert rights.send(user, "POST", token, {"spec": {}}) != ""
+
+
+@pytest.mark.parametrize("user", [DEFENDER, MACHINE])
+def test_the_others_write_no_deployment(rights: ChartRights, user: str) -> None:
+    assert rights.send(user, "PATCH", DNS, {"spec": {"replicas": 3}}, dry_run=True) != ""
+
+
+@pytest.mark.parametrize("user", [REMEDY, DEFENDER])
+def test_the_others_make_no_bootstrap_token_and_approve_nothing(
+    rights: ChartRights, user: str
+) -> None:
+    secrets = "/api/v1/namespaces/kube-system/secrets"
+    token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bootstrap-token-abcdef"}}
+    assert rights.send(user, "POST", secrets, token, dry_run=True) != ""
+    approval = "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval"
+    assert "forbidden" in rights.send(user, "PATCH", approval, {"status": {}}).lower()
+
+
+# -- tokens that callers show ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "audience"),
+    [
+        ("kubenode-system", "kubenode-remedy", "kubenode-defender"),
+        ("kubenode-system", "kubenode-machine", "kubenode-defender"),
+        ("kubenode-agents", "kubenode-agent", "kubenode-host-doctor"),
+    ],
+)
+async def test_a_token_that_a_caller_shows_is_refused_by_the_api_server(
+    rights: ChartRights, namespace: str, name: str, audience: str
+) -> None:
+    cp = rights.cp
+    words = ("create", "token", name, "-n", namespace, f"--audience={audience}")
+    token = cp.kubectl(*words).stdout.strip()
+    said = cp.kubectl("--kubeconfig=/dev/null", f"--server={cp.server}",
+                      f"--certificate-authority={cp.ca_file}", f"--token={token}",
+                      "get", "--raw", "/api/v1/nodes", check=False)  # fmt: skip
+    assert said.returncode != 0
+    assert "Unauthorized" in said.stderr or "logged in" in said.stderr
+    async with closing(rights.client(DEFENDER)) as kube:
+        clock = SystemClock()
+        user = await Reviews(kube, clock, audience).user(token)
+        assert user is not None
+        assert user.name == f"system:serviceaccount:{namespace}:{name}"
+        assert await Reviews(kube, clock, "another").user(token) is None
+        full = cp.kubectl("create", "token", name, "-n", namespace).stdout.strip()
+        assert await Reviews(kube, clock, audience).user(full) is None
