@@ -138,6 +138,27 @@ def test_remedy_raises_and_lowers_replicas_with_a_record(rights: ChartRights) ->
     assert rights.send(REMEDY, "PATCH", DNS, only_marks) == ""
 
 
+def test_remedy_takes_no_replicas_that_their_owner_took_back(rights: ChartRights) -> None:
+    """A mark on a Deployment that its owner keeps scaling back must not lower it further."""
+    mark, to = "surge.kubenode.io/job-1", "kubenode.io/surged-to"
+
+    def patch(replicas: int, annotations: dict[str, Any]) -> str:
+        body = {"spec": {"replicas": replicas}, "metadata": {"annotations": annotations}}
+        return rights.send(REMEDY, "PATCH", DNS, body)
+
+    assert patch(4, {mark: "2", to: "4"}) == ""
+    rights.cp.kubectl("scale", "deployment", "-n", "kube-system", "dns", "--replicas=2")
+    for replicas, annotations in (
+        (0, {mark: None, to: None}),
+        (2, {to: "2"}),
+        (3, {to: "3"}),
+        (3, {mark: "3", to: "3"}),
+    ):
+        assert "somebody else" in patch(replicas, annotations)
+    assert "remedy operator" in patch(2, {to: None})
+    assert patch(2, {mark: None, to: None}) == ""
+
+
 async def test_the_surge_of_migrations_passes_the_policy(rights: ChartRights) -> None:
     cp = rights.cp
     generation = cp.get(DNS)["metadata"]["generation"]
