@@ -5,15 +5,17 @@ Findings 5 and 18 of the security review. docs/security.md has what remains poss
 
 import copy
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from support.chart_rights import ChartRights, account
+from support.chart_rights import ENFORCED_SECONDS, ChartRights, account
 from support.control_plane import ControlPlane
 from support.defender_objects import policy_object
 from support.machine_world import MACHINES, a_machine, closing
+from support.rights import wrong
 
 from defender.auth.reviews import Reviews
 from kubenode.runtime.clock import SystemClock
@@ -136,6 +138,27 @@ def test_remedy_raises_and_lowers_replicas_with_a_record(rights: ChartRights) ->
     assert rights.send(REMEDY, "PATCH", DNS, only_marks) == ""
 
 
+def test_remedy_takes_no_replicas_that_their_owner_took_back(rights: ChartRights) -> None:
+    """A mark on a Deployment that its owner keeps scaling back must not lower it further."""
+    mark, to = "surge.kubenode.io/job-1", "kubenode.io/surged-to"
+
+    def patch(replicas: int, annotations: dict[str, Any]) -> str:
+        body = {"spec": {"replicas": replicas}, "metadata": {"annotations": annotations}}
+        return rights.send(REMEDY, "PATCH", DNS, body)
+
+    assert patch(4, {mark: "2", to: "4"}) == ""
+    rights.cp.kubectl("scale", "deployment", "-n", "kube-system", "dns", "--replicas=2")
+    for replicas, annotations in (
+        (0, {mark: None, to: None}),
+        (2, {to: "2"}),
+        (3, {to: "3"}),
+        (3, {mark: "3", to: "3"}),
+    ):
+        assert "somebody else" in patch(replicas, annotations)
+    assert "remedy operator" in patch(2, {to: None})
+    assert patch(2, {mark: None, to: None}) == ""
+
+
 async def test_the_surge_of_migrations_passes_the_policy(rights: ChartRights) -> None:
     cp = rights.cp
     generation = cp.get(DNS)["metadata"]["generation"]
@@ -227,7 +250,7 @@ def test_no_program_widens_its_own_rights(rights: ChartRights, user: str) -> Non
 
 
 @pytest.mark.parametrize("user", PROGRAMS)
-def test_no_program_reads_secrets_of_others(rights: ChartRights, user: str) -> None:
+def test_no_program_lists_secrets_or_makes_tokens(rights: ChartRights, user: str) -> None:
     assert rights.send(user, "GET", "/api/v1/secrets") != ""
     assert rights.send(user, "GET", "/api/v1/namespaces/default/secrets") != ""
     token = "/api/v1/namespaces/kube-system/serviceaccounts/default/token"
@@ -248,6 +271,79 @@ def test_the_others_make_no_bootstrap_token_and_approve_nothing(
     assert rights.send(user, "POST", secrets, token, dry_run=True) != ""
     approval = "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval"
     assert "forbidden" in rights.send(user, "PATCH", approval, {"status": {}}).lower()
+
+
+# -- what remains possible ------------------------------------------------------------------------
+
+OURS, HOOK_GROUP = "kubenode.io", "admissionregistration.k8s.io"
+MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
+SIGNER = "kubernetes.io/kube-apiserver-client"
+PUBLISHES = {
+    REMEDY: [
+        ("patch", HOOK_GROUP, MUTATING, "", "kubenode-remedy"),
+        ("patch", HOOK_GROUP, VALIDATING, "", "kubenode-remedy"),
+    ],
+    DEFENDER: [("patch", HOOK_GROUP, VALIDATING, "", "kubenode-defender")],
+    MACHINE: [("patch", HOOK_GROUP, VALIDATING, "", "kubenode-machine")],
+}
+REMAINS = {
+    REMEDY: [
+        ("patch", "", "nodes", "", "any"),
+        ("delete", "", "pods", "kube-system", "any"),
+        ("create", OURS, "remedyoperationjobs", "", ""),
+        ("patch", OURS, "machines", "", "any"),
+        ("delete", "cluster.x-k8s.io", "machines", "any", "any"),
+        ("delete", "karpenter.sh", "nodeclaims", "", "any"),
+        ("patch", "apps", "deployments", "any", "any"),
+        ("patch", "", "configmaps", "kubenode-system", "kubenode-lineage"),
+        ("get", "", "secrets", "kubenode-system", "kubenode-host-doctor"),
+    ],
+    DEFENDER: [
+        ("create", OURS, "permits", "", ""),
+        ("delete", OURS, "permits", "", "any"),
+        ("create", OURS, "defenderpolicies", "", ""),
+        ("patch", "", "configmaps", "kubenode-system", "kubenode-lineage"),
+    ],
+    MACHINE: [
+        ("approve", "certificates.k8s.io", "signers", "", SIGNER),
+        ("patch", "certificates.k8s.io", "certificatesigningrequests/approval", "", "any"),
+        ("create", "", "secrets", "kube-system", ""),
+        ("get", "", "secrets", "kube-system", "any"),
+        ("get", "", "secrets", "kubenode-system", "any"),
+        ("get", "", "secrets", "kubenode-components", "any"),
+        ("patch", OURS, "machines", "", "any"),
+        ("delete", OURS, "machines", "", "any"),
+        ("delete", "", "nodes", "", "any"),
+        ("create", "batch", "jobs", "kubenode-components", ""),
+    ],
+}
+
+
+@pytest.mark.parametrize("user", PROGRAMS)
+def test_what_remains_possible_is_as_documented(rights: ChartRights, user: str) -> None:
+    """The rights that docs/security.md names under "Stolen credentials"."""
+    others = [right for program in PROGRAMS if program != user for right in PUBLISHES[program]]
+    assert wrong(rights.cp, user, [*REMAINS[user], *PUBLISHES[user]], others) == []
+
+
+@pytest.mark.parametrize("user", PROGRAMS)
+def test_without_its_role_no_program_patches_its_webhook(rights: ChartRights, user: str) -> None:
+    """As the chart installs it with cert-manager."""
+    name = f"{user.rpartition(':')[2]}-publish-ca"
+    binding = json.dumps(
+        rights.cp.get(f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}")
+    )
+    rights.cp.kubectl("delete", "clusterrolebinding", name)
+    try:
+        deadline = time.monotonic() + ENFORCED_SECONDS
+        while wrong(rights.cp, user, [], PUBLISHES[user]):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    finally:
+        body = json.loads(binding)
+        for field in ("resourceVersion", "uid", "creationTimestamp"):
+            body["metadata"].pop(field, None)
+        rights.cp.kubectl("create", "-f", "-", stdin=json.dumps(body))
 
 
 # -- tokens that callers show ---------------------------------------------------------------------
