@@ -72,10 +72,7 @@ class FleetSizeLimit:
             if worst := _worst(rules, found.counts, most):
                 refused[name] = self._told(name, worst)
                 matching = found.counts[id_of(worst)].matching
-                log.warning(
-                    "rule would match too many nodes",
-                    extra={"rule": name, "by": worst.metadata.name, "nodes": matching},
-                )
+                log.info("rule would match too many nodes", extra={"rule": name, "nodes": matching})
         return refused
 
     def _told(self, name: str, worst: NodeRemedier) -> str:
