@@ -113,11 +113,11 @@ async def test_a_good_rule_that_matches_a_whole_fleet_later_goes_on_also_after_a
     await process.turn()
     fleet(process.hands, sick=30)
     await process.turn()
-    assert process.active() == ["runtime@1"]
+    assert process.active() == ["runtime@1"] and not why(process.hands)
     restarted = Operator(api, process)
     limit(restarted.hands, threads)
     await restarted.turn()
-    assert restarted.active() == ["runtime@1"]
+    assert restarted.active() == ["runtime@1"] and not why(restarted.hands)
 
 
 async def test_a_fact_is_held_by_the_rules_that_act_on_it(hands: Hands) -> None:
