@@ -71,6 +71,7 @@ FIELDS = {
     "mode": "how who answers is found",
     "new": "what it is now",
     "node": "name of a Node",
+    "nodes": "how many nodes",
     "notice": "id of a notification",
     "object": "name of an object",
     "of": "how many there are",

@@ -118,12 +118,12 @@ class Door:
             try:
                 connection, name = await self._loop.sock_accept(self._listener)
             except OSError as error:
-                self._tell("a connection could not be accepted", {"error": str(error)})
+                self._log(f"could not be accepted: {error}")
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             address = str(name[0]) if name else ""
             if not self._has_place(address):
-                self._tell("a connection was refused: all are in use", {"address": address})
+                self._log("refused: all are in use", address)
                 connection.close()
                 continue
             guest = Guest(self, address, self._loop.time())
@@ -146,7 +146,7 @@ class Door:
             return False
         [(most, _)] = Counter(guest.address for guest in idle).most_common(1)
         victim = min((g for g in idle if g.address == most), key=lambda guest: guest.since)
-        self._tell("a connection that waits was ended for a new one", {"address": victim.address})
+        self._log("ended while it waited, for a new one", victim.address)
         victim.abort()
         return True
 
@@ -170,7 +170,7 @@ class Door:
             guest.leave()
             raise
 
-    def _tell(self, what: str, about: dict[str, str]) -> None:
+    def _log(self, why: str, address: str = "") -> None:
         if self._loop.time() >= self._line_at:
             self._line_at = self._loop.time() + LINE_SECONDS
-            log.warning(what, extra=about)
+            log.warning("connection is not served", extra={"address": address, "why": why})
