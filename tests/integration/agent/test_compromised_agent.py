@@ -196,9 +196,6 @@ def test_a_long_condition_of_another_writer_does_not_silence_the_agent(
     others = [condition(f"Other{n}", message="m" * 20_000, reason="R" * 500) for n in range(5)]
     assert tell(admin, *others)[0] == 200
     try:
-        assert tell(agent, condition(message="short", status="False"))[0] == 403
-        less = {"type": "Other0", "$patch": "delete"}
-        assert tell(admin, less, {"type": "Other1", "$patch": "delete"})[0] == 200
         code, said = tell(agent, condition(message="short", status="False"))
         assert code == 200, said
     finally:
