@@ -238,7 +238,8 @@ METADATA: dict[str, dict[str, Any]] = {
 def test_the_metadata_of_its_lease_is_frozen(
     agent: Taken, cluster: ControlPlane, what: str
 ) -> None:
-    agent.ask("POST", LEASES, lease())
+    cluster.kubectl("delete", "lease", "-n", "kubenode-agents", MINE, "--ignore-not-found")
+    assert agent.ask("POST", LEASES, lease())[0] == 201
     why = "agent changes two annotations"
     agent.refused("PATCH", f"{LEASES}/{MINE}", lease(**METADATA[what]), why=why)
     cluster.kubectl("delete", "lease", "-n", "kubenode-agents", MINE, "--timeout=20s")
