@@ -41,7 +41,8 @@ class SignOuts:
         mark = _mark(session)
         self._until[mark] = until
         self._unwritten.add(mark)
-        self._drop()
+        if len(self._until) > MOST:
+            self._drop()
 
     async def run(self) -> None:
         while True:
