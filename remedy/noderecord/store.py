@@ -158,13 +158,19 @@ class NodeRecords:
         return [*known[1], *(Past.of(job) for job in self._jobs.by(OPEN_JOBS, node))]
 
     def recorded(self, job: Job) -> bool:
-        """Whether a closed job may be deleted without a decision changing; else it is taken in."""
+        """Whether a closed job may be deleted without a decision changing; else it is taken in.
+
+        One whose end is not stored yet is not: that write may be refused, as after a restore of
+        etcd. Its news takes it in.
+        """
         live = self._nodes.get(job.spec.node_name)
         if live is None or live.metadata.uid != job.spec.node_uid:
             return True
         if self.ready() and self._has(self._stored(job.spec.node_name), job):
             return True
-        self._offer(job)
+        stored = self._jobs.get(job.name)
+        if stored is not None and stored.metadata.uid == job.uid and stored.status.phase.closed:
+            self._offer(job)
         return False
 
     # -- what is learned -------------------------------------------------------------------------

@@ -9,11 +9,12 @@ from support.clock import T0
 from support.remedy_hand import Hands
 
 from kubenode.api.meta import ObjectMeta, format_time
-from kubenode.api.v1alpha1 import NodeRecord
+from kubenode.api.v1alpha1 import JobPhase, NodeRecord
 from kubenode.api.v1alpha1.noderecord import MOST_JOBS, MOST_RECENT, NodeRecordSpec
 from kubenode.cli.explaining import _of_dry_runs
 from remedy import noticing
-from remedy.job.model import Job
+from remedy.job.model import CloseReason, Job
+from remedy.job.moves import close
 from remedy.job.store import MOST_CLOSED, NODE_INDEX, JobStore, beyond
 
 SECOND = timedelta(seconds=1)
@@ -182,6 +183,21 @@ async def test_a_late_record_of_the_machine_before_drops_no_job_of_this_one() ->
     records.record_changed("n1", None, earlier)
     recorded = (await hands.record()).jobs
     assert [one.name for one in recorded] == [job.metadata.name]
+
+
+async def test_a_job_whose_end_is_not_stored_yet_is_in_no_record() -> None:
+    """Its write may be refused: the job and its incident go on."""
+    hands = await a_cluster()
+    sick(hands, T0 - MINUTE)
+    await hands.decide()
+    (obj,) = hands.made()
+    ended = close(Job.of(obj), hands.clock.now(), CloseReason.PERSON_UNCORDONED, "")[0]
+    ended = ended.having(phase=JobPhase.CANCELLED)
+    assert not hands.operator.records.recorded(ended)
+    assert [past.open for past in hands.operator.records.past("n1")] == [True]
+    hands.jobs.put({**obj.to_dict(), "status": ended.status.to_dict()})
+    assert not hands.operator.records.recorded(ended)
+    assert [one.name for one in (await hands.record()).jobs] == [ended.name]
 
 
 async def test_attempts_within_ten_days_bind_although_their_jobs_are_gone() -> None:
