@@ -7,6 +7,7 @@ from starlette.requests import Request
 from defender.auth.gate import Gate
 from defender.auth.identity import Identity, Proof
 from defender.http.failures import Refused
+from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.httplimits import TooLong, read_body
 from kubenode.runtime.tls.peer import SCOPE_KEY
 
@@ -36,8 +37,7 @@ def to(gate: Gate, verb: str, resource: str) -> Admit:
 
 
 def shown_token(request: Request) -> str:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    return bearer_token(request.headers.get("Authorization", ""))
 
 
 def refuse_browsers(request: Request) -> None:

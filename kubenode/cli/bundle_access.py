@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from defender.auth.gate import Gate, GateSettings
 from defender.auth.reviews import Unverified
 from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.tls.peer import SCOPE_KEY
@@ -28,8 +29,7 @@ class BundleAccess:
     async def check(self, request: Request) -> Response | None:
         """Return None for a caller that may download, else the answer that refuses."""
         agent = request.path_params["agent"]
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        shown = token.strip() if scheme.lower() == "bearer" else ""
+        shown = bearer_token(request.headers.get("authorization", ""))
         try:
             user = await self._gate.identify(shown, request.scope.get(SCOPE_KEY))
             allowed = user is not None and await self._gate.may(user, VERB, RESOURCE, agent)

@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.httplimits import Full, TooLong, TooSlow, read_body
 from kubenode.runtime.kube.errors import KubeError
@@ -228,8 +229,7 @@ def _refused(error: Exception) -> Refused:
 
 
 def _token(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    return bearer_token(request.headers.get("authorization", ""))
 
 
 def _answer(taken: Taken, told: Told) -> dict[str, Any]:
