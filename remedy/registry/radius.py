@@ -1,5 +1,6 @@
 """How many nodes a rule may match before its author has to mean it. Pure."""
 
+from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import NodeRemedier
 
 ACCEPT = "kubenode.io/accept-blast-radius"
@@ -22,3 +23,14 @@ def accepted_nodes(rule: NodeRemedier) -> int | str | None:
     if text is None:
         return None
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
+
+
+def limit_of(fleet: int, most: int | str = MOST_MATCHING) -> int:
+    """Nodes of `fleet` that any rule may match; at least one."""
+    return max(share_of(most, fleet), 1)
+
+
+def limit_for(rule: NodeRemedier, fleet: int, most: int | str = MOST_MATCHING) -> int:
+    """Nodes that this rule may match: those that any may, or as many as its author accepts."""
+    limit, accepted = limit_of(fleet, most), accepted_nodes(rule)
+    return max(limit, accepted) if isinstance(accepted, int) else limit

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
-from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.runtime.clock import Clock
-from remedy.registry.radius import ACCEPT, MOST_MATCHING, accepted_nodes, acts
+from remedy.registry.radius import ACCEPT, MOST_MATCHING, acts, limit_for
 from remedy.registry.select import id_of
 from remedy.webhook.estimate import Count, Fleet, estimate
 from remedy.webhook.neighbours import readers
@@ -64,11 +63,9 @@ class FleetSizeLimit:
             self._clock,
             self._threads,
         )
-        limit = max(share_of(self._most, found.nodes), 1)
         refused = {}
         for name, rules in acting.items():
-            accepted = accepted_nodes(new[name])
-            most = max(limit, accepted) if isinstance(accepted, int) else limit
+            most = limit_for(new[name], found.nodes, self._most)
             if worst := _worst(rules, found.counts, most):
                 refused[name] = self._told(name, worst)
                 matching = found.counts[id_of(worst)].matching

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubenode.api.meta import Condition, ConditionStatus
-from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import (
     JobCounts,
@@ -15,7 +14,7 @@ from kubenode.api.v1alpha1.noderemedier import (
     RemedierPhase,
     WouldReach,
 )
-from remedy.registry.radius import ACCEPT, MOST_MATCHING, accepted_nodes, acts
+from remedy.registry.radius import ACCEPT, MOST_MATCHING, acts, limit_for
 
 MESSAGE = 2048
 
@@ -102,10 +101,7 @@ def _safe_size(rule: NodeRemedier, standing: Standing) -> tuple[bool, str, str]:
     """Whether it selects somebody and does not match more than a person should look at."""
     if not standing.would_reach:
         return False, "SelectsNoNode", "no node of the cluster has the labels asked for"
-    limit = max(share_of(MOST_MATCHING, standing.fleet), 1)
-    accepted = accepted_nodes(rule)
-    enough = max(limit, accepted) if isinstance(accepted, int) else limit
-    if standing.matching <= enough or not acts(rule):
+    if standing.matching <= limit_for(rule, standing.fleet) or not acts(rule):
         return True, "SelectsNodes", ""
     why = (
         f"it matches more than {MOST_MATCHING} of the fleet: Kube Defender's limits hold its jobs;"

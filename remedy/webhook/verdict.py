@@ -9,9 +9,8 @@ be. All else is told, not refused: Defender's limits hold whatever a rule matche
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
-from remedy.registry.radius import ACCEPT, accepted_nodes, acts
+from remedy.registry.radius import ACCEPT, accepted_nodes, acts, limit_of
 from remedy.webhook.estimate import Count
 from remedy.webhook.review import Verdict
 from rules.lint import Finding, Severity
@@ -52,7 +51,7 @@ def judged(seen: Examination, most: int | str, user: str) -> Verdict:
         return _unknown_size(seen, told)
     told = [*_sizes(seen), *told]
     audit = {"matching": f"{_matching(seen)} of {seen.nodes}"}
-    limit = max(share_of(most, seen.nodes), 1)
+    limit = limit_of(seen.nodes, most)
     worst = _worst(seen)
     if worst is None or worst[1] <= limit:
         return Verdict(True, warnings=told, audit=audit)
