@@ -246,6 +246,14 @@ class Bearer(Caller):
         self._tls = ssl.create_default_context(cafile=str(cp.ca_file))
 
 
+def both_identities(cp: ControlPlane, node: str) -> dict[str, Caller]:
+    """Of the agent of a node: the certificate of a host, and a Pod of the DaemonSet."""
+    return {
+        "certificate": Caller(cp, user(node), [GROUP]),
+        "token": Bearer(cp, node_token(cp, node)),
+    }
+
+
 def node_token(cp: ControlPlane, node: str) -> str:
     """A token as kubelet mounts it into the DaemonSet's Pod on `node`, which is made."""
     pod = {

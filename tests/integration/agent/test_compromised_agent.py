@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from support.agent_jobs import (
     EVENTS,
-    GROUP,
     JOBS,
     LEASES,
     MACHINES,
     NODES,
     PROBES,
-    Bearer,
     Caller,
     Operator,
     a_machine,
@@ -25,9 +23,8 @@ from support.agent_jobs import (
     an_agent_job,
     an_event,
     asked,
+    both_identities,
     install,
-    node_token,
-    user,
 )
 from support.control_plane import ControlPlane
 
@@ -81,10 +78,7 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def identities(cluster: ControlPlane) -> dict[str, Caller]:
-    return {
-        "certificate": Caller(cluster, user(MINE), [GROUP]),
-        "token": Bearer(cluster, node_token(cluster, MINE)),
-    }
+    return both_identities(cluster, MINE)
 
 
 @pytest.fixture(params=["certificate", "token"])

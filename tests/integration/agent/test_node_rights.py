@@ -15,8 +15,8 @@ from support.agent_jobs import (
     Caller,
     a_machine,
     an_event,
+    both_identities,
     install,
-    node_token,
     user,
 )
 from support.control_plane import ControlPlane
@@ -80,11 +80,8 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def agents(cluster: ControlPlane) -> dict[str, Caller]:
-    """Agent own-1, by the certificate of a host and as a Pod of the DaemonSet."""
-    return {
-        "certificate": Caller(cluster, user(MINE), [GROUP]),
-        "token": Bearer(cluster, node_token(cluster, MINE)),
-    }
+    """Agent own-1."""
+    return both_identities(cluster, MINE)
 
 
 @pytest.fixture(params=["certificate", "token"])
