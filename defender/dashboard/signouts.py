@@ -86,12 +86,12 @@ def _mark(session: str) -> str:
 
 def _read(data: Mapping[str, str]) -> dict[str, datetime]:
     """What people wrote there is passed over."""
-    found = {}
+    sessions = {}
     for mark, text in data.items():
         try:
             until = datetime.fromisoformat(text)
         except ValueError:
             continue
         if until.tzinfo is not None:
-            found[mark] = until
-    return found
+            sessions[mark] = until
+    return sessions

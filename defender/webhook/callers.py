@@ -18,7 +18,8 @@ Sources of the names:
 from collections.abc import Collection
 from dataclasses import dataclass
 
-ACCOUNT = "system:serviceaccount:"
+from defender.auth.holders import ACCOUNT
+
 CLOUD_CONTROLLERS = (
     "system:cloud-controller-manager",
     f"{ACCOUNT}kube-system:cloud-controller-manager",

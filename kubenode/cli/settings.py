@@ -174,11 +174,11 @@ class HostDoctorFlags(Central):
 
     @property
     def host_doctor_tokens(self) -> tuple[Path, ...]:
-        return tuple(Path(file) for file in _users(self.host_doctor_token_files))
+        return tuple(Path(file) for file in _entries(self.host_doctor_token_files))
 
     @property
     def host_doctor_allowed(self) -> frozenset[str]:
-        return frozenset(_users(self.host_doctor_clients))
+        return frozenset(_entries(self.host_doctor_clients))
 
     @property
     def host_doctor_names(self) -> tuple[str, ...]:
@@ -227,7 +227,7 @@ class WebhookFlags(HostDoctorFlags):
     @field_validator("node_keys", "disruptive_node_keys")
     @classmethod
     def _can_take_effect(cls, text: str) -> str:
-        for fault in NodeKeys(_users(text)).entry_faults():
+        for fault in NodeKeys(_entries(text)).entry_faults():
             raise ValueError(fault)
         return text
 
@@ -239,7 +239,7 @@ class WebhookFlags(HostDoctorFlags):
 
     @property
     def remedy(self) -> RemedySettings:
-        keys = NodeKeys(tuple(_users(self.node_keys)), tuple(_users(self.disruptive_node_keys)))
+        keys = NodeKeys(tuple(_entries(self.node_keys)), tuple(_entries(self.disruptive_node_keys)))
         return RemedySettings(node_keys=keys)
 
     @property
@@ -254,7 +254,7 @@ class WebhookFlags(HostDoctorFlags):
             service=self.webhook_service,
             hosts=(self.webhook_host,) if self.webhook_host else (),
             most=self.max_matching,
-            spokesmen=tuple(_users(self.webhook_spokesmen)),
+            spokesmen=tuple(_entries(self.webhook_spokesmen)),
             limits=self.http_limits,
         )
 
@@ -337,11 +337,11 @@ class ApiFlags(DashboardFlags):
 
     @property
     def holder_users(self) -> dict[str, frozenset[str]]:
-        return users_of(self.namespace, _users(self.permit_holders))
+        return users_of(self.namespace, _entries(self.permit_holders))
 
     @property
     def guard_callers(self) -> Callers:
-        return callers(self.namespace, _users(self.guard_exempt), _users(self.guard_listed))
+        return callers(self.namespace, _entries(self.guard_exempt), _entries(self.guard_listed))
 
 
 class DefenderFlags(ApiFlags):
@@ -380,5 +380,6 @@ def local(address: str) -> bool:
         return address == "localhost"
 
 
-def _users(text: str) -> list[str]:
-    return [user.strip() for user in text.split(",") if user.strip()]
+def _entries(text: str) -> list[str]:
+    """Of a list with commas between."""
+    return [entry.strip() for entry in text.split(",") if entry.strip()]

@@ -148,7 +148,7 @@ class Redfish:
         ):
             return (
                 f"{other or 'the system has no HostName'}, and the address is the Node's own word:"
-                f" name the BMC in bmcs, or set the HostName; trustAnnotations: true passes over it"
+                " name the BMC in bmcs, or set the HostName; trustAnnotations: true passes over it"
             )
         if other and settings.check_host_name:
             return f"{other}; checkHostName: false passes over it"

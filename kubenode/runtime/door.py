@@ -166,7 +166,7 @@ class Door:
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             log.debug("no connection", extra={"address": guest.address, "why": str(error)})
             guest.leave()
-        except BaseException:
+        except BaseException:  # a cancellation too: its place is free for another
             guest.leave()
             raise
 

@@ -219,9 +219,9 @@ def _first(case: Case) -> Denial | None:
 def _older_node(case: Case) -> Denial | None:
     """Who may make a Machine and read its token becomes no node that was there before."""
     owner = case.owner
-    if not token_id(case.request) or owner is None or not owner.older_node or owner.reissue:
+    if not token_id(case.request) or owner is None or not owner.older_node:
         return None
-    if owner.request_id:
+    if owner.reissue or owner.request_id:
         return None
     return Denial(
         Reason.OLDER_NODE,

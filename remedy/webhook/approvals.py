@@ -127,7 +127,7 @@ def _spec(job: Obj) -> Obj:
 
 
 def _mapping(value: Any) -> Obj:
-    """What is none is refused by the schema."""
+    """`value`, or an empty mapping for any other type, which the schema refuses later."""
     return value if isinstance(value, Mapping) else {}
 
 

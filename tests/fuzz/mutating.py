@@ -30,7 +30,7 @@ def main() -> None:
     for data in mutants(target.seeds, random.Random(given.seed)):
         try:
             target.feed(data)
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, its bytes must not be lost
             kept = given.keep / f"crash-{given.target}"
             kept.write_bytes(data)
             error.add_note(f"its bytes are in {kept}")
