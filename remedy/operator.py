@@ -143,7 +143,8 @@ class RemedyOperator:
     outside    whom jobs may tell, and what they may hand over to
     frozen     why no machine may be stopped or replaced now, "" if it may
     permit_reader  reads a Permit live; None: from the API server
-    restored   why a restore of etcd from a backup freezes, "" if none does
+    restored   why a restore of etcd from a backup freezes, or may freeze, "" if none does
+    unverified  why a restore is possible that nobody has looked for yet; nothing is done meanwhile
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class RemedyOperator:
         frozen: Callable[[], str] = never_frozen,
         permit_reader: PermitReader | None = None,
         restored: Callable[[], str] = never_frozen,
+        unverified: Callable[[], str] = never_frozen,
     ) -> None:
         self.guard = DisruptionGuard(
             permit_reader or ApiPermits(kube), fence, clock, audit, frozen, by=PART
@@ -172,7 +174,7 @@ class RemedyOperator:
         self.outside = outside or Outside()
         self.telling = Telling(self.outside.receivers, clock, registry, self.outside.cluster)
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
-        self._audit, self._restored = audit, restored
+        self._audit, self._restored, self._unverified = audit, restored, unverified
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
         self.events: Informer[Event] = informer(
             kube,
@@ -463,6 +465,7 @@ class RemedyOperator:
                 ClockTerm(self._clock),
                 self.records,
                 self._restored,
+                self._unverified,
             ),
             effects=ClusterEffects(
                 store,

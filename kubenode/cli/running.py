@@ -92,13 +92,13 @@ class Ground:
         """Why nothing may be deleted, stopped or replaced now, "" if it may."""
         return self.restore.frozen() if self.restore is not None else ""
 
-    def restored(self) -> str:
-        """Why a restore of etcd freezes, "" if none does."""
-        return self.restore.restored if self.restore is not None else ""
+    def restored_or_unverified(self) -> str:
+        """Why a restore of etcd freezes, or may freeze, "" if none does."""
+        return self.restore.restored_or_unverified() if self.restore is not None else ""
 
-    def restored_or_unread(self) -> str:
-        """The same, and right after the start that nobody has looked yet."""
-        return self.restore.restored_or_unread() if self.restore is not None else ""
+    def unverified(self) -> str:
+        """Why a restore of etcd is possible that nobody has looked for yet, "" if none is."""
+        return self.restore.unverified() if self.restore is not None else ""
 
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
         """`parts` under the lease, `ground` always, until a signal."""
@@ -316,7 +316,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
         charge=shares.charge if shares is not None else None,
         fleet=shares.fleet if shares is not None else None,
         audit=ground.audit,
-        restored=ground.restored_or_unread,
+        restored=ground.restored_or_unverified,
     )
     ground.health.add_check("defender", service.well)
     return service
@@ -351,7 +351,8 @@ async def _operate(
                 providers=providers,
                 outside=outside,
                 frozen=ground.frozen,
-                restored=ground.restored,
+                restored=ground.restored_or_unverified,
+                unverified=ground.unverified,
             )
             ground.health.add_check("remedy", lambda: _ready(operator))
             pollers = event_pollers(sources, operator.desk, ground.clock, registry)

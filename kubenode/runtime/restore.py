@@ -11,6 +11,9 @@ memory, and in a file where it has one, how far it saw it. A restore takes the C
     it speaks of a higher version than the server has        its data came into a new etcd
     an informer's list is below what its watch had seen      at once, before the next look
 
+Behind a lost connection to the API server there may be a restored etcd. Each process reads the
+ConfigMap as soon as the server answers again; until then its view of the cluster is unverified.
+
 The freeze is written into the same ConfigMap: every operator obeys it, and a person lifts it. The
 ConfigMap counts lifts: a process that was down meanwhile does not freeze again for a restore that a
 person has looked at. While the ConfigMap cannot be read nothing is known and destructive acts wait.
@@ -26,10 +29,10 @@ import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
 from kubenode.runtime.audit import SILENT, Audit, Line
-from kubenode.runtime.clock import Clock
+from kubenode.runtime.clock import Clock, wait
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore, StoredTexts
-from kubenode.runtime.kube.errors import Conflict, KubeError
+from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,12 @@ BEAT_SECONDS = 60.0
 """Between two writes of the sequence, by whichever process comes first."""
 OWN_STORES = ("/events", "/leases")
 """Large clusters keep these in an etcd of their own, which is no part of the cluster's data."""
+RETRY_SECONDS = 1.0
+"""After a look that failed, or in which another process wrote first."""
+UNVERIFIED = (
+    "the API server was unreachable, and whether its data were restored is not known yet: ConfigMap"
+    " kubenode-lineage"
+)
 UNREAD = "whether the cluster's data were restored is not known yet: ConfigMap kubenode-lineage"
 
 
@@ -187,6 +196,8 @@ class RestoreWatch:
         self._known = self._file.read()
         self._moved_at = self._began = clock.monotonic()
         self._looked = False
+        self._outage = kube.outage
+        self._verified = 0
         self._noticed = self._frozen = ""
         self._doubt = f"{UNREAD} is not read yet"
         gauge = Gauge(
@@ -199,7 +210,16 @@ class RestoreWatch:
 
     def frozen(self) -> str:
         """Why nothing may be deleted, stopped or replaced now, as a sentence; "" if it may."""
-        return self.restored or self._doubt
+        return self.restored or self._doubt or self.unverified()
+
+    def unverified(self) -> str:
+        """Why what this process knows of the cluster may be from before a restore, as it has not
+        looked since its start or since it lost a connection to the API server; "" if it has.
+        """
+        if self._looked:
+            return UNVERIFIED if self._verified < self._outage.disconnections else ""
+        early = self._clock.monotonic() < self._began + FIRST_LOOK_SECONDS
+        return f"{UNREAD} is not read yet" if early else ""
 
     @property
     def restored(self) -> str:
@@ -207,11 +227,9 @@ class RestoreWatch:
         why = self._noticed or self._frozen
         return f"the cluster's data were restored from a backup: {why}" if why else ""
 
-    def restored_or_unread(self) -> str:
-        """Why a freeze holds, or may hold as this process could not look yet; "" for neither."""
-        early = self._clock.monotonic() < self._began + FIRST_LOOK_SECONDS
-        unread = f"{UNREAD} is not read yet" if early and not self._looked else ""
-        return self.restored or unread
+    def restored_or_unverified(self) -> str:
+        """Why a freeze holds, or may hold as this process has not looked yet; "" for neither."""
+        return self.restored or self.unverified()
 
     def went_back(self, path: str, before: int, now: int) -> None:
         """An informer's list of `path` is below what it had seen."""
@@ -220,11 +238,13 @@ class RestoreWatch:
 
     async def run(self) -> None:
         while True:
-            await self.look()
-            await self._clock.sleep(LOOK_SECONDS)
+            over = self._outage.over
+            seconds = LOOK_SECONDS if await self.look() else RETRY_SECONDS
+            await wait(self._clock, over, seconds)
 
-    async def look(self) -> None:
-        """Read the ConfigMap, notice what it shows, and write what is due."""
+    async def look(self) -> bool:
+        """Read the ConfigMap, notice what it shows, and write what is due. False: look soon."""
+        disconnections = self._outage.disconnections
         try:
             stored = await self._store.read()
             found = read_lineage(stored)
@@ -235,9 +255,13 @@ class RestoreWatch:
                 found = read_lineage(stored)
             self._take_in(stored, found)
         except Conflict:
-            return  # another process wrote: the next look sees it
+            return False  # another process wrote: the next look sees it
         except KubeError as error:
             self._doubt = f"ConfigMap kubenode-lineage cannot be read or written: {error}"
+            if not isinstance(error, Forbidden):
+                return False
+        self._verified = disconnections
+        return True
 
     def _notice(self, why: str) -> None:
         if not self._noticed:

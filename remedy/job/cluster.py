@@ -54,10 +54,16 @@ class ClusterWorld:
     term: ClockTerm
     records: NodeRecords
     freeze: Callable[[], str]
-    """Why a restore of etcd freezes, "" if none does."""
+    """Why a restore of etcd freezes, or may freeze, "" if none does."""
+    unverified: Callable[[], str]
+    """Why a restore is possible that nobody has looked for yet, "" if none is."""
 
     def fresh(self, job: Job) -> bool:
-        """A job for host events is not moved on without them; Events no job needs."""
+        """A job for host events is not moved on without them; Events no job needs. Behind a lost
+        connection the API server may have gone back to a backup.
+        """
+        if self.unverified():
+            return False
         host_events = not job.spec.host_events or HOST_EVENTS not in self.facts.stale()
         return self.facts.fresh() and self.nodes.known() and host_events
 

@@ -173,7 +173,7 @@ class Programs:
             clock,
             registry,
             self._settings,
-            restored=watch.restored_or_unread,
+            restored=watch.restored_or_unverified,
         )
         self.permits.answers(made)
         try:
@@ -197,7 +197,8 @@ class Programs:
             RemedySettings(one_engine_is_enough=True),
             providers=self._providers,
             frozen=watch.frozen,
-            restored=lambda: watch.restored,
+            restored=watch.restored_or_unverified,
+            unverified=watch.unverified,
         )
         yield line, made.parts, [*made.ground, watch]
         made.close()

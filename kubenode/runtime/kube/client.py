@@ -199,7 +199,7 @@ class Kube:
         except NETWORK_ERRORS as error:
             if method != "GET":
                 write_seconds(None)  # ended with the reign: nothing is known of the server
-            self.outage.failed()
+            self.outage.disconnected()
             raise Unreachable(_sentence(error), tried=tried) from error
         except CredentialsError as error:
             raise Unauthorized(401, "Credentials", str(error), tried=tried) from error
@@ -247,7 +247,7 @@ class Kube:
             try:
                 raw = await response.read()
             except NETWORK_ERRORS as error:
-                self.outage.failed()
+                self.outage.disconnected()
                 raise Unreachable(_sentence(error), tried=tried) from error
             try:
                 return decode(raw)

@@ -98,7 +98,7 @@ class ListWatch:
             # A line is bounded by the session's read buffer, see READ_BUFFER.
             yield response.content.readline
         except NETWORK_ERRORS as error:
-            self._kube.outage.failed()
+            self._kube.outage.disconnected()
             text = f"{type(error).__name__}: {error}"
             raise Unreachable(text, tried=f"WATCH {self._path}") from error
         except (ValueError, HttpProcessingError) as error:  # too long, or not JSON

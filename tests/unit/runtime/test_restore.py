@@ -1,5 +1,6 @@
 """A restore of etcd from a backup freezes destructive acts until a person lifts it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 from support.audit_lines import Kept
 from support.clock import FakeClock
@@ -76,11 +78,13 @@ async def test_a_process_that_has_just_started_takes_a_freeze_for_possible_until
 ) -> None:
     async with restored_cluster(tmp_path) as cluster:
         process, blind = cluster.process(), cluster.process()
-        assert "not read yet" in process.restored_or_unread()
+        assert "not read yet" in process.restored_or_unverified()
         await process.look()
-        assert process.restored_or_unread() == ""
+        assert process.restored_or_unverified() == ""
         cluster.clock.step(timedelta(seconds=FIRST_LOOK_SECONDS))
-        assert blind.restored_or_unread() == "", "who may not read the record is not held for ever"
+        assert blind.restored_or_unverified() == "", (
+            "who may not read the record is not held for ever"
+        )
 
 
 async def test_acts_wait_until_the_record_is_read_and_go_on_when_nothing_went_back(
@@ -221,6 +225,65 @@ async def test_acts_wait_while_the_record_cannot_be_read(tmp_path: Path) -> None
         assert "cannot be read" in process.frozen() and not process.restored
         await process.look()
         assert process.frozen() == ""
+
+
+async def test_who_lost_a_connection_acts_on_nothing_until_it_has_looked(tmp_path: Path) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        process = cluster.process()
+        await cluster.live(process)
+        cluster.kube.outage.disconnected()
+        assert "unreachable" in process.unverified()
+        assert process.frozen() == process.restored_or_unverified() == process.unverified()
+        cluster.server.faults.append(answer(status(503, "ServiceUnavailable"), times=1))
+        assert not await process.look() and process.unverified(), "the server is not well yet"
+        assert await process.look()
+        assert process.frozen() == process.restored_or_unverified() == ""
+
+
+async def test_a_connection_that_was_lost_while_we_looked_is_looked_behind_again(
+    tmp_path: Path,
+) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        process = cluster.process()
+        await cluster.live(process)
+
+        async def lose(request: web.Request) -> None:
+            cluster.server.faults.clear()
+            cluster.kube.outage.disconnected()
+
+        cluster.server.faults.append(lose)
+        await process.look()
+        assert process.unverified()
+
+
+async def test_who_may_not_read_the_record_is_not_held_for_ever(tmp_path: Path) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        process = cluster.process()
+        await cluster.live(process)
+        cluster.kube.outage.disconnected()
+        cluster.server.faults.append(answer(status(403, "Forbidden"), times=1))
+        await process.look()
+        assert process.unverified() == "" and "cannot be read" in process.frozen()
+
+
+async def test_a_process_looks_as_soon_as_the_server_answers_again(tmp_path: Path) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        process = cluster.process()
+        await cluster.live(process)
+        cluster.back_up()
+        await cluster.live(process)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(process.run())
+            while not cluster.server.asked("GET"):  # noqa: ASYNC110  the server has no event
+                await asyncio.sleep(0.001)
+            cluster.restore()
+            cluster.kube.outage.disconnected()
+            cluster.kube.outage.succeeded()
+            # The clock does not move: no look is due by time.
+            while process.unverified():  # noqa: ASYNC110  the watch has no event
+                await asyncio.sleep(0.001)
+            running.cancel()
+        assert process.restored
 
 
 async def test_a_list_that_is_below_what_was_seen_freezes_at_once(tmp_path: Path) -> None:
