@@ -157,6 +157,7 @@ class Defender:
         self.sight = Sight(self.charge, needed)
         self.nodes.add_handler(self._node_changed)
         self.permits.add_handler(self.store.changed)
+        kube.on_went_back.append(self.store.went_back)
         self.policies.add_handler(self._policy_changed)
         self.jobs.add_handler(self._job_changed)
         self.metrics = Metrics(

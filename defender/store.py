@@ -82,6 +82,16 @@ class PermitStore:
                 seen.late = False  # it was there before we granted anything
         self.ready = True
 
+    def went_back(self, path: str, before: int, now: int) -> None:
+        """The API server was restored from a backup: its older version of a permit is the newer
+        word, also of one that was released since.
+        """
+        if path != PERMITS:
+            return
+        for held in self.ledger:
+            if _version(held.resource_version) > now:
+                held.resource_version = "0"
+
     def changed(self, name: str, old: Permit | None, new: Permit | None) -> None:
         """An informer saw this."""
         if new is not None:

@@ -281,6 +281,15 @@ class World:
         self.defender = self._new(fence, behind)
         return await self.start()
 
+    def restore(self, permits: dict[str, Object], version: int) -> None:
+        """Put the permits back to a backup, as a list of the informer finds it."""
+        before, self.api.version = self.api.version, version
+        self.api.objects[PERMITS] = permits
+        for tell in self.api.on_went_back:
+            tell(PERMITS, before, version)
+        for permit in permits.values():
+            self.defender.permits.put(permit)
+
     def current(self, yes: bool = True) -> None:
         d: Any = self.defender
         for informer in (d.nodes, d.permits, d.policies, d.jobs):

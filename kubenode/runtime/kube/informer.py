@@ -355,11 +355,6 @@ class Informer(Generic[T]):
             except Gone:  # compacted between two pages: the snapshot is no longer there
                 if restart == LIST_RESTARTS:
                     raise
-        # A full list is read from the store itself: below what it showed us it was restored. Who
-        # handles the deletes below has to know.
-        if int(version) < self._seen():
-            for tell in self.kube.on_went_back:
-                tell(self.path, self._seen(), int(version))
         for key in self.cache.keys() - seen:
             self._store.put(key, None)
         for key in self.broken.keys() - seen:
@@ -385,6 +380,8 @@ class Informer(Generic[T]):
         most = RELIST_PAGE if self.stats.lists else None
         while True:
             page = await self._server.page(more, most)
+            if more is None:
+                self._compare(int(page.metadata.resource_version))
             for count, raw in enumerate(page.items or (), start=1):
                 whole = bytes(raw)
                 seen.add(self._listed_one(whole))
@@ -395,6 +392,14 @@ class Informer(Generic[T]):
             more = page.metadata.more
             if not more:
                 return seen, page.metadata.resource_version
+
+    def _compare(self, version: int) -> None:
+        """A full list is read from the store itself: below what it showed us it was restored. Who
+        handles the changes and deletes of the list has to know before.
+        """
+        if version < self._seen():
+            for tell in self.kube.on_went_back:
+                tell(self.path, self._seen(), version)
 
     def _listed_one(self, raw: bytes) -> str:
         try:

@@ -1,10 +1,14 @@
 """While a restore of etcd freezes, nobody knows which permits were granted since the backup."""
 
+from copy import deepcopy
+
 import pytest
-from support.defender_world import World, a_policy, an_ask
+from support.defender_world import PERMITS, World, a_policy, an_ask
 
 from kubenode.api.v1alpha1 import Disruption, Reason
+from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope
 
+HOST = frozenset({Disruption.HOST})
 RESTORED = "the cluster's data were restored from a backup"
 
 
@@ -36,3 +40,17 @@ async def test_a_permit_that_is_known_is_confirmed_while_a_restore_freezes() -> 
     world.restored = RESTORED
     after = await defender.ask(an_ask("n0"))
     assert after.allowed and after.permit == before.permit
+
+
+async def test_a_permit_that_was_released_since_the_backup_counts_again_when_it_is_back() -> None:
+    """Its job of the backup is under way again, and other processes count the permit too."""
+    world = World(4, a_policy(Limit(scope=LimitScope.CLUSTER, max_concurrent=1, classes=HOST)))
+    defender = await world.start()
+    granted = await defender.ask(an_ask("n0", class_=Disruption.HOST))
+    backup = deepcopy(world.api.objects[PERMITS]), world.api.version
+    await defender.release(granted.permit)
+    world.restore(*backup)
+    assert not (await defender.ask(an_ask("n1", class_=Disruption.HOST))).allowed
+    await defender.release(granted.permit)
+    assert not world.api.open_permits()
+    assert (await defender.ask(an_ask("n1", class_=Disruption.HOST))).allowed
