@@ -59,6 +59,8 @@ class PermitStore:
         self.life = life
         self._kube = kube
         self._clock = clock
+        self._superseded: set[str] = set()
+        """Permits that are known from before a restore of etcd, until they are listed again."""
         self._sent: dict[str, datetime] = {}
         """When the last write of unclear outcome was sent, by permit."""
 
@@ -83,14 +85,11 @@ class PermitStore:
         self.ready = True
 
     def went_back(self, path: str, before: int, now: int) -> None:
-        """The API server was restored from a backup: its older version of a permit is the newer
-        word, also of one that was released since.
+        """The API server was restored from a backup: what it says of a permit now is the newer
+        word, whatever the version, also of one that was released since.
         """
-        if path != PERMITS:
-            return
-        for held in self.ledger:
-            if _version(held.resource_version) > now:
-                held.resource_version = "0"
+        if path == PERMITS:
+            self._superseded = {held.name for held in self.ledger}
 
     def changed(self, name: str, old: Permit | None, new: Permit | None) -> None:
         """An informer saw this."""
@@ -109,8 +108,12 @@ class PermitStore:
         name, meta = permit.metadata.name, permit.metadata
         seen = held_from(permit, self.life.total_seconds())
         held = self.ledger.get(name)
-        if held is not None and _version(held.resource_version) > _version(meta.resource_version):
+        newer = held is not None and _version(held.resource_version) > _version(
+            meta.resource_version
+        )
+        if newer and name not in self._superseded:
             return
+        self._superseded.discard(name)
         if held is None or held.uid not in ("", meta.uid) or (seen.open and not held.open):
             seen.late = watched and seen.open and not seen.status_written
             self._enter_instead(seen)

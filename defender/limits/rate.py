@@ -1,9 +1,14 @@
 """rate: how many permits in a time, as a token bucket."""
 
+from datetime import timedelta
+
 from defender.coverage import Bound
 from defender.limits.case import Case, Refusal
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Reason
+
+SHORTEST_WAIT = timedelta(milliseconds=1)
+"""What is missing of a token may be less than the clock can show: asking again now never ends."""
 
 
 def rate(case: Case, bound: Bound) -> Refusal | None:
@@ -13,7 +18,7 @@ def rate(case: Case, bound: Bound) -> Refusal | None:
     tokens = case.tokens(bound, rule)
     if tokens >= 1:
         return None
-    wait = (1 - tokens) * (rule.per / rule.count)
+    wait = max((1 - tokens) * (rule.per / rule.count), SHORTEST_WAIT)
     used = case.control.counts.bucket(bound, rule).since(case.now - rule.per)
     message = (
         f"{case.where(bound.scope)}: the rate of {rule.count} permits per"

@@ -196,7 +196,7 @@ class RestoreWatch:
         self._known = self._file.read()
         self._moved_at = self._began = clock.monotonic()
         self._looked = False
-        self._outage = kube.outage
+        self._kube, self._outage = kube, kube.outage
         self._verified = 0
         self._noticed = self._frozen = ""
         self._doubt = f"{UNREAD} is not read yet"
@@ -232,8 +232,10 @@ class RestoreWatch:
         return self.restored or self.unverified()
 
     def went_back(self, path: str, before: int, now: int) -> None:
-        """An informer's list of `path` is below what it had seen."""
-        if not path.endswith(OWN_STORES):
+        """An informer that had seen `before` lists `path` at `now`."""
+        if now < before and not path.endswith(OWN_STORES):
+            if not self.restored:
+                self._kube.restored()
             self._notice(f"the API server went back from resourceVersion {before} to {now}")
 
     async def run(self) -> None:
@@ -249,6 +251,8 @@ class RestoreWatch:
             stored = await self._store.read()
             found = read_lineage(stored)
             if why := restored(self._known, stored, found):
+                if not self._noticed:
+                    self._kube.restored()
                 self._notice(why)
             if change := self._due(stored, found):
                 stored = await self._store.write(change, stored)
@@ -289,6 +293,8 @@ class RestoreWatch:
             why = found.frozen or found.lifted_why
             now = self._clock.now()
             self._audit.write(Line(now, self._by, who, what, "Done", why=why))
+            if found.frozen and self._looked and not self._noticed:
+                self._kube.restored()  # another process noticed it
         self._frozen, self._noticed, self._doubt = found.frozen, "", ""
         self._looked = True
         known = KnownLineage(stored.uid, found.sequence, _number(stored.version), found.lifts)

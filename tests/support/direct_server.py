@@ -64,6 +64,7 @@ class DirectResponse:
     def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
+            self.content.set_exception(aiohttp.ClientConnectionError("Connection closed"))
 
     async def __aenter__(self) -> Self:
         return self

@@ -50,7 +50,9 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 Query = Mapping[str, str | int | None]
 WentBackHandler = Callable[[str, int, int], None]
-"""Path of the resource, the resourceVersion that was seen, and the one that a full list has now."""
+"""Path of the resource, the resourceVersion that was seen, and the one that a full list has now.
+The second may be the higher one: what was written since the restore counts on.
+"""
 Decode = Callable[[bytes], T]
 
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
@@ -113,7 +115,10 @@ class Kube:
         self.outage = outage or Outage()
         self.delay = delay or LoopDelay(self.clock)
         self.on_went_back: list[WentBackHandler] = []
-        """Told by informers whose list is below what they had seen."""
+        """Told by informers whose cache is from before a restore, before they read the list."""
+        self.restores = 0
+        self.watches: set[aiohttp.ClientResponse] = set()
+        """Open ones of informers."""
         self._meter = meter or NoMeter()
         self._bucket = TokenBucket(rate, burst, self.clock)
         # Within a cluster compressing costs the server more than the bytes do (kube.md: 0.33 s
@@ -122,6 +127,14 @@ class Kube:
 
     async def close(self) -> None:
         await self.transport.close()
+
+    def restored(self) -> None:
+        """The server's data were restored from a backup: every informer lists anew. One of a quiet
+        resource would not notice, once other writes have passed the resourceVersion that it saw.
+        """
+        self.restores += 1
+        for watch in [*self.watches]:
+            watch.close()
 
     async def open(
         self,

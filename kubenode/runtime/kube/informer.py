@@ -160,6 +160,7 @@ class Informer(Generic[T]):
         self._watching_since = float("inf")
         self._must_list = True
         self._distrust = False
+        self._restores = kube.restores
         self._bad_line_at: str | None = None
         self._waiters: list[tuple[int, asyncio.Event]] = []
         self._read: dict[str, T] = {}
@@ -296,7 +297,7 @@ class Informer(Generic[T]):
             over = self.kube.outage.over
             self._watching_since = float("inf")
             try:
-                if self._must_list or self._list_is_old():
+                if self._must_list or self._list_is_old() or self._restores != self.kube.restores:
                     await self._list()
                     over = self.kube.outage.over
                 if not await self._watch():
@@ -397,20 +398,23 @@ class Informer(Generic[T]):
         """A full list is read from the store itself: below what it showed us it was restored. Who
         handles the changes and deletes of the list has to know before.
         """
-        if version < self._seen():
+        if version < self._seen() or self._restores != self.kube.restores:
+            self._distrust = True
             for tell in self.kube.on_went_back:
                 tell(self.path, self._seen(), version)
+            self._restores = self.kube.restores
 
     def _listed_one(self, raw: bytes) -> str:
         try:
             obj = self._decode(raw)
             key = key_of(obj.metadata)
             have = self.cache.get(key)
-            # After a restore the same version may stand for other content.
+            # After a restore the same version may stand for other content, and handlers may
+            # remember more than the cache.
             if (
                 have is None
                 or have.metadata.resource_version != obj.metadata.resource_version
-                or (self._distrust and have != obj)
+                or self._distrust
             ):
                 self._store.put(key, obj)
         except (ValueError, RecursionError) as error:

@@ -94,6 +94,7 @@ class ListWatch:
             total=None, sock_connect=CONNECT_SECONDS, sock_read=seconds + self._grace
         )
         response = await self._kube.open("GET", self._path, query, timeout=limit)
+        self._kube.watches.add(response)
         try:
             # A line is bounded by the session's read buffer, see READ_BUFFER.
             yield response.content.readline
@@ -104,6 +105,7 @@ class ListWatch:
         except (ValueError, HttpProcessingError) as error:  # too long, or not JSON
             raise BadLine(f"a line of the watch {self._path}: {error}") from error
         finally:
+            self._kube.watches.discard(response)
             response.close()
 
 

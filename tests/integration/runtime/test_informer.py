@@ -249,6 +249,26 @@ async def test_a_restored_server_that_stays_silent_is_found_out(
         assert informer.resource_version == "50"
 
 
+async def test_a_quiet_resource_is_listed_anew_when_a_restore_was_noticed_elsewhere(
+    server: FakeKube, kube: Kube
+) -> None:
+    """Other writes have passed the version that it saw: nothing of its own shows the restore."""
+    server.put(NODES, node("n1", v="new"))
+    told: list[str] = []
+    kube.on_went_back.append(lambda path, before, now: told.append(path))
+    async with following(kube) as informer:
+        await until(lambda: server.watches == 1)
+        seen = recorded(informer)
+        seen.clear()
+        server.objects[NODES]["n1"]["metadata"]["labels"] = {"v": "old"}
+        server.version += 1_000
+        kube.restored()
+        await until(lambda: informer.stats.lists == 2)
+        assert seen == [("n1", "new", "old")] and told == [NODES]
+        await until(lambda: server.watches == 1)
+        assert informer.stats.lists == 2
+
+
 async def test_that_the_server_went_back_is_known_before_what_its_backup_lacks_is_gone(
     server: FakeKube, kube: Kube
 ) -> None:

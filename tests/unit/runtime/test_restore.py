@@ -299,6 +299,34 @@ async def test_a_list_that_is_below_what_was_seen_freezes_at_once(tmp_path: Path
         assert f"to {nodes_version}" in process.restored
 
 
+async def test_all_informers_list_anew_once_for_each_restore(tmp_path: Path) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        first, second = cluster.process(), cluster.process()
+        await cluster.live(first, second)
+        cluster.back_up()
+        await cluster.live(first, second)
+        cluster.restore()
+        first.went_back("/api/v1/nodes", 900, 400)
+        first.went_back("/api/v1/pods", 900, 400)
+        await first.look()
+        first.went_back("/api/v1/secrets", 900, 400)
+        assert cluster.kube.restores == 1
+        await second.look()
+        assert cluster.kube.restores == 2, "the second process has its own informers"
+        await second.look()
+        assert cluster.kube.restores == 2
+
+
+async def test_a_list_after_a_restore_that_is_not_below_what_was_seen_proves_nothing(
+    tmp_path: Path,
+) -> None:
+    async with restored_cluster(tmp_path) as cluster:
+        process = cluster.process()
+        await cluster.live(process)
+        process.went_back("/api/v1/nodes", 400, 900)
+        assert process.frozen() == ""
+
+
 def test_a_freeze_says_how_it_is_lifted_and_a_lift_who_did_it() -> None:
     frozen = Lineage(frozen="it went back", frozen_at="2026-11-23", noticed_by="machine")
     assert any("kubenode freeze lift" in line for line in lines(frozen))
