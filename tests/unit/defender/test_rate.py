@@ -29,6 +29,19 @@ def test_a_burst_passes_then_one_permit_per_refill() -> None:
     assert not core.ask(an_ask("n9")).allowed
 
 
+def test_who_asks_a_microsecond_too_early_is_told_a_later_time() -> None:
+    """At the same time as now it would be judged again, and again, for ever."""
+    core = Core(a_policy(limits=[{"scope": "Cluster", "rate": {"count": 300, "per": "3m"}}]))
+    core.fleet(1000)
+    asked = (core.ask(an_ask(f"n{i}")) for i in range(1000))
+    free = next(no.look_again_at for no in asked if not no.allowed)
+    assert free is not None
+    for early in range(4):
+        core.now = free - timedelta(microseconds=early)
+        verdict = core.judge(an_ask("n999"))
+        assert verdict.allowed or (verdict.look_again_at or core.now) > core.now
+
+
 def test_released_permits_go_on_counting() -> None:
     core = Core(a_policy(limits=[{"scope": "Cluster", "rate": {"count": 2, "per": "1h"}}]))
     core.fleet(50)
