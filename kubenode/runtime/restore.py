@@ -9,10 +9,12 @@ memory, and in a file where it has one, how far it saw it. A restore takes the C
     the sequence or resourceVersion is below what we saw     it went back
     the ConfigMap is gone, or another one                    it is from before, or another cluster's
     it speaks of a higher version than the server has        its data came into a new etcd
+    a write of it is below what informers had seen           whatever the age of the backup
     an informer's list is below what its watch had seen      at once, before the next look
 
-Behind a lost connection to the API server there may be a restored etcd. Each process reads the
-ConfigMap as soon as the server answers again; until then its view of the cluster is unverified.
+Behind a lost connection to the API server there may be a restored etcd. Each process reads and
+writes the ConfigMap as soon as the server answers again; until then its view of the cluster is
+unverified. It does so at its start too, so that the sequence moves however often processes die.
 
 The freeze is written into the same ConfigMap: every operator obeys it, and a person lifts it. The
 ConfigMap counts lifts: a process that was down meanwhile does not freeze again for a restore that a
@@ -256,6 +258,12 @@ class RestoreWatch:
                 self._notice(why)
             if change := self._due(stored, found):
                 stored = await self._store.write(change, stored)
+                if why := self._behind(stored):
+                    self._kube.restored()
+                    self._notice(why)
+                    stored = await self._store.write(
+                        self._due(stored, read_lineage(stored)), stored
+                    )
                 found = read_lineage(stored)
             self._take_in(stored, found)
         except Conflict:
@@ -272,6 +280,15 @@ class RestoreWatch:
             self._noticed = why
             log.critical("the cluster's data were restored: frozen", extra={"why": why})
 
+    def _behind(self, written: StoredTexts) -> str:
+        """Why the server must be a restored one, as what was just written is older than what an
+        informer saw before; "" if it is not.
+        """
+        now, before = _number(written.version), self._kube.newest
+        if self._noticed or now >= before:
+            return ""
+        return f"the API server went back from resourceVersion {before} to {now}"
+
     def _due(self, stored: StoredTexts, found: Lineage) -> Mapping[str, str]:
         """What is to be written now, empty for nothing."""
         counted = {"sequence": str(found.sequence + 1), "resourceVersion": stored.version or "0"}
@@ -283,7 +300,8 @@ class RestoreWatch:
             }
             return {**counted, **frozen}
         late = self._clock.monotonic() >= self._moved_at + BEAT_SECONDS
-        return counted if late or not stored.version else {}
+        due = late or not self._looked or self.unverified() or not stored.version
+        return counted if due else {}
 
     def _take_in(self, stored: StoredTexts, found: Lineage) -> None:
         """What stands in the ConfigMap is the truth from now on."""

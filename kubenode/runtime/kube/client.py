@@ -117,6 +117,10 @@ class Kube:
         self.on_went_back: list[WentBackHandler] = []
         """Told by informers whose cache is from before a restore, before they read the list."""
         self.restores = 0
+        self.newest = 0
+        """The highest resourceVersion that informers of custom resources saw. These share an etcd,
+        whichever built-in kinds have one of their own.
+        """
         self.watches: set[aiohttp.ClientResponse] = set()
         """Open ones of informers."""
         self._meter = meter or NoMeter()
@@ -133,6 +137,7 @@ class Kube:
         resource would not notice, once other writes have passed the resourceVersion that it saw.
         """
         self.restores += 1
+        self.newest = 0
         for watch in [*self.watches]:
             watch.close()
 

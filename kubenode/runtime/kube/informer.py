@@ -31,6 +31,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import TOO_LARGE_RESOURCE_VERSION, Gone, KubeError
 from kubenode.runtime.kube.listwatch import PAGE, BadLine, ListWatch
 from kubenode.runtime.kube.objects import Object
+from kubenode.runtime.kube.paths import GROUP
 from kubenode.runtime.kube.recovery import Recovery
 from kubenode.runtime.kube.store import Handler, Index, Store, key_of
 from kubenode.runtime.kube.wire import decode_event, decode_head, error_of
@@ -161,6 +162,7 @@ class Informer(Generic[T]):
         self._must_list = True
         self._distrust = False
         self._restores = kube.restores
+        self._custom = path.startswith(f"/apis/{GROUP}/")
         self._bad_line_at: str | None = None
         self._waiters: list[tuple[int, asyncio.Event]] = []
         self._read: dict[str, T] = {}
@@ -530,6 +532,8 @@ class Informer(Generic[T]):
 
     def _reach(self, version: str) -> None:
         self.resource_version = version
+        if self._custom:
+            self.kube.newest = max(self.kube.newest, int(version))
         for view in self.views:
             view.reached(version)
 

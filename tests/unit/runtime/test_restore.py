@@ -317,6 +317,41 @@ async def test_all_informers_list_anew_once_for_each_restore(tmp_path: Path) -> 
         assert cluster.kube.restores == 2
 
 
+async def test_a_backup_of_the_same_beat_is_noticed_behind_the_lost_connection(
+    tmp_path: Path,
+) -> None:
+    """The sequence has not moved since the backup, and no informer has listed."""
+    async with restored_cluster(tmp_path) as cluster:
+        process = cluster.process()
+        await cluster.live(process)
+        cluster.back_up()
+        seen = 1_000
+        cluster.server.version += seen
+        cluster.kube.newest = cluster.server.version
+        cluster.kube.outage.disconnected()
+        await process.look()
+        assert process.frozen() == "", "the server has all that was seen"
+        cluster.restore()
+        cluster.kube.outage.disconnected()
+        await process.look()
+        assert "went back" in process.restored
+        cluster.clock.step(BEAT)
+        stored = await ConfigMapStore(cluster.kube, NAME).read()
+        await ConfigMapStore(cluster.kube, NAME).write(lift("now", "ann", "compared"), stored)
+        cluster.kube.outage.disconnected()
+        await process.look()
+        assert process.frozen() == "", "what was seen before the restore counts no longer"
+
+
+async def test_a_process_that_starts_moves_the_sequence(tmp_path: Path) -> None:
+    """Processes that die more often than a beat lasts would never move it."""
+    async with restored_cluster(tmp_path) as cluster:
+        for _ in range(3):
+            await cluster.process().look()
+        stored = await ConfigMapStore(cluster.kube, NAME).read()
+        assert read_lineage(stored).sequence == 3
+
+
 async def test_a_list_after_a_restore_that_is_not_below_what_was_seen_proves_nothing(
     tmp_path: Path,
 ) -> None:
