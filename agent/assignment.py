@@ -91,6 +91,7 @@ class RequestSource:
             name="own assignment",
             watch_seconds=watch_seconds,
             relist_spread=RELIST_SPREAD,
+            relist_after_loss=True,
             spread=spread,
         )
         self.assignment.add_handler(lambda key, old, new: self._changed(new))
@@ -104,6 +105,7 @@ class RequestSource:
             clock=self._clock,
             watch_seconds=self._watch_seconds,
             relist_spread=RELIST_SPREAD,
+            relist_after_loss=True,
             spread=self._spread,
         )
 

@@ -58,10 +58,20 @@ class Agents:
         rng: random.Random,
     ) -> None:
         self.jobs: Informer[Job] = Informer(
-            kube, paths.custom(PLURAL), decode_job, clock=clock, name="agents' jobs"
+            kube,
+            paths.custom(PLURAL),
+            decode_job,
+            clock=clock,
+            name="agents' jobs",
+            relist_after_loss=True,
         )
         self.questions: Informer[Probe] = Informer(
-            kube, paths.custom(PROBES), decode_probe, clock=clock, name="agents' questions"
+            kube,
+            paths.custom(PROBES),
+            decode_probe,
+            clock=clock,
+            name="agents' questions",
+            relist_after_loss=True,
         )
         self.declared: Informer[Declared] | None = None
         if software:

@@ -107,6 +107,8 @@ class Informer(Generic[T]):
                    lives but tells lies (failures.md F47)
     relist_spread  seconds over which the list after a lost place (410) is spread: thousands of
                    agents lose theirs together when the API server starts anew
+    relist_after_loss  list anew after each lost connection. Behind it etcd may have been restored
+                   from a backup; operators notice that by themselves, agents do not.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class Informer(Generic[T]):
         resync: float | None = RESYNC_SECONDS,
         relist: float | None = RELIST_SECONDS,
         relist_spread: float = 0.0,
+        relist_after_loss: bool = False,
         backoff: tuple[float, float] = (BACKOFF_LOW, BACKOFF_HIGH),
         spread: Spread = random.random,
     ) -> None:
@@ -152,6 +155,7 @@ class Informer(Generic[T]):
         self._good_gap = min(GOOD_SPELL, watch_seconds / 2)
         self._longest_silence = watch_seconds + LATE_SECONDS
         self._resync_seconds, self._relist_seconds = resync, relist
+        self._relist_after_loss = relist_after_loss
         self._spread = spread
         self._recovery = Recovery(self.name, *backoff, self._clock, spread, relist_spread)
         self._store: Store[T] = Store(self.name)
@@ -336,7 +340,7 @@ class Informer(Generic[T]):
         expired = behind or error.status == 410
         if not expired:
             self._hearing_since = None
-        self._must_list |= expired
+        self._must_list |= expired or (self._relist_after_loss and error.status == 0)
         self._distrust |= behind
         outage = error.status == 0 or error.status >= 500
         await self._recovery.after(

@@ -269,6 +269,22 @@ async def test_a_quiet_resource_is_listed_anew_when_a_restore_was_noticed_elsewh
         assert informer.stats.lists == 2
 
 
+async def test_an_agents_informer_lists_anew_behind_each_lost_connection(
+    server: FakeKube, kube: Kube
+) -> None:
+    """Behind it a backup may have been restored, and other writes have passed what was seen."""
+    server.put(NODES, node("n1", v="new"))
+    async with following(kube, relist_after_loss=True) as informer:
+        await until(lambda: server.watches == 1)
+        await server.stop()
+        server.version += 1_000
+        server.put(NODES, node("n1", v="old"))
+        server._history.clear()
+        await server.start()
+        await until(lambda: informer.stats.lists == 2)
+        assert (found := informer.get("n1")) is not None and found.metadata.labels == {"v": "old"}
+
+
 async def test_that_the_server_went_back_is_known_before_what_its_backup_lacks_is_gone(
     server: FakeKube, kube: Kube
 ) -> None:
