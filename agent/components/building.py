@@ -87,6 +87,7 @@ class Components:
             name="own machine",
             watch_seconds=watch_seconds,
             relist_spread=RELIST_SPREAD,
+            relist_after_loss=True,
         )
         informer.add_handler(lambda key, old, new: self.seen(new))
         return informer

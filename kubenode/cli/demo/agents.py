@@ -76,7 +76,12 @@ class Agents:
         self.declared: Informer[Declared] | None = None
         if software:
             self.declared = Informer(
-                kube, paths.custom(MACHINES), decode_machine, clock=clock, name="agents' machines"
+                kube,
+                paths.custom(MACHINES),
+                decode_machine,
+                clock=clock,
+                name="agents' machines",
+                relist_after_loss=True,
             )
             self.declared.add_handler(self._declared)
         hosts = list(hosts)
