@@ -13,22 +13,11 @@ from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound
+from remedy.hostprobes.gangs import in_gang
 from rules.facts import Value
 
 log = logging.getLogger(__name__)
 
-GANG_MARKS = frozenset(
-    {
-        "scheduling.k8s.io/group-name",  # Volcano, kube-batch
-        "scheduling.x-k8s.io/pod-group",  # coscheduling of scheduler-plugins
-        "pod-group.scheduling.sigs.k8s.io",  # the same before 0.24
-        "training.kubeflow.org/job-name",  # Kubeflow's training operator
-        "jobset.sigs.k8s.io/jobset-name",
-        "leaderworkerset.sigs.k8s.io/name",
-        "kueue.x-k8s.io/pod-group-name",
-    }
-)
-"""Labels or annotations of pods that stand and fall together: one that leaves stops them all."""
 OVER = frozenset({"Succeeded", "Failed"})
 LONGEST = 1024
 """Characters of an error."""
@@ -42,18 +31,13 @@ def ready(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> dict[st
     return {
         "status": status,
         "statefulset_pods": any(_owner(pod) == "StatefulSet" for pod in alive),
-        "gang_pods": any(map(_in_gang, alive)),
+        "gang_pods": any(map(in_gang, alive)),
     }
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
     owners = pod["metadata"].get("ownerReferences", [])
     return next((o["kind"] for o in owners if o.get("controller")), "")
-
-
-def _in_gang(pod: Mapping[str, Any]) -> bool:
-    meta = pod["metadata"]
-    return not GANG_MARKS.isdisjoint({**meta.get("labels", {}), **meta.get("annotations", {})})
 
 
 async def write(

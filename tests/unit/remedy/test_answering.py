@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from remedy.hostprobes.answering import GANG_MARKS, ready
+from remedy.hostprobes.answering import ready
+from remedy.hostprobes.gangs import APART, GANG_MARKS, in_gang
 from rules.probes import PROBES
 
 
 def a_pod(*, owner: str = "ReplicaSet", phase: str = "Running", **metadata: Any) -> dict[str, Any]:
-    owners = [{"kind": owner, "controller": True}] if owner else []
+    of = {"kind": owner, "apiVersion": "apps/v1", "controller": True}
+    owners = [of] if owner else []
     return {"metadata": {"ownerReferences": owners, **metadata}, "status": {"phase": phase}}
 
 
@@ -55,6 +57,51 @@ def test_pods_that_stand_and_fall_together(mark: str, where: str) -> None:
     marked = a_pod()
     marked["metadata"][where] = {mark: "g"}
     assert ready(a_node(), [a_pod(), marked])["gang_pods"] is True
+
+
+def owned(api_version: str, kind: str, **spec: Any) -> dict[str, Any]:
+    owner = {"kind": kind, "apiVersion": api_version, "controller": True}
+    return {"metadata": {"ownerReferences": [owner]}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"metadata": {}, "spec": {"schedulingGroup": {"podGroupName": "training-0"}}},
+        {"metadata": {}, "spec": {"workloadRef": {"name": "training", "podGroup": "workers"}}},
+        {"metadata": {}, "spec": {"schedulerName": "slurm-bridge-scheduler"}},
+        owned("ray.io/v1", "RayCluster"),
+        owned("slinky.slurm.net/v1beta1", "NodeSet"),
+        owned("kubeflow.org/v1", "PyTorchJob"),
+        owned("kubeflow.org/v2beta1", "MPIJob"),
+        owned("batch.volcano.sh/v1alpha1", "Job"),
+        owned("example.com/v1", "NobodyKnows"),
+        owned("", "NobodyKnows"),
+    ],
+    ids=lambda pod: str(pod["metadata"].get("ownerReferences", pod["spec"]))[:60],
+)
+def test_members_by_api_field_scheduler_and_owner_and_whoever_may_be_one(
+    pod: dict[str, Any],
+) -> None:
+    assert in_gang(pod)
+
+
+@pytest.mark.parametrize("group", sorted(APART - {"v1"}))
+def test_pods_of_controllers_that_replace_one_by_one_are_no_gang(group: str) -> None:
+    assert not in_gang(owned(f"{group}/v1", "Anything", schedulerName="default-scheduler"))
+
+
+def test_static_pods_and_pods_of_nobody_are_no_gang() -> None:
+    assert not in_gang(owned("v1", "Node"))
+    assert not in_gang({"metadata": {"ownerReferences": [{"apiVersion": "ray.io/v1"}]}})
+    assert not in_gang({"metadata": {"labels": None, "annotations": None}, "spec": None})
+
+
+@pytest.mark.parametrize(("word", "member"), [("true", True), ("false", False), ("maybe", True)])
+def test_the_author_of_a_pod_has_the_last_word(word: str, member: bool) -> None:
+    ray = owned("ray.io/v1", "RayCluster")
+    ray["metadata"]["labels"] = {"kubenode.io/gang": word, "ray.io/cluster": "c"}
+    assert in_gang(ray) is member
 
 
 def test_a_gang_that_is_over_binds_nobody() -> None:
