@@ -80,7 +80,7 @@ class Observer:
         """The same without the nodes of zones whose breaker is open."""
         self._dark: dict[str, frozenset[str]] = {}
         self._dark_since = -1e9
-        self._requests: set[tuple[str, str]] = set()
+        self._requests: set[tuple[str, str, str]] = set()
         self._asked: Counter[tuple[str, str]] = Counter()
         self._done: Counter[tuple[str, str]] = Counter()
         self._unasked: dict[tuple[str, str], float] = {}
@@ -159,9 +159,9 @@ class Observer:
         """A job asks for `what` on `node`, of its agent or of the provider. Seen as often as the
         job is written.
         """
-        if (job, request) in self._requests:
+        if (job, request, what) in self._requests:
             return
-        self._requests.add((job, request))
+        self._requests.add((job, request, what))
         self._asked[node, what] += 1
         self._act(at, node, f"asked for {what}")
 
