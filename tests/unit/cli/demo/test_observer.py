@@ -101,6 +101,17 @@ class TestFalseActions:
             observer.pod_leaving(at, "uid-1", "n00010")
         assert len(observer.false_actions) == 1
 
+    def test_another_act_under_the_same_request_was_asked_for(
+        self, observer: Observer, ledger: Ledger
+    ) -> None:
+        """A job whose status was wiped between off and on counts its requests anew."""
+        ledger.inject("n00010", Kind.KUBELET_DOWN, 1.0)
+        for at, what in ((2.0, "power off"), (3.0, "power on")):
+            observer.request(at, "job", "n00010", "r0s0a1", what)
+            observer.host_act(at, "n00010", what)
+        observer.settle(9.0)
+        assert observer.false_actions == []
+
     def test_a_request_carried_out_twice_is_counted(
         self, observer: Observer, ledger: Ledger
     ) -> None:
