@@ -14,7 +14,7 @@ HALF_AN_HOUR = ("--for", "30m", "--faults", "25", "--seed", "7", "--nodes", "45"
 HOUR = ("--for", "1h", "--faults", "60", "--seed", "2", "--nodes", "100", "--every", "15s")
 """Long enough for a backup that is old enough to be restored."""
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(540)]
 
 
 def day(*words: str) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def day(*words: str) -> dict[str, Any]:
         env={**os.environ, "PYTHONPATH": "tests", "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=520,
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr[-2000:]
