@@ -5,6 +5,10 @@ from kubenode.api.v1alpha1 import NodeRemedier
 
 ACCEPT = "kubenode.io/accept-blast-radius"
 """Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
+AUTHOR = "kubenode.io/author"
+"""Annotation of a NodeRemedier: who last changed its spec, the mode aside; set by admission."""
+ACCEPTED_BY = "kubenode.io/accepted-by"
+"""Annotation of a NodeRemedier: who set ACCEPT; set by admission."""
 MOST_MATCHING = "10%"
 """Default share of the fleet, at least one node. Sharp: on a quiet fleet a good rule matches
 nothing, and a tenth of a fleet with one fault is an incident that people should look at."""
@@ -23,6 +27,12 @@ def accepted_nodes(rule: NodeRemedier) -> int | str | None:
     if text is None:
         return None
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
+
+
+def acceptance(rule: NodeRemedier) -> str:
+    """Who accepts how many nodes, in words; only for a rule whose accepted number is a number."""
+    who = rule.metadata.annotations.get(ACCEPTED_BY) or "somebody"
+    return f"{who} accepted with {ACCEPT}: {accepted_nodes(rule)}"
 
 
 def limit_of(fleet: int, most: int | str = MOST_MATCHING) -> int:
