@@ -23,7 +23,7 @@ from remedy.registry.disputes import Disputes, Quarantines
 from remedy.registry.jobs import JobLedger
 from remedy.registry.loaded import Good, Loaded, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
-from remedy.registry.radius import accepted_nodes
+from remedy.registry.radius import accepted_nodes, marks_alone
 from remedy.registry.reach import Reach
 from remedy.registry.select import Digests, Wanted, id_of, wanted
 from remedy.registry.sizes import NoSizeLimit, SizeLimit, SizeVerdicts
@@ -137,6 +137,24 @@ class Registry:
         names = frozenset(id_.rpartition("@")[0] for id_ in rules if id_ in self._active)
         for name in self._matches.says(node, names, now):
             self._changed(name)
+        if node not in self._nodes.cache:
+            self._matches.forget(node)
+
+    def is_crowded(self, rule_id: str) -> bool:
+        """Whether an active rule that acts without a permit has too many nodes to mark one more.
+
+        A node that was not judged since our start may match: it is counted as if it did.
+        """
+        rule = self._active.get(rule_id)
+        if rule is None or not marks_alone(rule):
+            return False
+        name, fleet = rule.metadata.name, len(self._nodes.cache)
+        stored = self._remediers.get(name)
+        if stored is not None and stored.metadata.generation == rule.metadata.generation:
+            rule = stored  # an annotation is no new generation
+        most = self.size_limit.most_at_once(rule, fleet)
+        nodes = max(self._matches.count(name), self._ledger.counts(name).running)
+        return most is not None and nodes + max(fleet - self._matches.judged, 0) > most
 
     def standing(self, rule: NodeRemedier) -> Standing:
         name = rule.metadata.name
@@ -154,6 +172,7 @@ class Registry:
             with_replace_path=size.with_replace_path,
             fleet=self._reach.fleet,
             jobs=self._ledger.counts(name),
+            crowded=running is not None and self.is_crowded(id_of(running)),
         )
 
     def knows(self, rule: NodeRemedier) -> bool:

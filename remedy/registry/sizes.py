@@ -13,7 +13,15 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.runtime.clock import Clock
-from remedy.registry.radius import ACCEPT, MOST_MATCHING, acceptance, acts, limit_for, limit_of
+from remedy.registry.radius import (
+    ACCEPT,
+    MOST_MATCHING,
+    acceptance,
+    acts,
+    limit_for,
+    limit_of,
+    most_at_once,
+)
 from remedy.registry.select import id_of
 from remedy.webhook.estimate import Count, Fleet, estimate
 from remedy.webhook.neighbours import readers
@@ -40,12 +48,19 @@ class SizeLimit(Protocol):
         """Judge the rules of `new`; `loaded` are all others."""
         ...
 
+    def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
+        """Nodes of `fleet` that a rule without a permit may mark at once; None: any number."""
+        ...
+
 
 class NoSizeLimit:
     """For programs and tests without a fleet of their own."""
 
     async def judge(self, new: Rules, loaded: Rules) -> SizeVerdicts:
         return SizeVerdicts()
+
+    def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
+        return None
 
 
 class FleetSizeLimit:
@@ -90,6 +105,9 @@ class FleetSizeLimit:
             refused[name] = self._told(name, worst)
             log.info("rule would match too many nodes", extra={"rule": name, "nodes": matching})
         return SizeVerdicts(refused, accepted)
+
+    def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
+        return most_at_once(rule, fleet, self._most)
 
     def _told(self, name: str, worst: NodeRemedier) -> str:
         """Without counts: the text must be the same at each look."""
