@@ -194,7 +194,8 @@ def test_no_parameter_that_the_host_could_not_take(
 
 
 def test_no_rule_for_everything_by_an_empty_selector(trusted: Author) -> None:
-    for nodes in ({"selector": {}}, {"selector": {"matchLabels": {}}}, {}):
+    empty: list[dict[str, Any]] = [{"selector": {}}, {"selector": {"matchLabels": {}}}, {}]
+    for nodes in empty:
         said = trusted.refusal(signed(trusted, "careless", {"nodes": nodes}))
         assert "spec.nodes" in said, (nodes, said)
         assert "all: true" in said or "matchLabels" in said
