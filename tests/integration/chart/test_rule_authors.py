@@ -4,12 +4,23 @@ No program of ours runs here: what the API server refuses alone is refused also 
 """
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.control_plane import ControlPlane
-from support.rule_authors import EXAMPLE, POOL_B, RULES, Author, AuthorPlane, a_rule, signed, steps
+from support.rule_authors import (
+    EXAMPLE,
+    GRANTS,
+    POOL_B,
+    RULES,
+    Author,
+    AuthorPlane,
+    a_rule,
+    signed,
+    steps,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -267,3 +278,32 @@ def test_a_rule_without_a_recorded_author_is_accepted_by_nobody(
 ) -> None:
     unsigned = a_rule("unsigned", {"nodes": POOL_B})
     assert 'write "bela"' in bela.refusal(unsigned)
+
+
+def test_the_largest_rule_under_many_grants_is_judged(world: AuthorPlane) -> None:
+    """The API server bounds the cost of a policy; a rule beyond it would be refused."""
+    many = {
+        f"many-{n}.{field}": text
+        for n in range(60)
+        for field, text in {
+            "groups": "\n".join(f"group-{n}-{m}" for m in range(20)) + "\nmany",
+            "modes": "DryRun\nEnforce",
+            "steps": "\n".join(f"agent/RestartUnit/unit-{m}.service" for m in range(40))
+            + "\ncordon",
+            "nodes": "pool=b",
+        }.items()
+    }
+    code, said = world.admin.ask("PATCH", GRANTS, {"data": many})
+    assert code == 200, said
+    mia = world.author("mia", "many", *(f"other-{n}" for n in range(50)))
+    units = [{"agent": {"action": "RestartUnit", "unit": f"unit-{m}.service"}} for m in range(16)]
+    ladder = [{"name": f"r{n}", "steps": units} for n in range(8)]
+    rule = signed(mia, "large", {"mode": "Enforce", "nodes": POOL_B, "ladder": ladder})
+    deadline = time.monotonic() + 60
+    while "no grant" in (said := mia.refusal(rule)):
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+    assert said == ""
+    ladder[-1] = {"name": "last", "steps": [*units[:-1], {"reboot": {}}]}
+    assert 'spec.ladder[name=last].steps: "reboot"' in mia.refusal(rule)
+    world.admin.ask("PATCH", GRANTS, {"data": dict.fromkeys(many)})

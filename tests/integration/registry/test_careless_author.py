@@ -232,6 +232,36 @@ def test_no_acceptance_that_is_no_number(trusted: Author, world: AuthorPlane, wo
     assert ACCEPT in said
 
 
+def test_a_blast_radius_is_accepted_in_the_documented_way(
+    plane: RegistryPlane, world: AuthorPlane, bela: Author
+) -> None:
+    """docs/rule-authors.md: nobody writes a name by hand, the webhook does."""
+    bob = world.author("bob-careless", "team-b-leads")
+    name, rule = "accepted", a_rule("accepted", {"nodes": POOL_B})
+    assert bela.refusal(rule, dry_run=False) == ""
+    enforce = {"spec": {"mode": "Enforce"}}
+    assert "would match 6 of" in bela.patch(name, enforce)
+    assert "is the author of the rule" in bela.annotate(name, accept_blast_radius="6")
+    assert bob.annotate(name, accept_blast_radius="6", author="mallory") == ""
+    stored = plane.rule(name)["metadata"]["annotations"]
+    assert stored["kubenode.io/author"] == "bela-careless"
+    assert stored["kubenode.io/accepted-by"] == "bob-careless"
+    assert bela.patch(name, enforce) == ""
+    deadline = time.monotonic() + 30
+    while not (told := acceptances(plane, name)):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert told[0].startswith("bob-careless accepted with kubenode.io/accept-blast-radius: 6 that")
+    assert "leave it out" in bela.patch(name, {"spec": {"cooldown": "1h"}})
+    plane.cp.kubectl("delete", "noderemedier", name)
+
+
+def acceptances(plane: RegistryPlane, rule: str) -> list[str]:
+    selector = f"involvedObject.name={rule},reason=BlastRadiusAccepted"
+    found = plane.cp.kubectl("get", "events", "--field-selector", selector, "-o", "json")
+    return [item["message"] for item in json.loads(found.stdout)["items"]]
+
+
 # -- texts, numbers, durations --------------------------------------------------------------------
 
 
