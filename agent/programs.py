@@ -12,7 +12,7 @@ import signal
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from agent.host import HostError
 
@@ -31,7 +31,11 @@ _PARTS = 64
 
 @contextlib.asynccontextmanager
 async def started(
-    argv: Sequence[str], stdout: int, stderr: int = DEVNULL, line_bytes: int = LINE_BYTES
+    argv: Sequence[str],
+    stdout: int,
+    stderr: int = DEVNULL,
+    line_bytes: int = LINE_BYTES,
+    program: int | None = None,
 ) -> AsyncIterator[Process]:
     """A program at work, until the end of the block. Raises HostError when it cannot be started.
 
@@ -39,10 +43,15 @@ async def started(
 
     stdout, stderr  a file descriptor, or what asyncio.subprocess has for one
     line_bytes      the longest line that is read of a pipe
+    program         a file descriptor of what is run in place of the file `argv[0]`
     """
+    by_handle: dict[str, Any] = {}
+    if program is not None:
+        by_handle = {"executable": f"/proc/self/fd/{program}", "pass_fds": (program,)}
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
+            **by_handle,
             stdin=DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -65,14 +74,16 @@ async def started(
                 await process.wait()
 
 
-async def run(argv: Sequence[str], limit: float, kept: int = KEPT) -> tuple[int, str]:
+async def run(
+    argv: Sequence[str], limit: float, kept: int = KEPT, program: int | None = None
+) -> tuple[int, str]:
     """Exit status (negative: killed by that signal) and the end of what it said.
 
     Raises HostError when it cannot be started, TimeoutError when it takes more than `limit`
     seconds.
     """
     with Output(kept, end=True) as said:
-        async with started(argv, said.inlet, said.inlet) as process:
+        async with started(argv, said.inlet, said.inlet, program=program) as process:
             said.close_inlet()
             async with asyncio.timeout(limit):
                 code = await process.wait()

@@ -3,10 +3,17 @@
 Only checks that the agent's configuration lists can be asked for: by name, with their argv and the
 digest of their file. Exit 0 is well and another status is not; a check that is missing, changed,
 killed or too slow says nothing either way (failures.md F01).
+
+What is run are the bytes whose digest was compared, from a sealed copy in memory: a file that is
+replaced in between is never run. A script sees `/proc/self/fd/N` as its own path.
 """
 
+import errno
+import fcntl
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +28,12 @@ if TYPE_CHECKING:
 
 CANNOT_RUN = frozenset({126, 127})
 """What shells exit with when the command itself could not be run."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Of a check's program: its copy counts as memory of the agent."""
+PART_BYTES = 1024 * 1024
+MFD_EXEC = 0x10
+"""Source: include/uapi/linux/memfd.h; without it Linux 6.3 and later may refuse to run the copy."""
+SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,8 +66,8 @@ class RunCheck:
             why = f"check {name} is not in the agent's configuration, which has {known}"
             return failed(why, NO_ANSWER)
         try:
-            verify(check)
-            code, said = await run(check.argv, limit)
+            with opened(check) as program:
+                code, said = await run(check.argv, limit, program=program)
         except HostError as error:
             return failed(f"check {name}: {error}", NO_ANSWER)
         except TimeoutError:
@@ -74,16 +87,57 @@ class RunCheck:
         return failed(boot_cut(boot_id), NO_ANSWER)
 
 
-def verify(check: Check) -> None:
-    """Raises HostError unless the program's file is the one that was listed."""
+@contextmanager
+def opened(check: Check) -> Iterator[int]:
+    """Open a sealed copy of the program in memory; yield its file descriptor.
+
+    Raises HostError unless its bytes are those that were listed. Nobody can change the copy.
+    """
     path = check.argv[0]
+    program = -1
     try:
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        program = _new_memory()
+        found = _copy(path, program)
+        fcntl.fcntl(program, fcntl.F_ADD_SEALS, SEALS)
     except OSError as error:
+        _close(program)
         raise HostError(f"{path}: {error.strerror}") from error
-    if found != check.sha256.lower():
-        raise HostError(f"{path} has digest {found}, listed is {check.sha256}")
+    except HostError:
+        _close(program)
+        raise
+    try:
+        if found != check.sha256.lower():
+            raise HostError(f"{path} has digest {found}, listed is {check.sha256}")
+        yield program
+    finally:
+        os.close(program)
+
+
+def _new_memory() -> int:
+    try:
+        return os.memfd_create("check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | MFD_EXEC)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    return os.memfd_create("check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)  # before Linux 6.3
+
+
+def _copy(path: str, program: int) -> str:
+    """Copy the file; return the digest of what was copied."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as file, open(program, "wb", closefd=False) as copy:
+        while part := file.read(PART_BYTES):
+            size += len(part)
+            if size > MOST_BYTES:
+                raise HostError(f"{path} is larger than {MOST_BYTES} bytes")
+            digest.update(part)
+            copy.write(part)
+    return digest.hexdigest()
+
+
+def _close(program: int) -> None:
+    if program >= 0:
+        os.close(program)
 
 
 def _how(code: int) -> str:

@@ -14,6 +14,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import InitialWait
 from kubenode.cli.live import Live
 from remedy.noderecord.memory import past_of
+from remedy.registry.status import is_crowded
 from remedy.remedier.choice import Mind
 from remedy.remedier.decide import Decision, Waiting, Why
 from remedy.remedier.judge import rule_id
@@ -52,7 +53,10 @@ def of_live(live: Live, now: datetime) -> Mapping[str, Standing]:
     diagnoser.load([Rule(id_, rule) for id_, rule in active.items()])
     (diagnosis,) = diagnoser.diagnose([live.facts], now)
     past = past_of(live.record, live.jobs)
-    choice = Mind().choose(live.node, live.booted_at, live.facts, diagnosis, active, past, now)
+    crowded = [id_ for id_, rule in active.items() if is_crowded(rule)]
+    choice = Mind().choose(
+        live.node, live.booted_at, live.facts, diagnosis, active, past, now, crowded=crowded
+    )
     found = _of_decision(choice.decision)
     for job in live.jobs:
         rule, status = job.spec.remedier, job.status

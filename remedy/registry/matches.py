@@ -11,9 +11,11 @@ class Matches:
         self._nodes: dict[str, set[str]] = {}
         self._rules: dict[str, frozenset[str]] = {}
         self._last: dict[str, datetime] = {}
+        self._judged: set[str] = set()
 
     def says(self, node: str, names: frozenset[str], now: datetime) -> Collection[str]:
         """`names` match `node` now; the rules whose number changed by that."""
+        self._judged.add(node)
         before = self._rules.get(node, frozenset())
         if names == before:
             return ()
@@ -38,6 +40,15 @@ class Matches:
                     self._rules.pop(node, None)
         for name in [name for name in self._last if name not in names]:
             del self._last[name]
+
+    def forget(self, node: str) -> None:
+        """Count a node that is gone no longer among the judged ones."""
+        self._judged.discard(node)
+
+    @property
+    def judged(self) -> int:
+        """Nodes whose matches are known since our start."""
+        return len(self._judged)
 
     def count(self, name: str) -> int:
         return len(self._nodes.get(name, ()))

@@ -1,13 +1,22 @@
 """How many nodes a rule may match before its author has to mean it. Pure."""
 
 from kubenode.api.share import share_of
-from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
 
 ACCEPT = "kubenode.io/accept-blast-radius"
 """Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
+AUTHOR = "kubenode.io/author"
+"""Annotation of a NodeRemedier: who last changed its spec, the mode aside; set by admission."""
+ACCEPTED_BY = "kubenode.io/accepted-by"
+"""Annotation of a NodeRemedier: who set ACCEPT; set by admission."""
 MOST_MATCHING = "10%"
 """Default share of the fleet, at least one node. Sharp: on a quiet fleet a good rule matches
 nothing, and a tenth of a fleet with one fault is an incident that people should look at."""
+
+LEAST_AT_ONCE = 3
+"""Nodes that a rule may mark at once in a fleet of any size: a person looks at them one by one."""
+MARKS = frozenset({"label", "annotate", "webhook", "createObject", "approveEvent"})
+"""Steps without a permit that tell other programs to act on a node."""
 
 
 def acts(rule: NodeRemedier) -> bool:
@@ -25,6 +34,12 @@ def accepted_nodes(rule: NodeRemedier) -> int | str | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
 
 
+def acceptance(rule: NodeRemedier) -> str:
+    """Who accepts how many nodes, in words; only for a rule whose accepted number is a number."""
+    who = rule.metadata.annotations.get(ACCEPTED_BY) or "somebody"
+    return f"{who} accepted with {ACCEPT}: {accepted_nodes(rule)}"
+
+
 def limit_of(fleet: int, most: int | str = MOST_MATCHING) -> int:
     """Nodes of `fleet` that any rule may match; at least one."""
     return max(share_of(most, fleet), 1)
@@ -34,3 +49,20 @@ def limit_for(rule: NodeRemedier, fleet: int, most: int | str = MOST_MATCHING) -
     """Nodes that this rule may match: those that any may, or as many as its author accepts."""
     limit, accepted = limit_of(fleet, most), accepted_nodes(rule)
     return max(limit, accepted) if isinstance(accepted, int) else limit
+
+
+def marks_alone(rule: NodeRemedier) -> bool:
+    """Whether the rule acts by itself and without a permit, so that Kube Defender does not count
+    its nodes: it is of class None, or a rung of class None has a step of MARKS.
+    """
+    if rule.spec.mode is not Mode.ENFORCE or not acts(rule):
+        return False
+    if rule.spec.disruption_class is Disruption.NONE:
+        return True
+    rungs = (r for r in rule.spec.ladder or () if r.disruption_class is Disruption.NONE)
+    return any(step.name in MARKS for rung in rungs for step in rung.steps)
+
+
+def most_at_once(rule: NodeRemedier, fleet: int, most: int | str = MOST_MATCHING) -> int:
+    """Nodes that may match a rule that `marks_alone` while it begins a job."""
+    return max(limit_for(rule, fleet, most), LEAST_AT_ONCE)

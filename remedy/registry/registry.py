@@ -23,10 +23,10 @@ from remedy.registry.disputes import Disputes, Quarantines
 from remedy.registry.jobs import JobLedger
 from remedy.registry.loaded import Good, Loaded, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
-from remedy.registry.radius import accepted_nodes
+from remedy.registry.radius import accepted_nodes, marks_alone
 from remedy.registry.reach import Reach
 from remedy.registry.select import Digests, Wanted, id_of, wanted
-from remedy.registry.sizes import NoSizeLimit, SizeLimit
+from remedy.registry.sizes import NoSizeLimit, SizeLimit, SizeVerdicts
 from remedy.registry.status import Standing, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
@@ -137,6 +137,24 @@ class Registry:
         names = frozenset(id_.rpartition("@")[0] for id_ in rules if id_ in self._active)
         for name in self._matches.says(node, names, now):
             self._changed(name)
+        if node not in self._nodes.cache:
+            self._matches.forget(node)
+
+    def is_crowded(self, rule_id: str) -> bool:
+        """Whether an active rule that acts without a permit has too many nodes to mark one more.
+
+        A node that was not judged since our start may match: it is counted as if it did.
+        """
+        rule = self._active.get(rule_id)
+        if rule is None or not marks_alone(rule):
+            return False
+        name, fleet = rule.metadata.name, len(self._nodes.cache)
+        stored = self._remediers.get(name)
+        if stored is not None and stored.metadata.generation == rule.metadata.generation:
+            rule = stored  # an annotation is no new generation
+        most = self.size_limit.most_at_once(rule, fleet)
+        nodes = max(self._matches.count(name), self._ledger.counts(name).running)
+        return most is not None and nodes + max(fleet - self._matches.judged, 0) > most
 
     def standing(self, rule: NodeRemedier) -> Standing:
         name = rule.metadata.name
@@ -154,6 +172,7 @@ class Registry:
             with_replace_path=size.with_replace_path,
             fleet=self._reach.fleet,
             jobs=self._ledger.counts(name),
+            crowded=running is not None and self.is_crowded(id_of(running)),
         )
 
     def knows(self, rule: NodeRemedier) -> bool:
@@ -183,7 +202,8 @@ class Registry:
         want = wanted(rules, self._ledger.following(), self._node_keys)
         faults = await self._engine.faults(list(want.newest.values()))
         refused = {**faults, **want.refused}
-        self._held = await self._too_large(want, good, refused)
+        sizes = await self._sizes(want, good, refused)
+        self._held = sizes.refused
         refused |= self._held
         for _ in range(MOST_LOADS):
             asked = to_load(want, good, refused)
@@ -197,6 +217,7 @@ class Registry:
             await self._disputes.restore(now.running, cache, self._digests, at)
         concerned = {*self._now.seen, *now.seen}
         self._adopt(now)
+        await self._tell_accepted(want, sizes.accepted)
         await self._reach.follow(rules)
         await self._tell(rules)
         await self.look_for_disputes()
@@ -206,10 +227,8 @@ class Registry:
         for callback in self.on_load:
             callback()
 
-    async def _too_large(
-        self, want: Wanted, good: Good, refused: Mapping[str, str]
-    ) -> Mapping[str, str]:
-        """New versions that would match too many nodes, by name, with why."""
+    async def _sizes(self, want: Wanted, good: Good, refused: Mapping[str, str]) -> SizeVerdicts:
+        """Judge how many nodes the new versions would match."""
         known = {id_of(rule) for rule in good.values()}
         versions = to_load(want, good, refused)
         new = {
@@ -218,13 +237,13 @@ class Registry:
             if id_ in versions and id_ not in known
         }
         if not new:
-            return {}
+            return SizeVerdicts()
         others = {
             rule.metadata.name: rule
             for id_, rule in versions.items()
             if rule.metadata.name not in new and id_ not in want.frozen
         }
-        return await self.size_limit.refusals(new, others)
+        return await self.size_limit.judge(new, others)
 
     async def _load(self, rules: Mapping[str, NodeRemedier]) -> LoadReport:
         """Where there is no room for all, those that were good before come first."""
@@ -295,6 +314,18 @@ class Registry:
             await self._warn(rule, "RuleRejected", why)
         if len(new) > MOST_TOLD:
             log.warning("more rules refused", extra={"rules": len(new) - MOST_TOLD})
+
+    async def _tell_accepted(self, want: Wanted, accepted: Mapping[str, str]) -> None:
+        """Tell who accepted the blast radius of a version that is loaded for the first time.
+
+        It is read from the stored rule: a review of admission may be anybody's.
+        """
+        for rule in want.newest.values():
+            why = accepted.get(rule.metadata.name, "")
+            if not why or self._now.running.get(rule.metadata.name) is not rule:
+                continue
+            log.warning("blast radius accepted", extra={"rule": rule.metadata.name, "why": why})
+            await self._warn(rule, "BlastRadiusAccepted", why)
 
     async def _warn(self, rule: NodeRemedier, reason: str, message: str) -> None:
         about = {

@@ -8,11 +8,20 @@ Defender's limits hold.
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.runtime.clock import Clock
-from remedy.registry.radius import ACCEPT, MOST_MATCHING, acts, limit_for
+from remedy.registry.radius import (
+    ACCEPT,
+    MOST_MATCHING,
+    acceptance,
+    acts,
+    limit_for,
+    limit_of,
+    most_at_once,
+)
 from remedy.registry.select import id_of
 from remedy.webhook.estimate import Count, Fleet, estimate
 from remedy.webhook.neighbours import readers
@@ -24,17 +33,34 @@ Rules = Mapping[str, NodeRemedier]
 NOT_KNOWN = "spec.when: how many nodes it would match is not known yet; it is counted again"
 
 
+@dataclass(frozen=True, slots=True)
+class SizeVerdicts:
+    """refused   by name, why a new rule may not be loaded now
+    accepted  by name, who accepts that a new rule matches more nodes than the limit
+    """
+
+    refused: Mapping[str, str] = field(default_factory=dict)
+    accepted: Mapping[str, str] = field(default_factory=dict)
+
+
 class SizeLimit(Protocol):
-    async def refusals(self, new: Rules, loaded: Rules) -> Mapping[str, str]:
-        """By name, why a rule of `new` may not be loaded now; `loaded` are all others."""
+    async def judge(self, new: Rules, loaded: Rules) -> SizeVerdicts:
+        """Judge the rules of `new`; `loaded` are all others."""
+        ...
+
+    def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
+        """Nodes of `fleet` that a rule without a permit may mark at once; None: any number."""
         ...
 
 
 class NoSizeLimit:
     """For programs and tests without a fleet of their own."""
 
-    async def refusals(self, new: Rules, loaded: Rules) -> Mapping[str, str]:
-        return {}
+    async def judge(self, new: Rules, loaded: Rules) -> SizeVerdicts:
+        return SizeVerdicts()
+
+    def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
+        return None
 
 
 class FleetSizeLimit:
@@ -47,14 +73,14 @@ class FleetSizeLimit:
     ) -> None:
         self._fleet, self._clock, self._threads, self._most = fleet, clock, threads, most
 
-    async def refusals(self, new: Rules, loaded: Rules) -> Mapping[str, str]:
+    async def judge(self, new: Rules, loaded: Rules) -> SizeVerdicts:
         there = {**loaded, **new}
         acting = {name: _acting(rule, there) for name, rule in new.items()}
         acting = {name: rules for name, rules in acting.items() if rules}
         if not acting:
-            return {}
+            return SizeVerdicts()
         if not self._fleet.fresh():
-            return dict.fromkeys(acting, NOT_KNOWN)
+            return SizeVerdicts(dict.fromkeys(acting, NOT_KNOWN))
         asked = {id_of(rule) for rules in acting.values() for rule in rules}
         found = await estimate(
             [Rule(id_of(rule), rule) for rule in there.values()],
@@ -63,14 +89,25 @@ class FleetSizeLimit:
             self._clock,
             self._threads,
         )
-        refused = {}
+        refused, accepted = {}, {}
         for name, rules in acting.items():
             most = limit_for(new[name], found.nodes, self._most)
-            if worst := _worst(rules, found.counts, most):
-                refused[name] = self._told(name, worst)
-                matching = found.counts[id_of(worst)].matching
-                log.info("rule would match too many nodes", extra={"rule": name, "nodes": matching})
-        return refused
+            limit = limit_of(found.nodes, self._most)
+            if not (worst := _worst(rules, found.counts, limit)):
+                continue
+            matching = found.counts[id_of(worst)].matching
+            if matching <= most:
+                accepted[name] = (
+                    f"{acceptance(new[name])} that rule {worst.metadata.name} would match"
+                    f" {matching:,} of {found.nodes:,} nodes, more than {limit:,}"
+                )
+                continue
+            refused[name] = self._told(name, worst)
+            log.info("rule would match too many nodes", extra={"rule": name, "nodes": matching})
+        return SizeVerdicts(refused, accepted)
+
+    def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
+        return most_at_once(rule, fleet, self._most)
 
     def _told(self, name: str, worst: NodeRemedier) -> str:
         """Without counts: the text must be the same at each look."""

@@ -41,6 +41,7 @@ class Standing:
     with_replace_path: int = 0
     fleet: int = 0
     jobs: JobCounts = field(default_factory=JobCounts)
+    crowded: bool = False
 
 
 def phase_of(rule: NodeRemedier, why: str, quarantined: str) -> RemedierPhase:
@@ -101,6 +102,13 @@ def _safe_size(rule: NodeRemedier, standing: Standing) -> tuple[bool, str, str]:
     """Whether it selects somebody and does not match more than a person should look at."""
     if not standing.would_reach:
         return False, "SelectsNoNode", "no node of the cluster has the labels asked for"
+    if standing.crowded:
+        why = (
+            "it acts without a permit, and more nodes match than it may mark at once, those that"
+            " are not judged yet included: no further node is marked before fewer match. A person"
+            f" should look, and may accept that with annotation {ACCEPT}"
+        )
+        return False, MARKS_TOO_MANY, why
     if standing.matching <= limit_for(rule, standing.fleet) or not acts(rule):
         return True, "SelectsNodes", ""
     why = (
@@ -110,6 +118,7 @@ def _safe_size(rule: NodeRemedier, standing: Standing) -> tuple[bool, str, str]:
     return False, "MatchesTooMany", why
 
 
+MARKS_TOO_MANY = "MarksTooMany"
 COMPILED, ENGINES_AGREE, SAFE_SIZE = "Compiled", "EnginesAgree", "SafeSize"
 OURS = frozenset({COMPILED, ENGINES_AGREE, SAFE_SIZE})
 
@@ -128,3 +137,8 @@ def _condition(
         observed_generation=rule.metadata.generation,
         last_transition_time=old.last_transition_time if old is not None and same else now,
     )
+
+
+def is_crowded(rule: NodeRemedier) -> bool:
+    """Whether the operator says that the rule marks no further node."""
+    return any(c.type == SAFE_SIZE and c.reason == MARKS_TOO_MANY for c in rule.status.conditions)

@@ -4,7 +4,7 @@ Production and simulation run this same code: the operator (remedy.remedier.cont
 `kubenode rules test | replay | cases`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -55,9 +55,11 @@ class Mind:
         past: Sequence[Past],
         now: datetime,
         unjudged: int = 0,
+        crowded: Collection[str] = (),
     ) -> Choice:
         """`active` by rule id: what may make jobs. `past` as for `decide`. `unjudged`: rules that
-        have not judged every node, so that facts of groups are unknown for a moment.
+        have not judged every node, so that facts of groups are unknown for a moment. `crowded`:
+        ids of rules that match too many nodes to act on one more.
         """
         found = matching(diagnosis, active)
         self.matched.see(diagnosis.matches, now)
@@ -80,6 +82,8 @@ class Mind:
             candidates = [
                 replace(c, asking=c.asking or c.guards is Truth.UNKNOWN) for c in candidates
             ]
+        if crowded:
+            candidates = [replace(c, crowded=c.rule_id in crowded) for c in candidates]
         return Choice(decide(subject, candidates, past, now), tuple(found))
 
 

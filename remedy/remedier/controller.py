@@ -25,7 +25,7 @@ from remedy.job.store import PLURAL
 from remedy.noderecord.store import NodeRecords
 from remedy.remedier import traces
 from remedy.remedier.build import agent_of, build
-from remedy.remedier.choice import Choice, Mind, probe_rules, trigger
+from remedy.remedier.choice import Choice, Mind, matching, probe_rules, trigger
 from remedy.remedier.decide import Order, Why
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.evaluator import Evaluator
@@ -76,6 +76,10 @@ class Rules(Protocol):
 
     def matched(self, node: str, rules: frozenset[str], now: datetime) -> None:
         """Which active rules match `node` now, before guards: for their status."""
+        ...
+
+    def is_crowded(self, rule_id: str) -> bool:
+        """Whether the rule acts without a permit and matches too many nodes to mark one more."""
         ...
 
 
@@ -150,8 +154,12 @@ class Remedier:
         booted_at = self.facts.booted_at(name)
         active, past = self.rules.active(), self.records.past(name)
         mind, unjudged = memory.mind, self.facts.unjudged
-        choice = mind.choose(node, booted_at, facts, diagnosis, active, past, now, unjudged)
-        self.rules.matched(name, frozenset(m.rule_id for m, _ in choice.matches), now)
+        found = frozenset(match.rule_id for match, _ in matching(diagnosis, active))
+        self.rules.matched(name, found, now)  # this node counts before one more is marked
+        crowded = frozenset(filter(self.rules.is_crowded, found))
+        choice = mind.choose(
+            node, booted_at, facts, diagnosis, active, past, now, unjudged, crowded
+        )
         decision = choice.decision
         for order in decision.orders:
             match = choice.match(order.candidate.rule_id)

@@ -38,6 +38,7 @@ class Why(StrEnum):
     INCIDENT = "IncidentClosed"
     GROUP_WAIT = "GroupWait"
     STALE = "Stale"
+    BLAST_RADIUS = "BlastRadius"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Candidate:
     since   when its evidence became true: the start of the fault as we know it
     asking  a guard is unknown until the host has answered, or has failed to
     events_at  stamp of the Event without which the evidence would not be true; None: it needs none
+    crowded  the rule acts without a permit, and too many nodes match it at once
     """
 
     rule_id: str
@@ -56,6 +58,7 @@ class Candidate:
     since: datetime
     asking: bool = False
     events_at: datetime | None = None
+    crowded: bool = False
 
     @property
     def name(self) -> str:
@@ -311,6 +314,8 @@ def _held(
     tries = sorted(p.created for p in mine if p.acted and now < p.created + spec.attempts.within)
     if len(tries) >= spec.attempts.max:
         return Why.ATTEMPTS, tries[-spec.attempts.max] + spec.attempts.within
+    if candidate.crowded:
+        return Why.BLAST_RADIUS, now + LOOK_AGAIN
     return None
 
 

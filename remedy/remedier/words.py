@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from kubenode.api.meta import format_time
 from kubenode.api.waits import WAITS
+from remedy.registry.radius import ACCEPT
 from remedy.remedier.decide import Waiting, Why
 
 WORDS: Mapping[Why, str] = {
@@ -18,6 +19,9 @@ WORDS: Mapping[Why, str] = {
     Why.INCIDENT: "the incident was ended by a person, given up or healed: no other job follows"
     " while it lasts",
     Why.GROUP_WAIT: WAITS["GroupWait"],
+    Why.BLAST_RADIUS: "the rule acts without a permit, and more nodes match than it may mark at"
+    " once: no further node is marked before fewer match or a person accepts it with annotation"
+    f" {ACCEPT}",
     Why.STALE: "what is known of the node is out of date",
 }
 TIMED = frozenset({Why.STARTUP, Why.GROUP_WAIT, Why.COOLDOWN, Why.ATTEMPTS})

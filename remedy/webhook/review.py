@@ -7,6 +7,6 @@ from kubenode.runtime.admission import review
 
 @dataclass(frozen=True, slots=True)
 class Verdict(review.Verdict):
-    """accepted  why a rule above the limit was let through, for an Event; "" where nothing was"""
+    """accepted  why a rule above the limit was let through, "" where nothing was"""
 
     accepted: str = ""

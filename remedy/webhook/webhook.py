@@ -21,7 +21,8 @@ from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
 from remedy.registry.radius import MOST_MATCHING
-from remedy.webhook import signing
+from remedy.webhook import authorship, signing
+from remedy.webhook.authorship import RuleSigner
 from remedy.webhook.examine import Examiner
 from remedy.webhook.metrics import Metrics, SigningMetrics
 from remedy.webhook.signing import Signer
@@ -71,7 +72,6 @@ class Webhook:
                 operator.settings.node_keys,
             ),
             rules,
-            operator.recorder,
             self._threads,
             Metrics(registry),
             settings.most,
@@ -80,7 +80,11 @@ class Webhook:
         self.context = LiveContext()
         self.server = HttpsServer(
             app(
-                {PATH: validator.answer, signing.PATH: signer.answer},
+                {
+                    PATH: validator.answer,
+                    signing.PATH: signer.answer,
+                    authorship.PATH: RuleSigner().answer,
+                },
                 {signing.PATH: SHORT_REVIEW},
             ),
             self.context,

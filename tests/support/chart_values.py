@@ -20,6 +20,18 @@ EVERYTHING: Object = {
     },
     "agent": {"enabled": True, "config": 'log_level = "debug"\n'},
     "rules": {"packs": ["storage", "gpu"], "mode": "DryRun"},
+    "ruleAuthors": {
+        "enabled": True,
+        "grants": {
+            "team-a": {"groups": ["team-a"], "modes": ["DryRun"], "steps": ["*"], "nodes": ["*"]},
+            "team-b": {
+                "groups": ["team-b", "team-b-leads"],
+                "modes": ["DryRun", "Enforce"],
+                "steps": ["cordon", "uncordon", "migrate", "agent/RestartUnit", "notify"],
+                "nodes": ["pool=b"],
+            },
+        },
+    },
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "prometheusRule": {"enabled": True, "runbookBase": "https://runbooks.example/"},
     "dashboards": {"enabled": True},

@@ -10,14 +10,12 @@ from prometheus_client import CollectorRegistry
 from support.clock import T0, FakeClock
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.runtime.recorder import EventRecorder
 from remedy.webhook.examine import Examiner
 from remedy.webhook.metrics import Metrics
 from remedy.webhook.validator import Validator
 from rules.facts import ConditionFact, FactSet
 from rules.nodekeys import NodeKeys
 
-NOWHERE: Any = None
 SICK: dict[str, Any] = {"condition": {"type": "Sick", "for": "1m"}}
 RESTART: dict[str, Any] = {
     "name": "restart",
@@ -116,13 +114,11 @@ class Admission:
     def __enter__(self) -> "Admission":
         self.threads = ThreadPoolExecutor(2)
         self.clock = FakeClock()
-        self.recorder = EventRecorder(NOWHERE, "test", self.clock)
         self.registry = CollectorRegistry()
         listed = lambda: list(self.rules.values())  # noqa: E731
         self.validator = Validator(
             Examiner(listed, self.fleet, self.clock, self.threads, self.node_keys),
             listed,
-            self.recorder,
             self.threads,
             Metrics(self.registry),
             self.most,
@@ -144,9 +140,3 @@ class Admission:
 
     async def create(self, spec: Mapping[str, Any], accept: str | None = None) -> dict[str, Any]:
         return await self.ask(a_review(an_object("new", spec, accept=accept)))
-
-    def told(self) -> list[tuple[str, str]]:
-        """Reason and message of the Events that wait to be written."""
-        pending = self.recorder._pending
-        found = [pending.get_nowait() for _ in range(pending.qsize())]
-        return [(event["reason"], event["message"]) for event in found]

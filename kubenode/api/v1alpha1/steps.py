@@ -285,6 +285,8 @@ class CreateObjectStep(StepBody):
 
 
 UNIT_PATTERN = r"^[A-Za-z0-9:_.@\\-]+\.(service|socket|timer|target|mount|path)$"
+LISTED_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""Names in the host's own lists: no paths, and nothing that a shell reads."""
 UNIT_ACTIONS = (
     AgentAction.RESTART_UNIT,
     AgentAction.START_UNIT,
@@ -299,9 +301,9 @@ class AgentStep(StepBody):
     action: AgentAction
     unit: str | None = Field(default=None, pattern=UNIT_PATTERN, max_length=255)
     """For RestartUnit, StartUnit, StopUnit, ReloadUnit: the systemd unit with its suffix."""
-    check: str | None = Field(default=None, min_length=1, max_length=128)
+    check: str | None = Field(default=None, min_length=1, pattern=LISTED_PATTERN, max_length=128)
     """For RunCheck: name of a check installed on the host."""
-    script: str | None = Field(default=None, min_length=1, max_length=128)
+    script: str | None = Field(default=None, min_length=1, pattern=LISTED_PATTERN, max_length=128)
     """For RunScript: name of a script installed on the host."""
     params: dict[str, Parameter] = Field(default_factory=dict, max_length=16)
     """Further parameters of the action."""

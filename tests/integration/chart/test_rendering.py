@@ -13,6 +13,7 @@ from support.helm import CHART, Helm, Object, documents, ident, is_hook, pod_spe
 from support.idle_rights import IDLE
 from support.kustomize_base import written
 from support.named_tests import missing
+from support.rule_authors import EXAMPLE
 from support.used_rights import given
 
 from kubenode.cli.app import app
@@ -53,6 +54,36 @@ def test_each_object_is_there_once_and_every_pod_is_confined(helm: Helm, values:
             assert confined["capabilities"] == {"drop": ["ALL"]}, name
             assert confined["allowPrivilegeEscalation"] is False, name
             flags_hold(container["args"])
+
+
+def test_grants_of_rule_authors_are_written_line_by_line_and_only_if_wanted(helm: Helm) -> None:
+    assert [one for one in helm.rendered({}) if "rule-authors" in ident(one)] == []
+    objects = {ident(one): one for one in helm.rendered(EVERYTHING)}
+    data = objects["ConfigMap/kubenode-system/kubenode-rule-authors"]["data"]
+    (default,) = (
+        one["data"]
+        for one in documents((CHART / "remedy" / "authors.yaml").read_text())
+        if one["kind"] == "ConfigMap"
+    )
+    assert data == {**default, **EXAMPLE}
+    assert "ValidatingAdmissionPolicyBinding//kubenode-rule-authors" in objects
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        {"modes": ["DryRun"], "steps": ["*"], "nodes": ["*"]},
+        {"groups": ["a"], "modes": ["Enforced"], "steps": ["*"], "nodes": ["*"]},
+        {"groups": ["a"], "modes": ["*"], "steps": ["agent/Run/../x y"], "nodes": ["*"]},
+        {"groups": ["a"], "modes": ["*"], "steps": ["*"], "nodes": ["pool"]},
+        {"groups": ["a"], "modes": ["*"], "steps": [], "nodes": ["*"]},
+        {"groups": ["a\nb"], "modes": ["*"], "steps": ["*"], "nodes": ["*"]},
+    ],
+    ids=["nobody", "mode", "step", "node", "empty", "two lines"],
+)
+def test_a_grant_that_says_nothing_clear_is_refused(helm: Helm, grant: Object) -> None:
+    said = helm.refused({"ruleAuthors": {"enabled": True, "grants": {"team": grant}}})
+    assert "ruleAuthors/grants/team" in said.replace(".", "/")
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,9 @@ def test_a_rule_that_would_match_too_much_of_the_fleet_needs_its_authors_word(
     while not (told := _events(plane, "unsafe")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert told[0].startswith("admin accepted with")
+    assert told[0].startswith("admin accepted with"), told
+    stored = plane.rule("unsafe")["metadata"]["annotations"]
+    assert stored["kubenode.io/author"] == stored["kubenode.io/accepted-by"] == "admin"
     plane.cp.kubectl("delete", "noderemedier", "unsafe")
 
 
@@ -186,6 +188,7 @@ def test_a_job_of_no_rule_is_its_makers_and_that_is_in_the_audit_file(
     answered, and nobody's word.
     """
     assert _made_up_review(plane)["response"]["allowed"]
+    assert _made_up_acceptance(plane, fleet)["response"]["allowed"]
     name = f"by-hand-{fleet}"
     job = {
         "apiVersion": "kubenode.io/v1alpha1",
@@ -207,7 +210,14 @@ def test_a_job_of_no_rule_is_its_makers_and_that_is_in_the_audit_file(
         time.sleep(0.1)
     assert (lines[0]["who"], lines[0]["what"], lines[0]["by"]) == ("admin", "Start", "remedy")
     assert "mallory" not in audit.read_text(), "a review is no evidence"
+    assert _events(plane, "made-up") == [], "a review is no evidence"
     plane.cp.kubectl("delete", "remedyoperationjob", name)
+
+
+def _made_up_acceptance(plane: RegistryPlane, group: str) -> dict[str, Any]:
+    """Answer to a review that no API server sent: mallory accepts a blast radius."""
+    new = a_rule("made-up", sick(group), **{ACCEPT: "12"})
+    return _posted(plane, "/validate/noderemediers", a_review(new).replace(b"alice", b"mallory"))
 
 
 def _made_up_review(plane: RegistryPlane) -> dict[str, Any]:
@@ -216,7 +226,11 @@ def _made_up_review(plane: RegistryPlane) -> dict[str, Any]:
     old = {**waits, "spec": {"nodeName": "n1", "approvals": []}}
     new = {**waits, "spec": {"nodeName": "n1", "approvals": [{"decision": "Approve"}]}}
     raw = a_review(new, old, resource="remedyoperationjobs").replace(b"alice", b"mallory")
-    asked = urllib.request.Request(f"https://127.0.0.1:{plane.port}{signing.PATH}", raw)
+    return _posted(plane, signing.PATH, raw)
+
+
+def _posted(plane: RegistryPlane, path: str, raw: bytes) -> dict[str, Any]:
+    asked = urllib.request.Request(f"https://127.0.0.1:{plane.port}{path}", raw)
     asked.add_header("Content-Type", "application/json")
     unchecked = ssl._create_unverified_context()
     with urllib.request.urlopen(asked, timeout=10, context=unchecked) as answer:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.people import People, say
 from support.registry_plane import CHART, RegistryPlane
+from support.webhook_world import a_spec, an_object
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -68,3 +69,22 @@ def test_everything_else_is_left_alone(people: People) -> None:
     name = people.job("Running")
     assert people.patch(people.olga, name, {"metadata": {"labels": {"any": "thing"}}}) == ""
     assert say("job", "cancel", name, who=people.alice).returncode == 0
+
+
+def test_nobody_names_another_as_author_or_acceptor_of_a_rule(
+    people: People, plane: RegistryPlane
+) -> None:
+    author, acceptor = "kubenode.io/author", "kubenode.io/accepted-by"
+
+    def write(**annotations: str) -> str:
+        rule = an_object(f"rule-{people.mark}", a_spec(mode="DryRun"))
+        named = {f"kubenode.io/{key.replace('_', '-')}": text for key, text in annotations.items()}
+        metadata = {"name": rule["metadata"]["name"], "annotations": named}
+        return plane.apply({**rule, "metadata": metadata}).stderr
+
+    assert 'write "admin", or leave it out' in write(author="alice")
+    assert f'metadata.annotations[{author}]: "alice"' in write(author="alice")
+    assert f'metadata.annotations[{acceptor}]: "bob"' in write(accepted_by="bob")
+    assert write() == ""
+    assert write(author="admin", accept_blast_radius="3", accepted_by="admin") == ""
+    plane.cp.kubectl("delete", "noderemedier", f"rule-{people.mark}")

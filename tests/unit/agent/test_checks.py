@@ -1,15 +1,20 @@
 """RunCheck: only what is listed, and a check that says nothing is no answer (failures.md F01)."""
 
 import hashlib
+import os
+import sys
+from asyncio.subprocess import DEVNULL
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.agent_world import World, a_job, until_answered
 from support.running import gone, until
 
+from agent.actions import checks
 from agent.actions.checks import Check
 from agent.host import HostError
-from agent.programs import run
+from agent.programs import run, started
 from agent.wire import Answer, decode_job
 
 STEP = {"action": "RunCheck", "check": "disk", "timeout": "5s"}
@@ -120,3 +125,70 @@ def test_checks_of_verify_stand_behind_the_steps() -> None:
         None,
         "RestartUnit",
     ]
+
+
+async def test_a_file_that_is_swapped_after_the_comparison_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes whose digest was compared are run, not the file once more."""
+    check = listed(tmp_path, "echo listed")
+
+    async def swapped(argv: list[str], limit: float, **more: Any) -> tuple[int, str]:
+        listed(tmp_path, "echo swapped")
+        return await run(argv, limit, **more)
+
+    monkeypatch.setattr(checks, "run", swapped)
+    found = await answer(tmp_path, check)
+    assert (found.state, found.output) == ("Done", "check disk: listed")
+
+
+SWAP = """
+import os, sys
+file, folder = sys.argv[1:]
+contents = [b"#!/bin/sh\\necho swapped\\n", open(file, "rb").read()]
+while True:
+    for content in contents:
+        new = os.open(folder + "/new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o755)
+        os.write(new, content)
+        os.close(new)
+        os.rename(folder + "/new", file)
+"""
+
+
+async def test_whoever_swaps_the_file_all_the_time_gets_nothing_run(tmp_path: Path) -> None:
+    check = listed(tmp_path, "echo listed")
+    argv = [sys.executable, "-c", SWAP, check.argv[0], str(tmp_path)]
+    ran = refused = 0
+    async with started(argv, DEVNULL):
+        while not (ran > 100 and refused > 100):
+            try:
+                with checks.opened(check) as program:
+                    code, said = await run(check.argv, 5.0, program=program)
+            except HostError as error:
+                assert "has digest" in str(error)
+                refused += 1
+                continue
+            assert (code, said) == (0, "listed")
+            ran += 1
+
+
+async def test_a_program_cannot_be_changed_while_it_is_run(tmp_path: Path) -> None:
+    with checks.opened(listed(tmp_path, "echo listed")) as program, pytest.raises(PermissionError):
+        os.pwrite(program, b"#!/bin/sh\necho changed\n", 0)
+
+
+async def test_a_binary_is_run_by_its_bytes_too(tmp_path: Path) -> None:
+    check = Check(["/bin/true"], digest_of("/bin/true"))
+    found = await answer(tmp_path, check)
+    assert (found.state, found.code) == ("Done", 0)
+
+
+def digest_of(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+async def test_a_check_that_is_too_large_is_not_read_into_memory(tmp_path: Path) -> None:
+    check = listed(tmp_path, "exit 0")
+    os.truncate(check.argv[0], checks.MOST_BYTES + 1)
+    found = await answer(tmp_path, check)
+    assert found.code == 127 and f"larger than {checks.MOST_BYTES} bytes" in found.output

@@ -8,7 +8,7 @@ from support.clock import T0
 from support.remedy_builders import an_object
 from support.replay_world import a_rule, a_world, at, sick
 
-from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
+from kubenode.api.v1alpha1 import JobPhase, NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
 from kubenode.cli.live import Live
 from kubenode.cli.replay.world import World
@@ -57,6 +57,20 @@ def test_live_rule_without_a_job_says_what_follows() -> None:
         world.run_before(world.start + timedelta(seconds=31))
         standing = of_live(live(world), world.now)["sick"]
         assert (standing.why, standing.text.startswith(text)) == (why, True), standing
+
+
+def test_live_rule_that_marks_too_many_nodes_says_so() -> None:
+    """The operator counts, and says in the rule's status what it found."""
+    world = a_world(a_rule())
+    sick(world, 0)
+    world.run_before(world.start + timedelta(seconds=31))
+    condition = {"type": "SafeSize", "status": "False", "reason": "MarksTooMany", "message": "m"}
+    status = {"conditions": [{**condition, "lastTransitionTime": T0.isoformat()}]}
+    (name,) = world.rules
+    rule = world.rules[name]
+    world.rules[name] = NodeRemedier.model_validate({**rule.to_dict(), "status": status})
+    standing = of_live(live(world), world.now)["sick"]
+    assert standing.why == "BlastRadius" and "kubenode.io/accept-blast-radius" in standing.text
 
 
 def test_live_job_that_waits_tells_its_own_time() -> None:

@@ -95,6 +95,41 @@ async def test_the_authors_word_lets_it_load_also_when_it_comes_later(
     assert bool(active(hands)) is loaded
 
 
+@pytest.mark.parametrize(("by", "who"), [("bob", "bob"), ("", "somebody")])
+async def test_an_acceptance_is_told_once_and_from_the_stored_rule(
+    hands: Hands, by: str, who: str
+) -> None:
+    fleet(hands, sick=30)
+    await hands.rule()
+    rule, rules = hands.remediers.cache["runtime"].to_dict(), hands.operator.rules
+    signed = {ACCEPT: "30", **({"kubenode.io/accepted-by": by} if by else {})}
+    hands.remediers.put({**rule, "metadata": {**rule["metadata"], "annotations": signed}})
+    pending_events(hands)
+    await rules.reload()
+    [(reason, message)] = pending_events(hands)
+    assert reason == "BlastRadiusAccepted"
+    assert message.startswith(f"{who} accepted with {ACCEPT}: 30 that rule runtime would match 30")
+    await rules.reload()
+    assert pending_events(hands) == []
+
+
+async def test_an_acceptance_that_nothing_needs_is_not_told(hands: Hands) -> None:
+    fleet(hands, sick=3)
+    await hands.rule(mode="Off")
+    rule = hands.remediers.cache["runtime"].to_dict()
+    metadata = {**rule["metadata"], "annotations": {ACCEPT: "30"}, "generation": 2}
+    hands.remediers.put({**rule, "metadata": metadata, "spec": {**rule["spec"], "mode": "Enforce"}})
+    await hands.operator.rules.reload()
+    assert active(hands) == ["runtime@2"] and pending_events(hands) == []
+
+
+def pending_events(hands: Hands) -> list[tuple[str, str]]:
+    """Reason and message of the Events that wait to be written, taken out."""
+    pending = hands.operator.recorder._pending
+    found = [pending.get_nowait() for _ in range(pending.qsize())]
+    return [(event["reason"], event["message"]) for event in found]
+
+
 async def test_the_last_good_version_stays_where_the_new_one_is_too_wide(hands: Hands) -> None:
     fleet(hands, sick=30)
     await hands.rule(when={"condition": {"type": "Odd"}})
