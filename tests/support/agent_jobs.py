@@ -246,6 +246,14 @@ class Bearer(Caller):
         self._tls = ssl.create_default_context(cafile=str(cp.ca_file))
 
 
+class Anonymous(Bearer):
+    """A caller that shows no credential."""
+
+    def __init__(self, cp: ControlPlane) -> None:
+        super().__init__(cp, "")
+        self._headers = {}
+
+
 def both_identities(cp: ControlPlane, node: str) -> dict[str, Caller]:
     """Of the agent of a node: the certificate of a host, and a Pod of the DaemonSet."""
     return {
