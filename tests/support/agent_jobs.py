@@ -199,10 +199,11 @@ def _wait_enforced(cp: ControlPlane) -> None:
             time.sleep(0.2)
     kubelet = Caller(cp, "system:node:other", ["system:nodes", "system:masters"])
     marked = {"metadata": {"name": "other", "annotations": {"kubenode.io/machine": "x"}}}
-    while kubelet.ask("POST", f"{NODES}?dryRun=All", marked)[0] < 400:
-        if time.monotonic() > end:
-            raise AssertionError("the kubelets' admission policy is not enforced")
-        time.sleep(0.2)
+    for path, body in ((NODES, marked), (EVENTS, an_event("another"))):
+        while kubelet.ask("POST", f"{path}?dryRun=All", body)[0] < 400:
+            if time.monotonic() > end:
+                raise AssertionError("the kubelets' admission policies are not enforced")
+            time.sleep(0.2)
 
 
 class Caller:

@@ -216,6 +216,43 @@ def test_a_kubelet_gets_no_token_of_an_account_without_a_pod_on_its_node(
         assert code == 403, said
 
 
+# ---- Events about Nodes, which rules read
+
+
+@pytest.mark.parametrize("kind", ["Node", "Machine"])
+def test_a_kubelet_writes_no_event_about_another_node(stolen: Caller, kind: str) -> None:
+    about = {"kind": kind, "apiVersion": "v1", "name": THEIRS}
+    event = an_event(THEIRS, involvedObject=about)
+    code, said = stolen.ask("POST", f"{EVENTS}?dryRun=All", event)
+    assert (code, "Events about its own Node" in said) == (403, True), said
+
+
+def test_a_kubelet_writes_no_event_about_another_node_by_the_newer_api(stolen: Caller) -> None:
+    event = {
+        "metadata": {"name": f"{THEIRS}.newer", "namespace": "default"},
+        "regarding": {"kind": "Node", "apiVersion": "v1", "name": THEIRS},
+        "type": "Warning",
+        "reason": "TaskHung",
+        "action": "None",
+        "reportingController": "kernel-monitor",
+        "reportingInstance": THEIRS,
+        "eventTime": "2026-01-01T12:00:00.000000Z",
+    }
+    path = "/apis/events.k8s.io/v1/namespaces/default/events?dryRun=All"
+    code, said = stolen.ask("POST", path, event)
+    assert code == 403, said
+
+
+def test_a_kubelet_changes_no_event_about_another_node(stolen: Caller, admin: Caller) -> None:
+    path = f"{EVENTS}/{THEIRS}.0123"
+    assert admin.ask("POST", EVENTS, an_event(THEIRS))[0] == 201
+    try:
+        code, said = stolen.ask("PATCH", path, {"message": "x"})
+        assert (code, "Events about its own Node" in said) == (403, True), said
+    finally:
+        admin.ask("DELETE", path)
+
+
 # ---- KubeNode's labels and annotations: findings 6 and 17
 
 
@@ -343,9 +380,13 @@ def test_inherent_a_kubelet_writes_a_node_of_one_megabyte(stolen: Caller) -> Non
         assert code == 200, said[:1000]
 
 
-def test_inherent_a_kubelet_writes_events_about_other_nodes(stolen: Caller) -> None:
-    code, said = stolen.ask("POST", f"{EVENTS}?dryRun=All", an_event(THEIRS))
-    assert code == 201, said
+def test_inherent_a_kubelet_writes_events_about_its_own_node_and_about_pods(
+    stolen: Caller,
+) -> None:
+    pod = {"kind": "Pod", "apiVersion": "v1", "name": "p", "namespace": "default"}
+    for event in (an_event(NODE), an_event(NODE, involvedObject=pod)):
+        code, said = stolen.ask("POST", f"{EVENTS}?dryRun=All", event)
+        assert code == 201, said
 
 
 def test_inherent_a_kubelet_asks_for_certificates(stolen: Caller, cluster: ControlPlane) -> None:
