@@ -199,10 +199,11 @@ def _wait_enforced(cp: ControlPlane) -> None:
             time.sleep(0.2)
     kubelet = Caller(cp, "system:node:other", ["system:nodes", "system:masters"])
     marked = {"metadata": {"name": "other", "annotations": {"kubenode.io/machine": "x"}}}
-    while kubelet.ask("POST", f"{NODES}?dryRun=All", marked)[0] < 400:
-        if time.monotonic() > end:
-            raise AssertionError("the kubelets' admission policy is not enforced")
-        time.sleep(0.2)
+    for path, body in ((NODES, marked), (EVENTS, an_event("another"))):
+        while kubelet.ask("POST", f"{path}?dryRun=All", body)[0] < 400:
+            if time.monotonic() > end:
+                raise AssertionError("the kubelets' admission policies are not enforced")
+            time.sleep(0.2)
 
 
 class Caller:
@@ -244,6 +245,14 @@ class Bearer(Caller):
         self._server = cp.server
         self._headers = {"Authorization": f"Bearer {token}"}
         self._tls = ssl.create_default_context(cafile=str(cp.ca_file))
+
+
+class Anonymous(Bearer):
+    """A caller that shows no credential."""
+
+    def __init__(self, cp: ControlPlane) -> None:
+        super().__init__(cp, "")
+        self._headers = {}
 
 
 def both_identities(cp: ControlPlane, node: str) -> dict[str, Caller]:

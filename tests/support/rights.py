@@ -10,9 +10,11 @@ Question = tuple[str, str, str, str, str]
 """Verb, API group, resource or resource/subresource, namespace, name; "" is any or none."""
 
 
-def allowed(cp: ControlPlane, user: str, questions: Sequence[Question]) -> list[bool]:
-    """The answer to each question, in their order."""
-    reviews = [_review(user, *question) for question in questions]
+def allowed(
+    cp: ControlPlane, user: str, questions: Sequence[Question], groups: Sequence[str] = ()
+) -> list[bool]:
+    """The answer to each question, in their order; the user is a member of `groups`."""
+    reviews = [_review(user, groups, *question) for question in questions]
     listed = {"apiVersion": "v1", "kind": "List", "items": reviews}
     said = cp.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(listed))
     answers = [bool(item["status"]["allowed"]) for item in _objects(said.stdout)]
@@ -21,19 +23,29 @@ def allowed(cp: ControlPlane, user: str, questions: Sequence[Question]) -> list[
 
 
 def wrong(
-    cp: ControlPlane, user: str, may: Sequence[Question], may_not: Sequence[Question]
+    cp: ControlPlane,
+    user: str,
+    may: Sequence[Question],
+    may_not: Sequence[Question],
+    groups: Sequence[str] = (),
 ) -> list[tuple[Question, bool]]:
     """Questions with another answer than they should have, and that answer."""
     wanted = [True] * len(may) + [False] * len(may_not)
     asked = [*may, *may_not]
-    answers = allowed(cp, user, asked)
+    answers = allowed(cp, user, asked, groups)
     return [
         (q, is_) for q, is_, ought in zip(asked, answers, wanted, strict=True) if is_ is not ought
     ]
 
 
 def _review(
-    user: str, verb: str, group: str, resource: str, namespace: str, name: str
+    user: str,
+    groups: Sequence[str],
+    verb: str,
+    group: str,
+    resource: str,
+    namespace: str,
+    name: str,
 ) -> dict[str, Any]:
     plural, _, sub = resource.partition("/")
     about = {"verb": verb, "group": group, "resource": plural, "subresource": sub}
@@ -41,7 +53,7 @@ def _review(
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {"user": user, "resourceAttributes": attributes},
+        "spec": {"user": user, "groups": list(groups), "resourceAttributes": attributes},
     }
 
 

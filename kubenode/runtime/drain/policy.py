@@ -15,7 +15,6 @@ from kubenode.runtime.kube.objects import OwnerReference, Pod
 
 MIRROR = "kubernetes.io/config.mirror"
 ENDED = frozenset({"Succeeded", "Failed"})
-PART_OF = ("app.kubernetes.io/part-of", "kubenode")
 NO_OWNER = "None"
 """In `ownerKinds`: pods without a controller."""
 STATELESS = frozenset({"ReplicaSet", "ReplicationController", "Job"})
@@ -35,8 +34,8 @@ class Protection:
         return pod.metadata.namespace in self.namespaces or self.is_own(pod)
 
     def is_own(self, pod: Pod) -> bool:
-        key, value = PART_OF
-        return pod.metadata.namespace == self.own or pod.metadata.labels.get(key) == value
+        """By namespace alone: anybody who creates pods may give them any label."""
+        return pod.metadata.namespace == self.own
 
 
 def owner(pod: Pod) -> OwnerReference | None:

@@ -10,14 +10,11 @@ import logging
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import aiohttp
 import pytest
-from support.command import COMMAND
-from support.daemons import Daemon, free_port
 from support.embedded import EmbeddedPlane
+from support.program_ports import PORTS, Port, ProgramPorts, anyone
 from support.remedy_cluster import Cluster
 from support.replicas import FAULT, NAMESPACE, marking_rule, wide_open
 
@@ -40,56 +37,6 @@ BODY = 8 * 2**20
 PART = 2**16
 
 
-@dataclass(frozen=True)
-class Port:
-    """flag     of the port, "" for /metrics and /healthz
-    path     where bodies are taken
-    """
-
-    program: str
-    flag: str
-    path: str
-    method: str = "POST"
-    tls: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.program} {self.flag} {self.path}"
-
-
-PORTS = [
-    Port("all", "health-port", "/metrics", "GET", tls=False),
-    Port("all", "listen-port", "/v1/permits"),
-    Port("all", "guard-port", "/validate/nodes"),
-    Port("all", "guard-port", "/validate/evictions"),
-    Port("all", "dashboard-port", "/login"),
-    Port("all", "webhook-port", "/validate/noderemediers"),
-    Port("all", "webhook-port", "/mutate/remedyoperationjobs"),
-    Port("all", "host-doctor-port", "/v1/alertmanager"),
-    Port("all", "host-doctor-port", "/v1/hosts/a/bundles/b.tar.gz", "PUT"),
-    Port("machine", "webhook-port", "/validate/machines"),
-    Port("machine", "health-port", "/healthz", "GET", tls=False),
-]
-
-
-class Running:
-    """A program and its ports."""
-
-    def __init__(self, program: str, plane: EmbeddedPlane, folder: Path, *more: str) -> None:
-        self.ports = {p.flag: free_port() for p in PORTS if p.program == program}
-        flags = [f"--{flag}={port}" for flag, port in self.ports.items()]
-        command = [COMMAND, "run", program, f"--kubeconfig={plane.kubeconfig}", "--no-lease"]
-        quick = f"--http-read-seconds={READ_SECONDS}"
-        log = folder / f"{program}.log"
-        self.daemon = Daemon(program, [*command, quick, *flags, *more], log)
-
-    @property
-    def memory(self) -> int:
-        """Bytes resident, of the process without its children."""
-        status = Path(f"/proc/{self.daemon.pid}/status").read_text()
-        [line] = [line for line in status.splitlines() if line.startswith("VmRSS")]
-        return int(line.split()[1]) * 1024
-
-
 @pytest.fixture(scope="module")
 def plane() -> Iterator[EmbeddedPlane]:
     with EmbeddedPlane(crds=crds()) as found:
@@ -101,14 +48,15 @@ def plane() -> Iterator[EmbeddedPlane]:
 @pytest.fixture(scope="module")
 def programs(
     plane: EmbeddedPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Running]]:
+) -> Iterator[dict[str, ProgramPorts]]:
     folder = tmp_path_factory.mktemp("slow")
     tokens = folder / "tokens"
     tokens.write_text("0123456789abcdef0123456789abcdef\n")
     doctor = f"--host-doctor-token-files={tokens}", f"--bundles={folder}"
+    quick = f"--http-read-seconds={READ_SECONDS}"
     found = {
-        "all": Running("all", plane, folder, "--tls", *doctor),
-        "machine": Running("machine", plane, folder),
+        "all": ProgramPorts("all", plane.kubeconfig, folder, quick, "--tls", *doctor),
+        "machine": ProgramPorts("machine", plane.kubeconfig, folder, quick),
     }
     try:
         for each in found.values():
@@ -126,12 +74,6 @@ async def cluster(plane: EmbeddedPlane) -> AsyncIterator[Cluster]:
         yield Cluster(kube)
     finally:
         await kube.close()
-
-
-def anyone() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
 
 
 async def answers(port: Port, number: int) -> bool:
@@ -216,7 +158,7 @@ async def _prepared(cluster: Cluster) -> None:
 async def test_slow_callers_without_a_credential_cost_little_and_not_for_long(
     port: Port,
     shape: str,
-    programs: dict[str, Running],
+    programs: dict[str, ProgramPorts],
     cluster: Cluster,
 ) -> None:
     program = programs[port.program]

@@ -89,13 +89,20 @@ def test_f18_protected_pods_go_after_the_others_and_our_own_last() -> None:
         a_pod("operator", "kubenode-system"),
         a_pod("dns", "kube-system"),
         a_pod("cart"),
-        a_pod("agent-like", labels={"app.kubernetes.io/part-of": "kubenode"}),
     ]
     assert order(pods) == [
         ("shop/cart",),
         ("kube-system/dns",),
-        ("kubenode-system/operator", "shop/agent-like"),
+        ("kubenode-system/operator",),
     ]
+
+
+def test_a_label_of_kubenode_gives_a_pod_of_another_namespace_no_protection() -> None:
+    label = {"app.kubernetes.io/part-of": "kubenode"}
+    pods = [a_pod("cart", labels=label), a_pod("dns", "kube-system", labels=label)]
+    assert order(pods) == [("shop/cart",), ("kube-system/dns",)]
+    step = migrate(podPolicies=[{"mode": "Never"}])
+    assert planned([pods[0]], step).stay == ("shop/cart",)
 
 
 def test_f18_nothing_protected_goes_while_ordinary_pods_still_end() -> None:
