@@ -52,13 +52,12 @@ def limit_for(rule: NodeRemedier, fleet: int, most: int | str = MOST_MATCHING) -
 
 
 def marks_alone(rule: NodeRemedier) -> bool:
-    """Whether the rule acts by itself and without a permit, so that Kube Defender does not count
-    its nodes: it is of class None, or a rung of class None has a step of MARKS.
+    """Whether the rule marks nodes by itself and without a permit, so that Kube Defender does not
+    count them: a rung of class None has a step of MARKS. A notice is none: in an incident people
+    are told of every node.
     """
-    if rule.spec.mode is not Mode.ENFORCE or not acts(rule):
+    if rule.spec.mode is not Mode.ENFORCE:
         return False
-    if rule.spec.disruption_class is Disruption.NONE:
-        return True
     rungs = (r for r in rule.spec.ladder or () if r.disruption_class is Disruption.NONE)
     return any(step.name in MARKS for rung in rungs for step in rung.steps)
 

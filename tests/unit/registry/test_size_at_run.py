@@ -67,12 +67,17 @@ async def grown(hands: Hands, sick: int, **spec: Any) -> None:
     await decide(hands)
 
 
-@pytest.mark.parametrize("rung", [LABEL, TELL, HAND], ids=["label", "notify", "createObject"])
+@pytest.mark.parametrize("rung", [LABEL, HAND], ids=["label", "createObject"])
 async def test_a_rule_of_class_none_marks_a_tenth_of_the_fleet_at_most(
     hands: Hands, rung: dict[str, Any]
 ) -> None:
     await grown(hands, sick=50, ladder=[rung])
     assert marked(hands) == 5
+
+
+async def test_people_are_told_of_every_node(hands: Hands) -> None:
+    await grown(hands, sick=50, ladder=[TELL])
+    assert marked(hands) == 50
 
 
 async def test_within_the_limit_every_node_is_marked(hands: Hands) -> None:
