@@ -6,6 +6,7 @@ The programs run as people start them, against a real kube-apiserver with the ch
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 
@@ -119,11 +120,8 @@ def pod(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
             for each in programs.values():
                 each.daemon.start()
             for port in PORTS:
-                until(
-                    lambda port=port: listens(made, port.program, port.flag),
-                    str(port),
-                    START_SECONDS,
-                )
+                look = partial(listens, made, port.program, port.flag)
+                until(look, str(port), START_SECONDS)
             yield made
         finally:
             for each in programs.values():
