@@ -18,6 +18,7 @@ from kubenode.api.v1alpha1 import (
     HostEvent,
     HostProbe,
     KubeNodeRemediation,
+    Machine,
     NodeRecord,
     NodeRemedier,
     RemedyOperationJob,
@@ -45,6 +46,7 @@ from remedy.assignments.leases import AgentLeases
 from remedy.assignments.writer import NODES_OF_AGENT, AssignmentWriter
 from remedy.handover.access import Handovers
 from remedy.hostdoctor.desk import Desk as EventDesk
+from remedy.hostdoctor.machines import MachineHost
 from remedy.hostdoctor.metrics import Metrics as HostDoctorMetrics
 from remedy.hostdoctor.sweep import OpenEvents, Sweep
 from remedy.hostprobes.asking import unanswered
@@ -195,6 +197,9 @@ class RemedyOperator:
         self.probes: Informer[HostProbe] = of(HostProbe)
         self.requests: Informer[KubeNodeRemediation] = of(KubeNodeRemediation)
         self.assignments: Informer[AgentAssignment] = of(AgentAssignment)
+        self.machines: Informer[MachineHost] = informer(
+            kube, paths.custom(Machine.resource.plural), structs(MachineHost), clock=clock
+        )
         self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
         self.probes.add_index(WITNESS_INDEX, part_of)
         self.node_leases = self._leases(informer, NODE_LEASES)
@@ -275,6 +280,7 @@ class RemedyOperator:
         self.desk = EventDesk(
             kube, self.nodes, self.host_events, clock, self.host_doctor_metrics, self.recorder
         )
+        self.machines.add_handler(lambda name, old, new: self.desk.machine_changed(old, new))
         self.remediations = Remediations(kube, self.requests, self.jobs, self.desk, clock, fence)
         self.host_events.add_handler(OpenEvents(self.host_doctor_metrics).changed)
         self.sweep = self._sweep()
@@ -296,6 +302,7 @@ class RemedyOperator:
                 *self._informers,
                 self.requests,
                 self.assignments,
+                self.machines,
                 self.node_leases,
                 self.agent_leases,
             ):
@@ -324,7 +331,7 @@ class RemedyOperator:
     @property
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last: whoever decides still gets answers."""
-        informers = (*self._informers, self.requests, self.assignments)
+        informers = (*self._informers, self.requests, self.assignments, self.machines)
         return [*informers, *self._witnesses, self.recorder, self.evaluator, self.telling]
 
     @property

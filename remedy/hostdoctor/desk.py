@@ -22,6 +22,7 @@ from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.recorder import EventRecorder
 from remedy.hostdoctor import notices
+from remedy.hostdoctor.machines import MachineHost
 from remedy.hostdoctor.metrics import Metrics, Outcome
 from remedy.hostdoctor.nodes import NodeIndex, Token, tokens_of
 from remedy.hostdoctor.record import fitted, name_of, note_of
@@ -181,6 +182,11 @@ class Desk:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         for token in self.index.changed(old, new):
+            self.on_token(token)
+
+    def machine_changed(self, old: MachineHost | None, new: MachineHost | None) -> None:
+        """Handle a change of a Machine, which says whose an address or a providerID is."""
+        for token in self.index.machine_changed(old, new):
             self.on_token(token)
 
     def on_token(self, token: Token) -> None:

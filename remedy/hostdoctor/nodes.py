@@ -4,20 +4,25 @@ Kept from the informer of Nodes, change by change; a heartbeat changes nothing h
 in either case. What two Nodes go by names neither: a repair of the wrong host is worse than none.
 
 A kubelet writes labels, annotations and addresses of its own Node. So metadata.name, which it
-cannot choose, takes precedence: a name that another Node claims does not make it ambiguous.
+cannot choose, takes precedence: a name that another Node claims does not make it ambiguous. Of
+Nodes that claim the same address, providerID or agent, the one decides that a Machine names in its
+spec, which no kubelet can write. A Machine may be out of date: against its word nothing resolves.
 """
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor.machines import MachineHost
 from remedy.hostdoctor.reported import Host
 from remedy.remedier.build import agent_of
+
+K = TypeVar("K", bound=Hashable)
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 _IPS = frozenset({"InternalIP", "ExternalIP"})
@@ -76,11 +81,44 @@ class _Known:
     tokens: tuple[Token, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """A Machine's Node, and what the Machine says is that Node's."""
+
+    node: str
+    tokens: tuple[Token, ...]
+
+
+class _Names(Generic[K]):
+    """Names by key. Mostly one name each, for which a set would take 216 bytes."""
+
+    def __init__(self) -> None:
+        self._by: dict[K, tuple[str, ...]] = {}
+
+    def get(self, key: K) -> tuple[str, ...]:
+        return self._by.get(key, ())
+
+    def add(self, name: str, keys: Iterable[K]) -> None:
+        for key in keys:
+            self._by[key] = (*self.get(key), name)
+
+    def remove(self, name: str, keys: Iterable[K]) -> None:
+        for key in keys:
+            if names := tuple(each for each in self._by[key] if each != name):
+                self._by[key] = names
+            else:
+                del self._by[key]
+
+
 class NodeIndex:
     def __init__(self) -> None:
         self._nodes: dict[str, _Known] = {}
-        self._by: dict[Token, tuple[str, ...]] = {}
-        """Mostly one name each, for which a set would take 216 bytes."""
+        self._by = _Names[Token]()
+        self._machines: dict[str, _Owner] = {}
+        self._owners = _Names[Token]()
+        """Names of Machines by what they say is their Node's."""
+        self._machines_of = _Names[str]()
+        """Names of Machines by Node."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -94,11 +132,33 @@ class NodeIndex:
         if before == after:
             return frozenset()
         if before is not None:
-            self._forget(before)
+            del self._nodes[name]
+            self._by.remove(name, before.tokens)
         if after is not None:
             self._nodes[name] = after
-            for token in after.tokens:
-                self._by[token] = (*self._by.get(token, ()), name)
+            self._by.add(name, after.tokens)
+        tokens = {*(before.tokens if before else ()), *(after.tokens if after else ())}
+        if before is None or after is None:
+            for machine in self._machines_of.get(name):
+                tokens.update(self._machines[machine].tokens)
+        return frozenset(tokens)
+
+    def machine_changed(self, old: MachineHost | None, new: MachineHost | None) -> frozenset[Token]:
+        """Take in a change of a Machine; the tokens that may mean something else."""
+        machine = new or old
+        name = machine.metadata.name if machine is not None else ""
+        before = self._machines.get(name)
+        after = _owner(new) if new is not None else None
+        if before == after:
+            return frozenset()
+        if before is not None:
+            del self._machines[name]
+            self._owners.remove(name, before.tokens)
+            self._machines_of.remove(name, (before.node,))
+        if after is not None:
+            self._machines[name] = after
+            self._owners.add(name, after.tokens)
+            self._machines_of.add(name, (after.node,))
         return frozenset((*(before.tokens if before else ()), *(after.tokens if after else ())))
 
     def resolve(self, host: Host | None) -> Resolution:
@@ -127,11 +187,18 @@ class NodeIndex:
         return _of(self._nodes[names[0]])
 
     def _names(self, token: Token) -> tuple[str, ...]:
-        """Nodes that go by `token`: the one with this metadata.name, else all that claim it."""
-        names = self._by.get(token, ())
-        if len(names) > 1:
-            return tuple(name for name in names if _is_own(name, token)) or names
-        return names
+        """Nodes that go by `token`: the one with this metadata.name, else all that claim it.
+
+        Where a Machine says whose it is, that Node, if it claims it too; else both.
+        """
+        names = self._by.get(token)
+        if own := tuple(name for name in names if _is_own(name, token)):
+            return own
+        machines = self._owners.get(token) if names else ()
+        owners = {self._machines[each].node for each in machines} & self._nodes.keys()
+        if not owners:
+            return names
+        return tuple(name for name in names if name in owners) or (*names, *owners)
 
     def exists(self, name: str, uid: str) -> bool:
         known = self._nodes.get(name)
@@ -141,15 +208,6 @@ class NodeIndex:
         """Whether the node goes by anything that `host` says."""
         known = self._nodes.get(name)
         return known is not None and any(token in known.tokens for token in tokens_of(host))
-
-    def _forget(self, known: _Known) -> None:
-        del self._nodes[known.name]
-        for token in known.tokens:
-            names = tuple(name for name in self._by[token] if name != known.name)
-            if names:
-                self._by[token] = names
-            else:
-                del self._by[token]
 
 
 def _is_own(name: str, token: Token) -> bool:
@@ -226,6 +284,17 @@ def _addressed(node: Node) -> Iterable[Token]:
                 yield Token(Kind.ADDRESS, address)
         elif text:
             yield Token(Kind.NAME, text.rstrip("."))
+
+
+def _owner(machine: MachineHost) -> _Owner:
+    tokens = [Token(Kind.AGENT, machine.metadata.name)]
+    if provider := machine.spec.provider_id:
+        tokens.append(Token(Kind.PROVIDER, provider.lower()))
+        tokens.append(Token(Kind.INSTANCE, instance_of(provider)))
+    for text in machine.spec.addresses:
+        if address := _address(text):
+            tokens.append(Token(Kind.ADDRESS, address))
+    return _Owner(machine.node_name, tuple(dict.fromkeys(tokens)))
 
 
 def _fits(known: _Known, asked: list[Token]) -> Resolution:

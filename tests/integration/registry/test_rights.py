@@ -50,6 +50,7 @@ MAY = [
     ("list", "cluster.x-k8s.io", "machines", "", ""),
     ("patch", "cluster.x-k8s.io", "machines", "capi", "any"),
     ("delete", "cluster.x-k8s.io", "machines", "capi", "any"),
+    ("watch", "kubenode.io", "machines", "", ""),
     ("patch", "kubenode.io", "machines", "", "any"),
     ("list", "karpenter.sh", "nodeclaims", "", ""),
     ("delete", "karpenter.sh", "nodeclaims", "", "any"),

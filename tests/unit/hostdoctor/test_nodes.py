@@ -1,10 +1,14 @@
 """Which Node a source means."""
 
+from typing import Any
+
+import msgspec
 import pytest
 from support.host_doctor import index, node
 
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.nodes import NodeIndex, Token, Why, instance_of
+from remedy.hostdoctor.machines import MachineHost
+from remedy.hostdoctor.nodes import Kind, NodeIndex, Token, Why, instance_of
 from remedy.hostdoctor.reported import Host
 
 VMSS = (
@@ -138,3 +142,75 @@ def test_a_claimed_name_is_the_owners_from_the_moment_there_is_one() -> None:
 )
 def test_the_clouds_own_name(text: str, instance: str) -> None:
     assert instance_of(text) == instance
+
+
+# -- what Machines say -----------------------------------------------------------------------------
+
+CLAIMS = ("InternalIP", "10.0.0.7"), ("Hostname", "rack-7")
+
+
+def with_machine(nodes: NodeIndex, name: str, node_name: str = "", **spec: Any) -> NodeIndex:
+    body = {"metadata": {"name": name}, "spec": {"nodeName": node_name, **spec}}
+    nodes.machine_changed(None, msgspec.convert(body, MachineHost))
+    return nodes
+
+
+OWNED = [
+    (Host(addresses=("10.0.0.7",)), {"addresses": ["10.0.0.7"]}),
+    (Host(provider_id="aws:///eu-1a/i-7"), {"providerID": "aws:///eu-1a/i-7"}),
+    (Host(instance="i-7"), {"providerID": "aws:///eu-1a/i-7"}),
+]
+
+
+@pytest.mark.parametrize(("host", "spec"), OWNED, ids=["address", "providerID", "instance"])
+def test_a_machine_decides_between_nodes_that_claim_the_same(
+    host: Host, spec: dict[str, Any]
+) -> None:
+    """A kubelet writes addresses of its own Node, and its providerID while it is empty."""
+    victim = node("victim", *CLAIMS, provider="aws:///eu-1a/i-7")
+    nodes = index(node("thief", *CLAIMS, provider="aws:///eu-1a/i-7"), victim)
+    assert nodes.resolve(host).why is Why.AMBIGUOUS
+    assert with_machine(nodes, "m", "victim", **spec).resolve(host).name == "victim"
+
+
+@pytest.mark.parametrize(("host", "spec"), OWNED, ids=["address", "providerID", "instance"])
+def test_a_claim_against_a_machine_of_another_node_resolves_to_none(
+    host: Host, spec: dict[str, Any]
+) -> None:
+    """Also where the other Node lost it: a Machine may be out of date, and so decides nothing."""
+    nodes = index(node("thief", *CLAIMS, provider="aws:///eu-1a/i-7"), node("victim"))
+    assert nodes.resolve(host).name == "thief"
+    found = with_machine(nodes, "m", "victim", **spec).resolve(host)
+    assert (found.why, "2 nodes: thief, victim" in found.text) == (Why.AMBIGUOUS, True)
+
+
+def test_a_machine_decides_whose_agent_it_is() -> None:
+    claim = {"kubenode.io/machine": "m1"}
+    nodes = index(node("a", annotations=claim), node("thief", annotations=claim))
+    assert nodes.of_agent("m1").why is Why.AMBIGUOUS
+    assert with_machine(nodes, "m1", "a").of_agent("m1").name == "a"
+
+
+def test_a_machine_without_a_node_name_has_the_node_of_its_own_name() -> None:
+    nodes = index(node("thief", *CLAIMS), node("victim", *CLAIMS))
+    with_machine(nodes, "victim", addresses=["10.0.0.7"])
+    assert nodes.resolve(Host(addresses=("10.0.0.7",))).name == "victim"
+
+
+def test_a_machine_without_a_node_changes_nothing() -> None:
+    nodes = index(node("worker", *CLAIMS))
+    with_machine(nodes, "outside", addresses=["10.0.0.7"])
+    assert nodes.resolve(Host(addresses=("10.0.0.7",))).name == "worker"
+
+
+def test_changes_of_machines_are_followed() -> None:
+    nodes = index(node("thief", *CLAIMS), node("victim", *CLAIMS))
+    address = Host(addresses=("10.0.0.7",))
+    body = {"metadata": {"name": "m"}, "spec": {"nodeName": "victim", "addresses": ["10.0.0.7"]}}
+    machine = msgspec.convert(body, MachineHost)
+    changed = nodes.machine_changed(None, machine)
+    assert Token(Kind.ADDRESS, "10.0.0.7") in changed, "events are resolved anew"
+    assert nodes.machine_changed(machine, machine) == frozenset(), "its status changed"
+    assert nodes.resolve(address).name == "victim"
+    assert Token(Kind.ADDRESS, "10.0.0.7") in nodes.machine_changed(machine, None)
+    assert nodes.resolve(address).why is Why.AMBIGUOUS
