@@ -198,7 +198,11 @@ class RemedyOperator:
         self.requests: Informer[KubeNodeRemediation] = of(KubeNodeRemediation)
         self.assignments: Informer[AgentAssignment] = of(AgentAssignment)
         self.machines: Informer[MachineHost] = informer(
-            kube, paths.custom(Machine.resource.plural), structs(MachineHost), clock=clock
+            kube,
+            paths.custom(Machine.resource.plural),
+            structs(MachineHost),
+            clock=clock,
+            name="machines of hosts",
         )
         self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
         self.probes.add_index(WITNESS_INDEX, part_of)
