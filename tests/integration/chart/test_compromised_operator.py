@@ -84,6 +84,7 @@ def rights(control_plane: ControlPlane) -> Iterator[ChartRights]:
         try:
             rights.wait_until_refused(REMEDY, "PATCH", DNS, ROOT_POD)
             rights.wait_until_refused(REMEDY, "PATCH", M, {"metadata": {"labels": {"a": "b"}}})
+            rights.wait_until_refused(MACHINE, "POST", ROLES, a_role("x"))
             yield rights
         finally:
             control_plane.kubectl("delete", "deployment", "-n", "kube-system", "dns")
@@ -224,6 +225,68 @@ def test_remedy_asks_for_an_operation_and_a_rollback(rights: ChartRights) -> Non
     assert rights.send(REMEDY, "PATCH", M, {"spec": {"operation": None}}) == ""
 
 
+# -- the Machine operator: rights on Secrets of components -----------------------------------------
+
+RBAC_PATH = "/apis/rbac.authorization.k8s.io/v1"
+ROLES = f"{RBAC_PATH}/namespaces/kubenode-components/roles"
+BINDINGS = f"{RBAC_PATH}/namespaces/kubenode-components/rolebindings"
+AGENT = f"kubenode:agent:{MACHINE_NAME}"
+READS = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["x"], "verbs": ["get"]}
+RBAC_API = "rbac.authorization.k8s.io"
+
+
+def a_role(name: str = AGENT, **rule: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "rules": [{**READS, **rule}]}
+
+
+def a_binding(
+    name: str = AGENT, role: str = AGENT, kind: str = "User", user: str = AGENT
+) -> dict[str, Any]:
+    ref = {"apiGroup": RBAC_API, "kind": "Role", "name": role}
+    subject = {"apiGroup": RBAC_API, "kind": kind, "name": user}
+    return {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
+
+
+@pytest.fixture(scope="module")
+def role(rights: ChartRights) -> Iterator[str]:
+    """The Role of an agent, as the Machine operator writes it."""
+    assert rights.send(MACHINE, "POST", ROLES, a_role()) == ""
+    yield AGENT
+    rights.cp.kubectl("delete", "role", AGENT, "-n", "kubenode-components")
+
+
+def test_machine_binds_the_role_of_an_agent_to_it(rights: ChartRights, role: str) -> None:
+    assert rights.send(MACHINE, "POST", BINDINGS, a_binding(role), dry_run=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (ROLES, a_role("inspections")),
+        (ROLES, a_role(resourceNames=[])),
+        (ROLES, a_role(resources=["secrets", "configmaps"])),
+        (ROLES, a_role(apiGroups=["batch"], resources=["jobs"], verbs=["create"])),
+        (BINDINGS, a_binding("inspections")),
+        (BINDINGS, a_binding(role="kubenode-machine-inspections")),
+        (BINDINGS, a_binding(f"{AGENT}-2")),
+        (BINDINGS, a_binding(kind="Group", user="kubenode:agents")),
+        (BINDINGS, a_binding(user="alice")),
+    ],
+)
+@pytest.mark.usefixtures("role")
+def test_machine_grants_nothing_else(rights: ChartRights, path: str, body: dict[str, Any]) -> None:
+    said = rights.send(MACHINE, "POST", path, body, dry_run=True)
+    assert "Machine operator" in said, said
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kubenode-system", "default"])
+def test_machine_grants_nothing_elsewhere(rights: ChartRights, namespace: str) -> None:
+    for plural, body in (("roles", a_role()), ("rolebindings", a_binding())):
+        path = f"{RBAC_PATH}/namespaces/{namespace}/{plural}"
+        assert rights.send(MACHINE, "POST", path, body, dry_run=True) != ""
+    assert rights.send(MACHINE, "DELETE", f"{ROLES}/{AGENT}", dry_run=True) != ""
+
+
 # -- all three ------------------------------------------------------------------------------------
 
 
@@ -315,6 +378,7 @@ REMAINS = {
         ("delete", OURS, "machines", "", "any"),
         ("delete", "", "nodes", "", "any"),
         ("create", "batch", "jobs", "kubenode-components", ""),
+        ("create", "rbac.authorization.k8s.io", "roles", "kubenode-components", ""),
     ],
 }
 
