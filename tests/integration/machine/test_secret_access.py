@@ -1,4 +1,4 @@
-"""Each agent reads the Secrets of its own Machine's components, on a real API server (finding 19)."""
+"""Each agent reads the Secrets of its own components, on a real API server (finding 19)."""
 
 import base64
 import json
@@ -145,9 +145,7 @@ async def test_the_rights_are_put_right_when_somebody_edits_or_deletes_them(
         await wait_readable(agent, two, readable=False)
 
 
-async def test_a_machine_without_secrets_has_no_role(
-    secrets: ControlPlane, tmp_path: Path
-) -> None:
+async def test_a_machine_without_secrets_has_no_role(secrets: ControlPlane, tmp_path: Path) -> None:
     async with two_machines(secrets, tmp_path) as world:
         await world.make("access-plain")
         await assign(world, MACHINES[0], SECRETS[0])
