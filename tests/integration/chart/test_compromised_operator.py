@@ -368,7 +368,7 @@ def test_machine_approves_keys_of_every_kind(rights: ChartRights, key: Any) -> N
 def test_machine_approves_certificates_of_kubelets(rights: ChartRights) -> None:
     node = ("system:node:n1", NODE_O)
     printable = x509.NameAttribute(ORG, NODE_O[0], _ASN1Type.PrintableString)
-    client = {"signerName": NODE_CLIENT, "expirationSeconds": None}
+    client: dict[str, Any] = {"signerName": NODE_CLIENT, "expirationSeconds": None}
     server = {**client, "signerName": NODE_SERVER, "usages": ["server auth", "digital signature"]}
     name = x509.Name([printable, x509.NameAttribute(CN, node[0], _ASN1Type.PrintableString)])
     made = x509.CertificateSigningRequestBuilder().subject_name(name)
