@@ -41,6 +41,7 @@ from machine.metrics import MachineCollector, Metrics
 from machine.orphans.collector import Orphans
 from machine.orphans.sightings import Sightings
 from machine.provisioning import Provisioning
+from machine.secretaccess.controller import SecretAccess
 
 
 class MachineOperator:
@@ -87,6 +88,7 @@ class MachineOperator:
         self.inspector = ClusterInspector(kube, fence, clock, ground.nodes, prometheus)
         self.components = MachineComponents(ground)
         self.component_sets = ComponentSets(ground, self.disruptions, self.inspector)
+        self.secret_access = SecretAccess(ground)
         self.requests: Informer[SigningRequest] = informer(
             kube, requests(), decode_request, clock=clock
         )
@@ -161,7 +163,13 @@ class MachineOperator:
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:
-        return (*self.grounds.informers, self.requests, self.disruptions.permits)
+        return (
+            *self.grounds.informers,
+            self.requests,
+            self.disruptions.permits,
+            self.secret_access.roles,
+            self.secret_access.bindings,
+        )
 
     @property
     def ground(self) -> list[Part]:
@@ -178,6 +186,7 @@ class MachineOperator:
             self.machine_sets.controller,
             self.classes.controller,
             self.components.controller,
+            self.secret_access.controller,
             *self.component_sets.parts,
             self.orphans,
             self.adoption,

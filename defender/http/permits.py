@@ -123,16 +123,16 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams, owners: Owner
     @router.get(
         "/wakes",
         operation_id="wakes",
-        dependencies=[Depends(to(gate, "create", ASKS))],
         response_class=EventSourceResponse,
         responses=STREAM | failures(401, 403, 503),
     )
-    async def wakes() -> Response:
+    async def wakes(who: Identity = asker) -> Response:
         """Holders that are next in line: ask now instead of at `lookAgainAt`. Endless."""
-        return streams.serve(
+        holders = (
             ServerSentEvent(data=holder.model_dump_json(by_alias=True, exclude=UNTOLD))
             async for holder in permits.wakes()
         )
+        return streams.serve(holders, who.name)
 
     return router
 

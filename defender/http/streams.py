@@ -5,6 +5,7 @@ lost the right to listen does not go on listening.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -12,6 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from defender.http.failures import Refused
 
 MOST = 64
+MOST_OF_ONE_CLIENT = 16
 LONGEST = 600.0
 KEEP_ALIVE = 15
 SEND_SECONDS = 10.0
@@ -19,30 +21,37 @@ SEND_SECONDS = 10.0
 
 
 class Streams:
-    def __init__(self, most: int = MOST, longest: float = LONGEST) -> None:
-        self._most, self._longest = most, longest
-        self._open = 0
+    """most    open at once, and `share` of one client"""
+
+    def __init__(
+        self, most: int = MOST, longest: float = LONGEST, share: int = MOST_OF_ONE_CLIENT
+    ) -> None:
+        self._most, self._longest, self._share = most, longest, share
+        self._open: Counter[str] = Counter()
         self._closed = asyncio.Event()
 
     def __len__(self) -> int:
-        return self._open
+        return self._open.total()
 
     def close(self) -> None:
         """End all streams: the server stops."""
         self._closed.set()
 
-    def serve(self, events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
-        """Raises Refused when there are too many."""
-        if self._open >= self._most:
+    def serve(self, events: AsyncIterator[ServerSentEvent], client: str) -> EventSourceResponse:
+        """Raises Refused when there are too many, in all or of this client."""
+        if self._open[client] >= self._share:
+            text = f"{self._share} streams of {client} are open already: close some, or ask later"
+            raise Refused(503, text)
+        if len(self) >= self._most:
             raise Refused(503, f"{self._most} streams are open already: close some, or ask later")
         return EventSourceResponse(
-            self._bounded(events), ping=KEEP_ALIVE, send_timeout=SEND_SECONDS
+            self._bounded(events, client), ping=KEEP_ALIVE, send_timeout=SEND_SECONDS
         )
 
     async def _bounded(
-        self, events: AsyncIterator[ServerSentEvent]
+        self, events: AsyncIterator[ServerSentEvent], client: str
     ) -> AsyncIterator[ServerSentEvent]:
-        self._open += 1
+        self._open[client] += 1
         deadline = asyncio.get_running_loop().time() + self._longest
         closed = asyncio.ensure_future(self._closed.wait())
         try:
@@ -64,5 +73,7 @@ class Streams:
                 except StopAsyncIteration:
                     return
         finally:
-            self._open -= 1
+            self._open[client] -= 1
+            if not self._open[client]:
+                del self._open[client]
             closed.cancel()

@@ -9,6 +9,8 @@ from defender.queue.entry import DUE, Entry, Key, LaneKey, SortKey
 from defender.queue.lane import Lane, Rank, Turns
 
 MOST_WAITING = 20_000
+MOST_OF_ONE_CLIENT = MOST_WAITING // 2
+"""Entries of one user: the rest of the queue stays free for others."""
 
 
 class Line:
@@ -19,6 +21,8 @@ class Line:
         self._lanes: dict[LaneKey, Lane] = {}
         self._of_scope: dict[str, set[LaneKey]] = {}
         self._patient: list[tuple[datetime, Key]] = []
+        self._of_user: Counter[str | None] = Counter()
+        self._user_of: dict[Key, str | None] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -26,9 +30,11 @@ class Line:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
-    @property
-    def full(self) -> bool:
-        return len(self._entries) >= MOST_WAITING
+    def is_full_for(self, user: str | None) -> bool:
+        """Whether an ask of this user finds no place. None: the process itself, without a share."""
+        if len(self._entries) >= MOST_WAITING:
+            return True
+        return user is not None and self._of_user[user] >= MOST_OF_ONE_CLIENT
 
     def get(self, key: Key) -> Entry | None:
         return self._entries.get(key)
@@ -36,6 +42,7 @@ class Line:
     def put(self, entry: Entry, now: datetime) -> Lane:
         """Where it belongs by now: another lane than before, another band."""
         key, wanted = entry.key, (entry.lane, entry.sort_key(now))
+        self._count(self._entries.get(key), entry)
         self._entries[key] = entry
         if self._sorted.get(key) == wanted:
             return self._lanes[entry.lane]
@@ -54,7 +61,18 @@ class Line:
     def forget(self, key: Key) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
+            self._count(entry, None)
             self._take_out(entry)
+
+    def _count(self, old: Entry | None, new: Entry | None) -> None:
+        if old is not None:
+            user = self._user_of.pop(old.key)
+            self._of_user[user] -= 1
+            if not self._of_user[user]:
+                del self._of_user[user]
+        if new is not None:
+            self._user_of[new.key] = new.ask.holder.user
+            self._of_user[new.ask.holder.user] += 1
 
     def _take_out(self, entry: Entry) -> None:
         place = self._sorted.pop(entry.key, None)

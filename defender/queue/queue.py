@@ -98,7 +98,7 @@ class Queue:
                 self._served(ask, entry, now)
             self.forget(key)
             return verdict
-        if ask.holder.kind == USER or (entry is None and self.line.full):
+        if ask.holder.kind == USER or (entry is None and self.line.is_full_for(ask.holder.user)):
             return verdict
         entry = entry or self._entry(ask, now)
         later = verdict.look_again_at or now + self.times.look_again

@@ -76,7 +76,7 @@ IDLE: tuple[Idle, ...] = (
     Idle(
         AGENT,
         "get",
-        "machinecomponents.kubenode.io configmaps secrets",
+        "machinecomponents.kubenode.io configmaps",
         "agent/test_components.py",
     ),
     Idle(
@@ -218,6 +218,13 @@ IDLE: tuple[Idle, ...] = (
         "get create update",
         "permits.kubenode.io permits/ask.kubenode.io",
         "machine/test_disrupting.py::test_f34_the_cordon_and_f33_the_slot_of_a_set_that_is_deleted_are_freed",
+    ),
+    Idle(
+        MACHINE,
+        "create patch",
+        "roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io",
+        "machine/test_secret_access.py::"
+        "test_the_rights_are_put_right_when_somebody_edits_or_deletes_them",
     ),
     Idle(
         MACHINE,

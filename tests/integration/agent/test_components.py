@@ -46,7 +46,15 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         "data": {"password": base64.b64encode(PASSWORD.encode()).decode()},
     }
     control_plane.kubectl("create", "-f", "-", stdin=json.dumps(secret))
+    # As the Machine operator does for the agent's Machine.
+    role = ["-n", "kubenode-components", user(NAME)]
+    reads = ["--verb=get", "--resource=secrets", f"--resource-name={SECRET}"]
+    control_plane.kubectl("create", "role", *role, *reads)
+    control_plane.kubectl(
+        "create", "rolebinding", *role, f"--role={user(NAME)}", f"--user={user(NAME)}"
+    )
     yield control_plane
+    control_plane.kubectl("delete", "role,rolebinding", *role)
     control_plane.kubectl("delete", "knm", NAME)
     control_plane.kubectl("delete", "knc", "--all")
     control_plane.kubectl("delete", "secret", "-n", "kubenode-components", SECRET)

@@ -33,6 +33,8 @@ pytestmark = pytest.mark.integration
 MINE, THEIRS = "taken-1", "taken-2"
 STRATEGIC = "application/strategic-merge-patch+json"
 T = "2026-01-01T12:00:00Z"
+COMPONENTS = "/api/v1/namespaces/kubenode-components"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/kubenode-components"
 CLOCK = {"kubenode.io/clock-offset": "-3"}
 BOOT = {"kubenode.io/boot-id": "0d1f6f2c-3b7a-4b0e-9a53-0a4a3c8f2f11"}
 
@@ -319,6 +321,10 @@ def test_an_event_does_not_grow_later(agent: Taken) -> None:
         ("POST", EVENTS, an_event(THEIRS)),
         ("GET", "/apis/certificates.k8s.io/v1/certificatesigningrequests", None),
         ("GET", "/api/v1/secrets", None),
+        ("GET", f"{COMPONENTS}/secrets", None),
+        ("GET", f"{COMPONENTS}/secrets/theirs", None),
+        ("POST", f"{RBAC}/roles", {"metadata": {"name": "own"}, "rules": []}),
+        ("PATCH", f"{RBAC}/roles/kubenode:agent:{MINE}", {"rules": []}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -300,7 +300,7 @@ def test_it_reads_its_machine_and_what_its_components_are(
     assert code == 200, said
     assert [one["metadata"]["name"] for one in json.loads(said)["items"]] == [MINE]
     assert agent.ask("GET", f"{COMPONENTS}/containerd-2.1.4")[0] == 404
-    assert agent.ask("GET", f"{SECRETS}/registry")[0] == 404
+    assert agent.ask("GET", f"{SECRETS}/registry")[0] == 403, "none of its components needs it"
     assert agent.ask("GET", f"{SECRETS.replace('secrets', 'configmaps')}/registry")[0] == 404
     components = [{"name": "runc", "revision": "1-0123456789", "attempt": 1, "state": "Healthy"}]
     body = {"status": {"components": components}}

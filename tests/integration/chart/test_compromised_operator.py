@@ -1,26 +1,38 @@
 """What a stolen credential of each program cannot do, on a real API server with the chart's roles.
 
-Findings 5 and 18 of the security review. docs/security.md has what remains possible.
+Findings 5, 18 and 19 of the security review. docs/security.md has what remains possible.
 """
 
+import asyncio
 import copy
 import json
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey as Ed25519
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 from support.chart_rights import ENFORCED_SECONDS, ChartRights, account
 from support.control_plane import ControlPlane
 from support.defender_objects import policy_object
+from support.machine_requests import REQUESTS, a_key, a_request, as_object
 from support.machine_world import MACHINES, a_machine, closing
 from support.rights import wrong
 
 from defender.auth.reviews import Reviews
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict
+from kubenode.runtime.kube.official import connect
 from remedy.job.migration.replicas import Replicas
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
@@ -84,6 +96,7 @@ def rights(control_plane: ControlPlane) -> Iterator[ChartRights]:
         try:
             rights.wait_until_refused(REMEDY, "PATCH", DNS, ROOT_POD)
             rights.wait_until_refused(REMEDY, "PATCH", M, {"metadata": {"labels": {"a": "b"}}})
+            rights.wait_until_refused(MACHINE, "POST", ROLES, a_role("x"))
             yield rights
         finally:
             control_plane.kubectl("delete", "deployment", "-n", "kube-system", "dns")
@@ -224,6 +237,186 @@ def test_remedy_asks_for_an_operation_and_a_rollback(rights: ChartRights) -> Non
     assert rights.send(REMEDY, "PATCH", M, {"spec": {"operation": None}}) == ""
 
 
+# -- the Machine operator: rights on Secrets of components -----------------------------------------
+
+RBAC_PATH = "/apis/rbac.authorization.k8s.io/v1"
+ROLES = f"{RBAC_PATH}/namespaces/kubenode-components/roles"
+BINDINGS = f"{RBAC_PATH}/namespaces/kubenode-components/rolebindings"
+AGENT = f"kubenode:agent:{MACHINE_NAME}"
+READS = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["x"], "verbs": ["get"]}
+RBAC_API = "rbac.authorization.k8s.io"
+
+
+def a_role(name: str = AGENT, **rule: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "rules": [{**READS, **rule}]}
+
+
+def a_binding(
+    name: str = AGENT, role: str = AGENT, kind: str = "User", user: str = AGENT
+) -> dict[str, Any]:
+    ref = {"apiGroup": RBAC_API, "kind": "Role", "name": role}
+    subject = {"apiGroup": RBAC_API, "kind": kind, "name": user}
+    return {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
+
+
+@pytest.fixture(scope="module")
+def role(rights: ChartRights) -> Iterator[str]:
+    """The Role of an agent, as the Machine operator writes it."""
+    assert rights.send(MACHINE, "POST", ROLES, a_role()) == ""
+    yield AGENT
+    rights.cp.kubectl("delete", "role", AGENT, "-n", "kubenode-components")
+
+
+def test_machine_binds_the_role_of_an_agent_to_it(rights: ChartRights, role: str) -> None:
+    assert rights.send(MACHINE, "POST", BINDINGS, a_binding(role), dry_run=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (ROLES, a_role("inspections")),
+        (ROLES, a_role(resourceNames=[])),
+        (ROLES, a_role(resources=["secrets", "configmaps"])),
+        (ROLES, a_role(apiGroups=["batch"], resources=["jobs"], verbs=["create"])),
+        (BINDINGS, a_binding("inspections")),
+        (BINDINGS, a_binding(role="kubenode-machine-inspections")),
+        (BINDINGS, a_binding(f"{AGENT}-2")),
+        (BINDINGS, a_binding(kind="Group", user="kubenode:agents")),
+        (BINDINGS, a_binding(user="alice")),
+    ],
+)
+@pytest.mark.usefixtures("role")
+def test_machine_grants_nothing_else(rights: ChartRights, path: str, body: dict[str, Any]) -> None:
+    said = rights.send(MACHINE, "POST", path, body, dry_run=True)
+    assert "Machine operator" in said, said
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kubenode-system", "default"])
+def test_machine_grants_nothing_elsewhere(rights: ChartRights, namespace: str) -> None:
+    for plural, body in (("roles", a_role()), ("rolebindings", a_binding())):
+        path = f"{RBAC_PATH}/namespaces/{namespace}/{plural}"
+        assert rights.send(MACHINE, "POST", path, body, dry_run=True) != ""
+    assert rights.send(MACHINE, "DELETE", f"{ROLES}/{AGENT}", dry_run=True) != ""
+
+
+# -- the Machine operator: certificates ------------------------------------------------------------
+
+NODE_CLIENT, NODE_SERVER = (
+    "kubernetes.io/kube-apiserver-client-kubelet",
+    "kubernetes.io/kubelet-serving",
+)
+ORG, CN = NameOID.ORGANIZATION_NAME, NameOID.COMMON_NAME
+AGENT_O, NODE_O = ["kubenode:agents"], ["system:nodes"]
+BOOTSTRAP = ("system:bootstrap:abcdef", ["system:bootstrappers:kubenode"])
+CONTROLLER = "system:kube-controller-manager"
+
+
+def a_subject(*parts: tuple[x509.ObjectIdentifier, str]) -> bytes:
+    """PEM of a request whose subject has these parts in this order."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # X.520 has 64 characters, Kubernetes more
+        names = [x509.NameAttribute(oid, text, _validate=False) for oid, text in parts]
+    made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
+    return made.sign(a_key(), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def a_second_block() -> bytes:
+    """An agent's request that no decoder takes, before one of the controller manager."""
+    lines = a_request("kubenode:agent:m1").splitlines(keepends=True)
+    return b"".join([*lines[:-2], b"=A=A\n", lines[-1], a_request(CONTROLLER, [])])
+
+
+def approve(
+    rights: ChartRights,
+    pem: bytes,
+    requester: tuple[str, list[str]] = BOOTSTRAP,
+    **spec: Any,
+) -> str:
+    """The refusal when the Machine operator approves such a request, "" if there is none."""
+    name = f"approved-{uuid4().hex[:12]}"
+    body = as_object(name, pem, **spec)
+    user, groups = requester
+    kubeconfig = rights.cp.kubeconfig_for(user, [*groups, "system:masters"])
+
+    async def sent() -> None:
+        async with closing(Kube(connect(str(kubeconfig)))) as kube:
+            await kube.create(REQUESTS, body)
+
+    asyncio.run(sent())
+    condition = {"type": "Approved", "status": "True", "reason": "Own", "message": ""}
+    change = {"status": {"conditions": [condition]}}
+    try:
+        return rights.send(MACHINE, "PATCH", f"{REQUESTS}/{name}/approval", change, dry_run=True)
+    finally:
+        rights.cp.kubectl("delete", "csr", name)
+
+
+@pytest.mark.parametrize("name", ["m", "sh-113", "n" * 60, "n" * 75, "n" * 76, "n" * 103])
+def test_machine_approves_the_certificate_of_an_agent(rights: ChartRights, name: str) -> None:
+    user = f"kubenode:agent:{name}"
+    pem = a_subject((ORG, AGENT_O[0]), (CN, user))
+    assert approve(rights, pem) == ""
+    if len(user) <= 64:  # more is beyond the certificates of this test's clients
+        assert approve(rights, pem, (user, AGENT_O)) == ""
+
+
+@pytest.mark.parametrize("key", [rsa.generate_private_key(65537, 2048), Ed25519.generate()])
+def test_machine_approves_keys_of_every_kind(rights: ChartRights, key: Any) -> None:
+    assert approve(rights, a_request("kubenode:agent:m1", key=key)) == ""
+
+
+def test_machine_approves_certificates_of_kubelets(rights: ChartRights) -> None:
+    node = ("system:node:n1", NODE_O)
+    printable = x509.NameAttribute(ORG, NODE_O[0], _ASN1Type.PrintableString)
+    client: dict[str, Any] = {"signerName": NODE_CLIENT, "expirationSeconds": None}
+    server = {**client, "signerName": NODE_SERVER, "usages": ["server auth", "digital signature"]}
+    name = x509.Name([printable, x509.NameAttribute(CN, node[0], _ASN1Type.PrintableString)])
+    made = x509.CertificateSigningRequestBuilder().subject_name(name)
+    pem = made.sign(a_key(), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    assert approve(rights, pem, **client) == ""
+    assert approve(rights, pem, node, **client) == ""
+    assert approve(rights, a_request(node[0], NODE_O, san=["n1", "10.0.0.1"]), node, **server) == ""
+
+
+@pytest.mark.parametrize(
+    ("pem", "more"),
+    [
+        (a_request(CONTROLLER, []), {}),
+        (a_request(CONTROLLER), {}),
+        (a_request("alice", ["kubenode:machine-exporters"]), {}),
+        (a_request("kubenode:agent:m1", [*AGENT_O, "system:nodes"]), {}),
+        (a_request("kubenode:agent:m1", unit="x"), {}),
+        (a_request("kubenode:agent:"), {}),
+        (a_request("kubenode:agent:M 1"), {}),
+        (a_subject((ORG, AGENT_O[0]), (CN, "kubenode:agent:" + "n" * 104)), {}),
+        (a_subject((CN, "kubenode:agent:m1"), (ORG, AGENT_O[0])), {}),
+        (a_subject((ORG, AGENT_O[0]), (CN, "kubenode:agent:m1"), (CN, CONTROLLER)), {}),
+        (a_subject((ORG, AGENT_O[0]), (CN, CONTROLLER), (CN, "kubenode:agent:m1")), {}),
+        # Digit 0 is the tag of what follows a subject.
+        (a_subject((ORG, AGENT_O[0]), (CN, "kubenode:agent:a0"), (CN, CONTROLLER)), {}),
+        (a_second_block(), {}),
+        (b"\n" + a_request(CONTROLLER), {}),
+        (a_request("system:node:n1", NODE_O), {}),
+        (a_request("kubenode:agent:m1"), {"signerName": NODE_CLIENT}),
+        (a_request("system:node:n1", AGENT_O), {"signerName": NODE_CLIENT}),
+        (a_request("system:node:n1", NODE_O, san="n1"),
+         {"signerName": NODE_SERVER, "usages": ["server auth"]}),
+        (a_request("kubenode:agent:m1"), {"usages": ["client auth", "server auth"]}),
+        (a_request("kubenode:agent:m1"), {"expirationSeconds": 31536000}),
+        (a_request("kubenode:agent:m1"), {"requester": ("kubenode:agent:m2", AGENT_O)}),
+        (a_request("kubenode:agent:m1"), {"requester": ("alice", [])}),
+        (a_request("kubenode:agent:m1"), {"requester": ("alice", BOOTSTRAP[1])}),
+        (a_request("kubenode:agent:m1"), {"requester": (BOOTSTRAP[0], ["system:bootstrappers"])}),
+    ],
+    ids=lambda value: "" if isinstance(value, bytes) else json.dumps(value)[:50],
+)  # fmt: skip
+def test_machine_approves_no_other_certificate(
+    rights: ChartRights, pem: bytes, more: dict[str, Any]
+) -> None:
+    said = approve(rights, pem, **more)
+    assert "the Machine operator approves" in said, said
+
+
 # -- all three ------------------------------------------------------------------------------------
 
 
@@ -244,7 +437,8 @@ def test_no_program_widens_its_own_rights(rights: ChartRights, user: str) -> Non
     everything = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
     assert rights.send(user, "PATCH", f"{rbac}/clusterroles/{name}", everything) != ""
     for policy in ("kubenode-remedy-deployments", "kubenode-remedy-machines", "kubenode-limits",
-                   "kubenode-machine-tokens"):  # fmt: skip
+                   "kubenode-machine-tokens", "kubenode-machine-secret-access",
+                   "kubenode-machine-approvals"):  # fmt: skip
         for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
             assert rights.send(user, "DELETE", f"{HOOKS}/{plural}/{policy}", dry_run=True) != ""
 
@@ -306,6 +500,7 @@ REMAINS = {
     ],
     MACHINE: [
         ("approve", "certificates.k8s.io", "signers", "", SIGNER),
+        ("approve", "certificates.k8s.io", "signers", "", NODE_CLIENT),
         ("patch", "certificates.k8s.io", "certificatesigningrequests/approval", "", "any"),
         ("create", "", "secrets", "kube-system", ""),
         ("get", "", "secrets", "kube-system", "any"),
@@ -315,6 +510,7 @@ REMAINS = {
         ("delete", OURS, "machines", "", "any"),
         ("delete", "", "nodes", "", "any"),
         ("create", "batch", "jobs", "kubenode-components", ""),
+        ("create", RBAC_API, "roles", "kubenode-components", ""),
     ],
 }
 

@@ -1,0 +1,1 @@
+"""Rights of agents on the Secrets of their own components."""
