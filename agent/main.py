@@ -160,7 +160,13 @@ def _agent(
         loaded.agent_name,
         journal,
         clock,
-        HostProbes(host, loaded.state_dir, diagnostics=diagnostics, time=ports.time),
+        HostProbes(
+            host,
+            loaded.state_dir,
+            diagnostics=diagnostics,
+            time=ports.time,
+            containers=ports.containers,
+        ),
         detectors=[
             *watch(loaded.detectors, host, clock, loaded.host_root, loaded.state_dir),
             *watch_metadata(loaded.metadata, operator, loaded.agent_name, clock),

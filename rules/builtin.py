@@ -46,7 +46,6 @@ _NODE = (
         "by which the host's clock is ahead of the API server's, by its agent; below 0: behind",
         "passes",
     ),
-    Builtin("node.podCount", "number", "pods", "pods bound to the node"),
     Builtin("node.isControlPlane", "boolean", "", "carries the control plane role"),
     Builtin("node.cordonedBy", "text", "", "our job's name, `somebody`, or empty"),
     Builtin("node.foreignOwner", "boolean", "", "an autoscaler or another remediator is at work"),
@@ -83,7 +82,6 @@ _CAUSE = tuple(
     for group in CAUSES
 )
 _OTHER = (
-    Builtin("cluster.displacedPods", "number", "pods", "pending pods that we displaced"),
     Builtin(
         "maintenance.active",
         "boolean",
@@ -105,7 +103,3 @@ def near(name: str, known: Iterable[str]) -> str:
     """The end of a sentence that offers what may have been meant; "" if nothing is alike."""
     alike = get_close_matches(name, list(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(alike)}?" if alike else ""
-
-
-NOT_GATHERED = frozenset({"node.podCount", "cluster.displacedPods"})
-"""Facts that this version gathers for no node: they are unknown everywhere."""

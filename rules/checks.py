@@ -24,7 +24,7 @@ from kubenode.api.v1alpha1.noderemedier import Scope, Severity
 from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
 from rules.history import LONGEST_WINDOW, ONE_DAY
 from rules.leaves.hostevent import CLOSED
-from rules.probes import PROBES, ProbeField
+from rules.probes import PROBES, REMOVED, ProbeField
 from rules.rule import CompileError, Rule
 
 Fault = tuple[str, str]
@@ -88,7 +88,9 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
     elif isinstance(leaf, ProbeLeaf):
         asked = PROBES.get(leaf.name)
         if asked is None:
-            yield f"{path}.probe.name", f"there is no probe {leaf.name!r}{near(leaf.name, PROBES)}"
+            way_out = REMOVED.get(leaf.name)
+            what = f": no program answers it; {way_out}" if way_out else near(leaf.name, PROBES)
+            yield f"{path}.probe.name", f"there is no probe {leaf.name!r}{what}"
         elif why := _misfit(leaf, asked):
             yield f"{path}.probe", why
 

@@ -1,7 +1,7 @@
 """The questions that a rule may ask of a host, its cloud or its peers: names, types and units.
 
-Names are `probe.field`. Who answers them is the matter of agents and providers; what nobody
-answered is unknown.
+Names are `probe.field`. Each field and each word has an answerer: agent/probes/host.py and
+remedy/hostprobes/desk.py declare theirs in PRODUCED. A field that was not answered is unknown.
 """
 
 from dataclasses import dataclass
@@ -30,19 +30,15 @@ _FIELDS = (
         "text",
         "",
         "the container runtime",
-        ("ok", "hung", "error", "failed_after_restart"),
+        ("ok", "hung", "error"),
     ),
     ProbeField("host.time_unit", "text", "", "the time daemon's unit", _UNIT),
     ProbeField("host.platform", "text", "", "kind of machine", ("vm", "bare_metal")),
     ProbeField("host.d_state_process", "boolean", "", "a task hangs in the kernel"),
     ProbeField("host.pid_max", "number", "processes", "kernel.pid_max"),
-    ProbeField("host.pid_top_owner", "text", "", "who has most processes", ("workload", "system")),
     ProbeField("host.cgroup_count", "number", "cgroups", "control groups"),
     ProbeField("host.inotify_watches_max", "number", "watches", "fs.inotify.max_user_watches"),
     ProbeField("host.netns_count_high", "boolean", "", "network namespaces leak"),
-    ProbeField("host.pods_stuck_terminating", "number", "pods", "pods that do not end"),
-    ProbeField("host.restarts", "number", "restarts", "of the faulty unit in the last 10 min"),
-    ProbeField("host.stuck_s", "number", "seconds", "since the oldest stuck container"),
     ProbeField(
         "power.cloud_state",
         "text",
@@ -56,48 +52,41 @@ _FIELDS = (
     ProbeField("disk.inodes_used_pct", "number", "percent", "inodes used"),
     ProbeField("disk.space_ok", "boolean", "", "neither bytes nor inodes are short"),
     ProbeField("disk.images_unused_bytes", "number", "bytes", "images that nothing uses"),
+    ProbeField(
+        "disk.data_volumes", "boolean", "", "a disk is mounted that is neither system nor images"
+    ),
     ProbeField("clock.synchronized", "boolean", "", "the kernel's clock is synchronised"),
     ProbeField("clock.offset_s", "number", "seconds", "size of the offset to the time source"),
-    ProbeField("clock.boot_clock_wrong", "boolean", "", "the clock jumped after boot"),
-    ProbeField("mount.nfs_server", "text", "", "address of the server of the mount"),
-    ProbeField("mount.answers", "boolean", "", "the mount answers in time"),
     ProbeField(
-        "device.role",
-        "text",
-        "",
-        "what the faulty block device carries",
-        ("root", "runtime", "data_volume"),
+        "clock.boot_clock_wrong", "boolean", "", "the clock was set by over 10 min since boot"
     ),
-    ProbeField("peers.nodes_same_fault", "number", "nodes", "nodes that see the same"),
+    ProbeField("mount.answers", "boolean", "", "all network mounts answer in time"),
     ProbeField("peers.reachable", "boolean", "", "most of three other nodes reach the host"),
-    ProbeField("peers.recent_change", "boolean", "", "a rollout ended within the hour"),
     ProbeField(
         "ready.status", "text", "", "the live Ready condition", ("True", "False", "Unknown")
     ),
-    ProbeField("ready.attached_node", "text", "", "node named by the VolumeAttachment"),
     ProbeField("ready.statefulset_pods", "boolean", "", "a StatefulSet's pod is on the node"),
     ProbeField("ready.gang_pods", "boolean", "", "a pod of a gang job is on the node"),
-    ProbeField("ready.checkpoint_age_s", "number", "seconds", "since its last checkpoint"),
+    ProbeField(
+        "ready.pods_stuck_terminating", "number", "pods", "pods over 1 min past their grace period"
+    ),
+    ProbeField(
+        "ready.oldest_pending_s", "number", "seconds", "since a pod that has not started was bound"
+    ),
 )
 
 PROBES = {field.name: field for field in _FIELDS}
 
-NOT_ANSWERED = frozenset(
-    name
-    for name in PROBES
-    if name.partition(".")[0] in ("mount", "device")
-    or name
-    in (
-        "peers.nodes_same_fault",
-        "peers.recent_change",
-        "host.pid_top_owner",
-        "host.pods_stuck_terminating",
-        "host.restarts",
-        "host.stuck_s",
-        "disk.images_unused_bytes",
-        "clock.boot_clock_wrong",
-        "ready.attached_node",
-        "ready.checkpoint_age_s",
-    )
-)
-"""Fields that nobody answers in this version: they are unknown everywhere."""
+REMOVED = {
+    "peers.nodes_same_fault": "ask the fact cluster.sameFault",
+    "peers.recent_change": "leave it out",
+    "device.role": "ask disk.data_volumes",
+    "host.stuck_s": "ask ready.oldest_pending_s",
+    "host.pods_stuck_terminating": "ask ready.pods_stuck_terminating",
+    "host.restarts": "count Events with `count` and `within`",
+    "host.pid_top_owner": "leave it out",
+    "mount.nfs_server": "leave it out",
+    "ready.attached_node": "leave it out",
+    "ready.checkpoint_age_s": "leave it out",
+}
+"""Fields of earlier versions that no program answered, and what to write in their place."""

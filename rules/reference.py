@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from kubenode.api.generated import ROOT, run
-from rules.builtin import BUILTIN, NOT_GATHERED
+from rules.builtin import BUILTIN
 from rules.lint import CODES, Code, Severity
-from rules.probes import NOT_ANSWERED, PROBES
+from rules.probes import PROBES
 
 FOLDER = ROOT / "docs" / "reference"
 WAYS = {
@@ -55,7 +55,7 @@ Admission runs the same checks. What the API server fills in is there by then: i
 
 def facts_page() -> str:
     facts = (
-        (f"`{fact.name}`", fact.type, fact.unit, WAYS[fact.type], _meaning(fact.meaning, fact.name))
+        (f"`{fact.name}`", fact.type, fact.unit, WAYS[fact.type], fact.meaning)
         for fact in BUILTIN.values()
     )
     probes = (
@@ -64,7 +64,7 @@ def facts_page() -> str:
             probe.type,
             probe.unit,
             _values(probe.values),
-            _meaning(probe.meaning, probe.name),
+            probe.meaning,
         )
         for probe in PROBES.values()
     )
@@ -77,11 +77,6 @@ def facts_page() -> str:
             "",
         ]
     )
-
-
-def _meaning(meaning: str, name: str) -> str:
-    unknown = name in NOT_GATHERED or name in NOT_ANSWERED
-    return f"{meaning} (unknown in this version)" if unknown else meaning
 
 
 def _values(values: tuple[str, ...]) -> str:

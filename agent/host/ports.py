@@ -66,6 +66,10 @@ class TimeState:
 class TimeService(Protocol):
     async def state(self) -> TimeState: ...
 
+    async def moved_since_boot(self) -> float:
+        """Seconds by which the clock was set forward (below 0: back) since systemd started."""
+        ...
+
     async def measure(self) -> None:
         """Ask the sources at once instead of at their next turn."""
         ...

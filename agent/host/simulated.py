@@ -117,6 +117,10 @@ class SimulatedTime:
     sources: int = 4
     steps: int = 0
     follows: bool = True
+    moved: float = 0.0
+
+    async def moved_since_boot(self) -> float:
+        return self.moved
 
     async def state(self) -> TimeState:
         offset = self.offset if self.known else None

@@ -1,9 +1,17 @@
-"""The answers of a real host. Probes that only a provider can answer are refused."""
+"""Answers questions about a real host. A question that only a provider can answer is refused.
+
+PRODUCED declares every field that these answers may have.
+"""
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 from agent.host import Host, HostError
+from agent.host.containers import Containers
 from agent.host.ports import CHRONY, TimeService
 from agent.patience import Patience
 from agent.probes import Answer, CannotAnswer, Value, readings, services
@@ -12,6 +20,36 @@ from agent.probes.peers import peers
 
 READ_SECONDS = 10.0
 DAEMON_SECONDS = 8.0
+MOUNT_SECONDS = 2.0
+MOST_MOUNTS = 4
+"""Network mounts that are asked at once: those that hang block a thread each."""
+JUMP_SECONDS = 600.0
+"""Since the boot the clock is corrected by less unless it started wrong."""
+
+PRODUCED: Mapping[str, tuple[str, ...]] = {
+    "host.agent": ("alive",),
+    "host.kubelet_state": services.KUBELET_STATES,
+    "host.runtime_state": services.RUNTIME_STATES,
+    "host.time_unit": services.TIME_STATES,
+    "host.platform": ("vm", "bare_metal"),
+    "host.d_state_process": (),
+    "host.pid_max": (),
+    "host.cgroup_count": (),
+    "host.inotify_watches_max": (),
+    "host.netns_count_high": (),
+    "write.write_test": ("ok", "erofs"),
+    "write.write_test_path": (),
+    "disk.used_pct": (),
+    "disk.inodes_used_pct": (),
+    "disk.space_ok": (),
+    "disk.images_unused_bytes": (),
+    "disk.data_volumes": (),
+    "clock.synchronized": (),
+    "clock.offset_s": (),
+    "clock.boot_clock_wrong": (),
+    "mount.answers": (),
+}
+"""Every field that an agent answers, with the words of a text field that has a closed set."""
 
 NO_ARGS: Mapping[str, str] = {}
 
@@ -23,6 +61,7 @@ class HostProbes:
     root       where the host's files are seen
     diagnostics  who makes bundles for people; None: nobody
     time       who keeps the clock; None: only the kernel is asked
+    containers  the container runtime; None: unused images are unknown
     """
 
     def __init__(
@@ -32,14 +71,16 @@ class HostProbes:
         root: str = "/",
         diagnostics: Diagnostics | None = None,
         time: TimeService | None = None,
+        containers: Containers | None = None,
     ) -> None:
-        self._diagnostics, self._time = diagnostics, time
+        self._diagnostics, self._time, self._containers = diagnostics, time, containers
         self._host, self._state_dir, self._root = host, state_dir, root
-        self._patience = Patience()
+        self._patience, self._mounts = Patience(), Patience(MOST_MOUNTS)
         self._known: Mapping[str, Callable[[], Awaitable[Answer]]] = {
             "host": self._about,
             "clock": self._clock,
-            "disk": lambda: self._read(lambda: readings.disk(root), "disk"),
+            "disk": self._disk,
+            "mount": self._mount,
             "write": lambda: self._read(lambda: readings.write(state_dir), "write test"),
         }
 
@@ -57,7 +98,50 @@ class HostProbes:
     async def _read(self, reading: Callable[[], Answer], what: str) -> Answer:
         return await self._patience.wait_for(reading, READ_SECONDS, what)
 
+    async def _disk(self) -> Answer:
+        answer = dict(await self._read(lambda: readings.disk(self._root), "disk"))
+        with contextlib.suppress(CannotAnswer):  # unknown; the rest of the answer is known
+            answer["data_volumes"] = await self._patience.wait_for(
+                lambda: readings.has_data_volumes(self._root), READ_SECONDS, "mounts"
+            )
+        if self._containers is not None:
+            try:
+                async with asyncio.timeout(DAEMON_SECONDS):
+                    unused = await self._containers.unused_images()
+            except (HostError, TimeoutError):
+                return answer
+            answer["images_unused_bytes"] = sum(image.size for image in unused)
+        return answer
+
+    async def _mount(self) -> Answer:
+        """False if one network mount does not answer; empty on a host that has none."""
+        points = await self._patience.wait_for(
+            lambda: readings.network_mounts(self._root), READ_SECONDS, "mounts"
+        )
+        if not points:
+            return {}
+        for point in points:
+            path = Path(self._root, point.lstrip("/"))
+            try:
+                await self._mounts.wait_for(partial(os.statvfs, path), MOUNT_SECONDS, point)
+            except CannotAnswer:
+                return {"answers": False}
+        return {"answers": True}
+
     async def _clock(self) -> Answer:
+        return {**await self._offset(), **await self._boot_clock()}
+
+    async def _boot_clock(self) -> Answer:
+        if self._time is None:
+            return {}
+        try:
+            async with asyncio.timeout(DAEMON_SECONDS):
+                moved = await self._time.moved_since_boot()
+        except (HostError, TimeoutError):
+            return {}
+        return {"boot_clock_wrong": abs(moved) > JUMP_SECONDS}
+
+    async def _offset(self) -> Answer:
         """chrony slews the clock itself: the kernel's offset stays 0 then, and its flag may stay
         unsynchronised, so chrony is asked. ntpd and systemd-timesyncd let the kernel slew. Where
         nobody tells who keeps the clock, an offset of exactly 0 is unknown.

@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from agent.detectors.checks.host.mounts import ON_DISKS, TABLE, Mount, parse
 from agent.probes import Answer, Value
 
 IMAGE_FOLDERS = ("var/lib/containerd", "var/lib/containers", "var/lib/docker", "")
@@ -20,6 +21,13 @@ UNINTERRUPTIBLE_SECONDS = 1.0
 """A task that is in state D at both ends of this time does not merely read a file."""
 MANY_NAMESPACES = 1024
 """Network namespaces: kubelets run 110 pods by default, and few sites go above 500."""
+
+NETWORK_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "ceph"})
+SYSTEM_POINTS = frozenset(
+    {"/", "/boot", "/boot/efi", "/home", "/opt", "/srv", "/tmp", "/usr", "/var", "/var/log"}
+    | {"/var/lib", "/var/lib/kubelet", *(f"/{folder}" for folder in IMAGE_FOLDERS if folder)}
+)
+"""Mount points of the operating system, the kubelet and the container runtime."""
 
 _TIME_ERROR, _UNSYNCHRONISED, _NANOSECONDS = 5, 0x0040, 0x2000
 
@@ -66,6 +74,22 @@ def disk(root: str = "/") -> Answer:
         answer["inodes_used_pct"] = round(inodes, 1)
     answer["space_ok"] = used < USED_LIMIT_PCT and inodes < INODES_LIMIT_PCT
     return answer
+
+
+def has_data_volumes(root: str = "/") -> bool:
+    """Whether a file system on a disk is mounted that carries neither the system nor images."""
+    mounts = [mount for mount in _mounts(root) if mount.kind in ON_DISKS]
+    system = {mount.device for mount in mounts if mount.point in SYSTEM_POINTS}
+    return any(mount.device not in system for mount in mounts)
+
+
+def network_mounts(root: str = "/") -> list[str]:
+    """List the mount points of network file systems, each once."""
+    return sorted({mount.point for mount in _mounts(root) if mount.kind in NETWORK_KINDS})
+
+
+def _mounts(root: str) -> list[Mount]:
+    return list(parse(Path(root, TABLE).read_text(encoding="utf-8", errors="replace")))
 
 
 def write(folder: str) -> Answer:

@@ -21,6 +21,9 @@ TIME_UNITS = (
     "ntp.service",
     "systemd-timesyncd.service",
 )
+KUBELET_STATES = ("running", "stopped", "hung")
+RUNTIME_STATES = ("ok", "hung", "error")
+TIME_STATES = ("active", "inactive", "failed")
 ANSWER_SECONDS = 3.0
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """A client's first words with an empty SETTINGS frame (RFC 9113, 3.4); a server answers with its

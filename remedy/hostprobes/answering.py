@@ -5,7 +5,7 @@ Asked live and not of a cache: the answer may be what a repair waits for.
 
 import logging
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kubenode.api.meta import format_time
@@ -19,12 +19,24 @@ from rules.facts import Value
 log = logging.getLogger(__name__)
 
 OVER = frozenset({"Succeeded", "Failed"})
+OVERDUE = timedelta(minutes=1)
+"""A pod that exists so long after the end of its grace period is stuck."""
+READY_PRODUCED: Mapping[str, tuple[str, ...]] = {
+    "ready.status": ("True", "False", "Unknown"),
+    "ready.statefulset_pods": (),
+    "ready.gang_pods": (),
+    "ready.pods_stuck_terminating": (),
+    "ready.oldest_pending_s": (),
+}
+"""Every field of the probe `ready`, with the words of a text field."""
 LONGEST = 1024
 """Characters of an error."""
 
 
-def ready(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> dict[str, Value]:
-    """The fields of the probe, from the Node and the pods that are bound to it."""
+def ready(
+    node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], now: datetime
+) -> dict[str, Value]:
+    """Return the fields of the probe, from the Node and the pods that are bound to it."""
     conditions = node.get("status", {}).get("conditions", [])
     status = next((c["status"] for c in conditions if c.get("type") == "Ready"), "Unknown")
     alive = [pod for pod in pods if pod.get("status", {}).get("phase") not in OVER]
@@ -32,7 +44,34 @@ def ready(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> dict[st
         "status": status,
         "statefulset_pods": any(_owner(pod) == "StatefulSet" for pod in alive),
         "gang_pods": any(map(in_gang, alive)),
+        "pods_stuck_terminating": sum(_is_stuck(pod, now) for pod in alive),
+        "oldest_pending_s": max((_pending_seconds(pod, now) for pod in alive), default=0.0),
     }
+
+
+def _is_stuck(pod: Mapping[str, Any], now: datetime) -> bool:
+    """Whether a pod outlived its deletionTimestamp, which includes the grace period."""
+    due = pod["metadata"].get("deletionTimestamp")
+    return due is not None and now - datetime.fromisoformat(due) > OVERDUE
+
+
+def _pending_seconds(pod: Mapping[str, Any], now: datetime) -> float:
+    """Seconds since a Pending pod was bound to its node; 0 for a pod that started."""
+    status = pod.get("status", {})
+    if status.get("phase") != "Pending":
+        return 0.0
+    bound = next(
+        (
+            c.get("lastTransitionTime")
+            for c in status.get("conditions", [])
+            if c.get("type") == "PodScheduled" and c.get("status") == "True"
+        ),
+        None,
+    )
+    since = bound or pod["metadata"].get("creationTimestamp")
+    if since is None:
+        return 0.0
+    return max((now - datetime.fromisoformat(since)).total_seconds(), 0.0)
 
 
 def _owner(pod: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import API_VERSION
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from remedy.hostprobes.shares import MOST_IN_ALL
-from rules.probes import NOT_ANSWERED, PROBES
+from rules.probes import PROBES
 
 UNANSWERED = timedelta(seconds=30)
 """A question without an answer for this long leaves its fields unknown."""
@@ -69,7 +69,7 @@ def unanswered(*, providers: bool) -> frozenset[str]:
 
     They are asked for all the same, since others may answer.
     """
-    return NOT_ANSWERED if providers else NOT_ANSWERED | POWER
+    return frozenset() if providers else POWER
 
 
 def kinds(names: Iterable[str]) -> list[str]:

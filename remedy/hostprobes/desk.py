@@ -25,7 +25,7 @@ from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.hostprobes import witnesses
-from remedy.hostprobes.answering import ready
+from remedy.hostprobes.answering import READY_PRODUCED, ready
 from remedy.remedier.build import agent_of
 from remedy.remedier.fleet import is_ready
 from remedy.remedier.leases import AGENT_SILENT, Ages
@@ -44,6 +44,13 @@ WORDS = {
     PowerState.GONE: "absent",
 }
 """`power.cloud_state`; all else is `unknown`."""
+PRODUCED: Mapping[str, tuple[str, ...]] = {
+    **READY_PRODUCED,
+    "power.cloud_state": (*WORDS.values(), "unknown"),
+    "host.agent": ("dead",),
+    "peers.reachable": (),
+}
+"""Every field that the operator answers, with the words of a text field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class Desk:
             listed = await self.kube.get(paths.pods(), query=query)
         except NotFound:
             return Found({}, f"node {name}: no such node")
-        return Found(ready(node, listed["items"]))
+        return Found(ready(node, listed["items"], self.clock.now()))
 
     async def _power(self, probe: HostProbe) -> Finding:
         if self.providers is None:

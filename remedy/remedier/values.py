@@ -1,7 +1,6 @@
 """The built-in facts of a node that need no detector: ages, readiness, owners, history. Pure.
 
-Ages and times are seconds. None is unknown, and unknown never matches. The facts that this version
-does not gather are not named here and so are unknown too.
+Ages and times are seconds. None is unknown, and unknown never matches.
 """
 
 import math

@@ -20,7 +20,7 @@ from rules.lint.words import words
 
 GUARDS = words(
     "maintenance.active time.inWindow node.foreignOwner node.cordonedBy node.attempts24h"
-    " node.lastRepairAgo cluster.displacedPods"
+    " node.lastRepairAgo"
 )
 GUARD_ENDS = (".unhealthy", ".unhealthyRatio")
 GUARD_MARKS = frozenset(

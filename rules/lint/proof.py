@@ -32,9 +32,8 @@ REPAIRING = words(
 OF_THE_MOMENT = frozenset({"node.ready", "node.notReadyFor", "node.leaseAge", "node.clockOffset"})
 """Built-in facts that a repair changes."""
 OF_THE_HOST = words(
-    "host.platform host.pid_max host.inotify_watches_max device.role mount.nfs_server"
-    " peers.recent_change ready.attached_node ready.statefulset_pods ready.gang_pods"
-    " ready.checkpoint_age_s"
+    "host.platform host.pid_max host.inotify_watches_max disk.data_volumes"
+    " ready.statefulset_pods ready.gang_pods"
 )
 """Answers of probes that a repair does not change."""
 

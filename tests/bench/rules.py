@@ -53,7 +53,7 @@ def a_rule(number: int) -> Rule:
         condition,
         {"all": [condition, pool]},
         window,
-        {"any": [window, {"all": [condition, {"fact": {"name": "node.podCount", "above": 5}}]}]},
+        {"any": [window, {"all": [condition, {"fact": {"name": "node.gpuCount", "above": 5}}]}]},
         {"all": [condition, {"not": derived}]},
     ]
     spec: dict[str, Any] = {"nodes": {"all": True}, "mode": "Enforce", "when": kinds[number % 5]}
@@ -93,7 +93,7 @@ class Fleet:
 
     def _values(self, pods: int) -> dict[str, Any]:
         return {f"other.value{k}": k for k in range(20)} | {
-            "node.podCount": pods,
+            "node.gpuCount": pods,
             "node.age": (self.now - START).total_seconds() if hasattr(self, "now") else 0.0,
         }
 
@@ -111,7 +111,7 @@ class Fleet:
     def _heartbeat(self, number: int) -> FactSet:
         node = self.nodes[number]
         conditions = {t: replace(c, heard=self.now) for t, c in node.conditions.items()}
-        pods = node.values["node.podCount"]
+        pods = node.values["node.gpuCount"]
         assert isinstance(pods, int)
         found = replace(node, conditions=conditions, values=self._values(pods))
         self.nodes[number] = found

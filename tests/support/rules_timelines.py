@@ -56,7 +56,7 @@ LEAVES: tuple[dict[str, Any], ...] = (
     {"absent": {"label": {"key": "pool"}, "for": "30s"}},
     {"annotation": {"key": "asked"}},
     {"taint": {"key": "t", "exists": False}},
-    {"fact": {"name": "node.podCount", "above": 3}},
+    {"fact": {"name": "node.gpuCount", "above": 3}},
     {"fact": {"name": "node.age", "above": 60}},
     {"all": [{"condition": {"type": "C"}}, {"fact": {"name": "zone.sameFault", "above": 2}}]},
     {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s"}},
@@ -163,7 +163,7 @@ class Life:
         return replace(facts, taints={"t": ""} if a else {})
 
     def _pods(self, facts: FactSet, a: int, b: int) -> FactSet:
-        return replace(facts, values={**facts.values, "node.podCount": (2, 5, None)[a]})
+        return replace(facts, values={**facts.values, "node.gpuCount": (2, 5, None)[a]})
 
     def _probe(self, facts: FactSet, a: int, b: int) -> FactSet:
         answer = ProbeFact((10, 95, None)[a], self.now)

@@ -2,11 +2,14 @@
 
 import csv
 import re
+import time
+from collections.abc import Mapping
+from typing import Any
 
 from agent.host import HostError, NoSuchUnit, UnitVerb
 from agent.host.ports import CHRONY, TimeState
 from agent.host.real.commands import Command, Commands
-from agent.host.systemd import SystemdHost
+from agent.host.systemd import MANAGER, ROOT, SystemdHost
 
 NTPD = ("ntp.service", "ntpd.service", "ntpsec.service")
 TIMESYNCD = "systemd-timesyncd.service"
@@ -32,6 +35,11 @@ class RealTime:
             return of_ntpd(unit, await self._ntpq("rv 0 leap,offset"), await self._ntpq("peers"))
         tracking = await self._chronyc("tracking")
         return of_chrony(unit, tracking, await self._chronyc("sources"))
+
+    async def moved_since_boot(self) -> float:
+        async with self._host.connect() as bus:
+            manager = await bus.properties(ROOT, MANAGER)
+        return moved(manager, time.time(), time.monotonic())
 
     async def measure(self) -> None:
         unit = await self._unit()
@@ -64,6 +72,20 @@ class RealTime:
         argv = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
         agreed = (await self._commands.checked(Command(argv, SECONDS))) == "yes"
         return TimeState(TIMESYNCD, 0.0 if agreed else None, agreed, 1)
+
+
+def moved(manager: Mapping[str, Any], now: float, monotonic: float) -> float:
+    """Compare the boot time that systemd recorded with the one that the clock implies now.
+
+    manager  properties of org.freedesktop.systemd1.Manager; UserspaceTimestamp is in microseconds
+    now, monotonic  seconds of CLOCK_REALTIME and CLOCK_MONOTONIC
+    Raises HostError.
+    """
+    started = manager.get("UserspaceTimestamp"), manager.get("UserspaceTimestampMonotonic")
+    if not all(isinstance(stamp, int) and stamp for stamp in started):
+        raise HostError("systemd does not tell when it started")
+    realtime, since_boot = (float(stamp or 0) / 1e6 for stamp in started)
+    return (now - monotonic) - (realtime - since_boot)
 
 
 def of_chrony(unit: str, tracking: str, sources: str) -> TimeState:

@@ -17,7 +17,6 @@ class ProbeName(StrEnum):
     DISK = "disk"
     CLOCK = "clock"
     MOUNT = "mount"
-    DEVICE = "device"
     PEERS = "peers"
     READY = "ready"
     DIAGNOSTICS = "diagnostics"

@@ -1,17 +1,30 @@
-"""The facts of a case as the answers that probes would give. Pure.
+"""Answers of probes for a case.
 
-What the case does not say is left out: the probe has no answer for it, which is unknown.
+The fields of `ready` and `disk.data_volumes` come from production's answerers over a described
+Node, its pods and its mount table. The other fields are the case's own words, and only those that
+an agent or the operator declares (PRODUCED): no other value reaches a rule. What the case does not
+say is left out: the probe has no answer for it, which is unknown.
 """
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
+from agent.detectors.checks.host.mounts import TABLE
+from agent.probes import readings
+from agent.probes.host import PRODUCED as OF_AGENTS
+from kubenode.api.meta import format_time
 from kubenode.cli.cases.form import Case, ConditionSignal, Facts, Workload
+from remedy.hostprobes.answering import GANG_MARKS, OVERDUE, ready
+from remedy.hostprobes.desk import PRODUCED as OF_THE_OPERATOR
 from rules.facts import Value
 
 TIME_UNITS = frozenset({"chronyd", "chrony", "ntpd", "ntp", "ntpsec", "systemd-timesyncd"})
-WINDOW_S = 600
-"""Seconds that `host.restarts` counts over."""
-
+STATES = {"failed_after_restart": "error"}
+"""States of the runtime that an agent sees as another: the unit does not run."""
+POINTS = {"root": "/", "runtime": "/var/lib/containerd", "data_volume": "/var/lib/kubelet/pods/x"}
 _SAME: Mapping[str, str] = {
     "agent": "host.agent",
     "kubelet_state": "host.kubelet_state",
@@ -19,12 +32,9 @@ _SAME: Mapping[str, str] = {
     "platform": "host.platform",
     "d_state_process": "host.d_state_process",
     "pid_max": "host.pid_max",
-    "pid_top_owner": "host.pid_top_owner",
     "cgroup_count": "host.cgroup_count",
     "inotify_watches_max": "host.inotify_watches_max",
     "netns_count_high": "host.netns_count_high",
-    "pods_stuck_terminating": "host.pods_stuck_terminating",
-    "stuck_s": "host.stuck_s",
     "cloud_state": "power.cloud_state",
     "write_test": "write.write_test",
     "write_test_path": "write.write_test_path",
@@ -34,11 +44,6 @@ _SAME: Mapping[str, str] = {
     "images_unused_bytes": "disk.images_unused_bytes",
     "clock_synchronized": "clock.synchronized",
     "boot_clock_wrong": "clock.boot_clock_wrong",
-    "nfs_server": "mount.nfs_server",
-    "nodes_same_fault": "peers.nodes_same_fault",
-    "recent_change": "peers.recent_change",
-    "attached_node": "ready.attached_node",
-    "statefulset_pods": "ready.statefulset_pods",
 }
 """Facts that are a probe's field as they stand."""
 
@@ -47,13 +52,24 @@ def answers(case: Case) -> dict[str, Value]:
     """By `probe.field`, for the case's node."""
     facts = case.facts
     found: dict[str, Value | None] = {field: getattr(facts, fact) for fact, field in _SAME.items()}
+    found["host.runtime_state"] = STATES.get(facts.runtime_state or "", facts.runtime_state)
     found["host.time_unit"] = _time_unit(facts.units)
-    found["host.restarts"] = _restarts(facts)
     found["clock.offset_s"] = None if facts.clock_offset_s is None else abs(facts.clock_offset_s)
-    found["device.role"] = _only(sorted(set(facts.device_role.values())))
-    found["ready.status"] = _ready(case)
-    found |= _workloads(facts.workloads)
-    return {field: value for field, value in found.items() if value is not None}
+    found["disk.data_volumes"] = _data_volumes(facts)
+    found |= _ready(case)
+    return {
+        field: value
+        for field, value in found.items()
+        if value is not None and is_produced(field, value)
+    }
+
+
+def is_produced(field: str, value: Value) -> bool:
+    """Whether a program of production declares that it may answer the field with the value."""
+    if field not in OF_AGENTS and field not in OF_THE_OPERATOR:
+        return False
+    words = (*OF_AGENTS.get(field, ()), *OF_THE_OPERATOR.get(field, ()))
+    return not words or value in words
 
 
 def _time_unit(units: Mapping[str, str]) -> Value | None:
@@ -62,19 +78,24 @@ def _time_unit(units: Mapping[str, str]) -> Value | None:
     return next((state for state in ("active", "failed", "inactive") if state in states), None)
 
 
-def _restarts(facts: Facts) -> Value | None:
-    """The most of any unit; of a longer time the share that falls into the probe's."""
-    rates = [r.count * min(1.0, WINDOW_S / r.window_s) for r in facts.restarts]
-    return max(rates, default=None)
+def _data_volumes(facts: Facts) -> Value | None:
+    """What the agent reads in the mount table of a host with the case's devices."""
+    if not facts.device_role:
+        return None
+    devices = {"root-disk": "root"} | facts.device_role
+    lines = [
+        f"{number} 1 8:{number} / {POINTS[role]} rw - ext4 /dev/{name} rw\n"
+        for number, (name, role) in enumerate(devices.items())
+    ]
+    with tempfile.TemporaryDirectory() as root:
+        table = Path(root, TABLE)
+        table.parent.mkdir(parents=True)
+        table.write_text("".join(lines))
+        return readings.has_data_volumes(root)
 
 
-def _only(values: Sequence[str]) -> Value | None:
-    """Of several devices nobody knows which is meant."""
-    return values[0] if len(values) == 1 else None
-
-
-def _ready(case: Case) -> Value | None:
-    """The live condition is on the Node object, which the signals wrote."""
+def _ready(case: Case) -> dict[str, Value | None]:
+    """What the operator reads in the Node, which the signals wrote, and in its pods."""
     said = [
         signal.status
         for signal in case.signals
@@ -82,12 +103,35 @@ def _ready(case: Case) -> Value | None:
         and signal.type == "Ready"
         and signal.node == case.node
     ]
-    return said[-1] if said else None
+    conditions = [{"type": "Ready", "status": status} for status in said[-1:]]
+    facts = case.facts
+    answer = ready({"status": {"conditions": conditions}}, _pods(case), case.now)
+    known = {
+        "status": bool(said),
+        "statefulset_pods": facts.statefulset_pods is not None,
+        "gang_pods": facts.workloads is not None,
+        "pods_stuck_terminating": facts.pods_stuck_terminating is not None,
+        "oldest_pending_s": facts.stuck_s is not None,
+    }
+    return {f"ready.{field}": answer[field] for field, is_known in known.items() if is_known}
 
 
-def _workloads(workloads: Sequence[Workload] | None) -> dict[str, Value | None]:
-    if workloads is None:
-        return {}
-    gangs = [w for w in workloads if w.gang]
-    ages = [w.checkpoint_age_s for w in gangs if w.checkpoint_age_s is not None]
-    return {"ready.gang_pods": bool(gangs), "ready.checkpoint_age_s": max(ages, default=None)}
+def _pods(case: Case) -> Iterator[dict[str, Any]]:
+    """The pods that the case describes; what it does not say of them is not asked."""
+    facts = case.facts
+    if facts.statefulset_pods:
+        owners = [{"kind": "StatefulSet", "controller": True}]
+        yield {"metadata": {"ownerReferences": owners}, "status": {"phase": "Running"}}
+    for workload in facts.workloads or ():
+        yield _pod_of(workload)
+    overdue = format_time(case.now - 2 * OVERDUE)
+    for _ in range(facts.pods_stuck_terminating or 0):
+        yield {"metadata": {"deletionTimestamp": overdue}, "status": {"phase": "Running"}}
+    if facts.stuck_s is not None:
+        bound = format_time(case.now - timedelta(seconds=facts.stuck_s))
+        yield {"metadata": {"creationTimestamp": bound}, "status": {"phase": "Pending"}}
+
+
+def _pod_of(workload: Workload) -> dict[str, Any]:
+    marks = {min(GANG_MARKS): "x"} if workload.gang else {}
+    return {"metadata": {"labels": marks}, "status": {"phase": "Running"}}

@@ -27,6 +27,9 @@ class Keeper:
     def __init__(self, state: TimeState | None) -> None:
         self._state = state
 
+    async def moved_since_boot(self) -> float:
+        raise HostError("systemd does not tell when it started")
+
     async def state(self) -> TimeState:
         if self._state is None:
             raise HostError("506 Cannot talk to daemon")

@@ -3,16 +3,21 @@
 import asyncio
 import contextlib
 import threading
+from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from support.clock import T0
 
-from agent.host import HostUnreachable, NoSuchUnit, Unit, UnitVerb
+from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
+from agent.host.containers import Image
+from agent.host.real.clock import moved
+from agent.host.simulated import SimulatedHost
 from agent.patience import Patience
 from agent.probes import CannotAnswer, readings, services
-from agent.probes.host import HostProbes
-from remedy.hostprobes.answering import ready
-from rules.probes import NOT_ANSWERED, PROBES
+from agent.probes.host import PRODUCED, HostProbes
+from remedy.hostprobes.answering import READY_PRODUCED, ready
 
 
 class Units:
@@ -202,7 +207,9 @@ async def test_a_host_that_cannot_be_asked_is_no_answer(tmp_path: Path) -> None:
 
 async def test_a_question_that_is_not_for_hosts_names_those_that_are(tmp_path: Path) -> None:
     probes = HostProbes(Units({}), str(tmp_path))
-    with pytest.raises(CannotAnswer, match="answers clock, disk, host, peers, write, not power"):
+    with pytest.raises(
+        CannotAnswer, match="answers clock, disk, host, mount, peers, write, not power"
+    ):
         await probes.answer("power")
 
 
@@ -231,19 +238,130 @@ async def test_a_read_that_fails_says_why() -> None:
         await Patience().wait_for(broken, 5, "disk")
 
 
-async def test_what_nobody_answers_is_said_in_the_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every field of the catalogue is answered here, by the operator, or named as unknown."""
+NETWORK_MOUNT = "9 1 0:50 / {point} rw - nfs4 10.0.0.1:/x rw\n"
+ROOT_MOUNT = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+DATA_MOUNT = "7 1 8:16 / /var/lib/kubelet/pods/p/volumes/v rw - xfs /dev/sdb rw\n"
+
+
+async def described_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Every field that a host answers which has all that is asked for."""
     put(tmp_path, "proc/sys/kernel/pid_max", "1\n")
     put(tmp_path, "proc/sys/fs/inotify/max_user_watches", "1\n")
     put(tmp_path, "sys/fs/cgroup/cgroup.stat", "nr_descendants 1\n")
     (tmp_path / "run/netns").mkdir(parents=True)
+    (tmp_path / "mnt").mkdir()
+    put(tmp_path, "proc/1/mountinfo", ROOT_MOUNT + NETWORK_MOUNT.format(point="/mnt"))
     monkeypatch.setattr(readings, "clock", lambda: {"synchronized": True, "offset_s": 0.0})
     units = ("kubelet.service", "containerd.service", "chronyd.service")
-    probes = HostProbes(Units(dict.fromkeys(units, "failed")), str(tmp_path), str(tmp_path))
-    said = {f"{n}.{f}" for n in ("host", "clock", "disk", "write") for f in await probes.answer(n)}
-    said |= {f"ready.{field}" for field in ready({"status": {}}, [])}
-    said |= {"power.cloud_state", "peers.reachable"}  # the operator's desk
-    assert said | NOT_ANSWERED | {"disk.inodes_used_pct"} == set(PROBES)
-    assert not said & NOT_ANSWERED
+    ports = SimulatedHost().ports()
+    probes = HostProbes(
+        Units(dict.fromkeys(units, "failed")),
+        str(tmp_path),
+        str(tmp_path),
+        time=ports.time,
+        containers=ports.containers,
+    )
+    kinds = ("host", "clock", "disk", "write", "mount")
+    return {f"{kind}.{field}" for kind in kinds for field in await probes.answer(kind)}
+
+
+async def test_host_answers_every_field_that_it_declares_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = await described_answers(tmp_path, monkeypatch)
+    assert said | {"disk.inodes_used_pct"} == set(PRODUCED)  # some file systems count no inodes
+
+
+def test_operator_answers_every_field_of_ready_that_it_declares_and_no_other() -> None:
+    assert {f"ready.{field}" for field in ready({"status": {}}, [], T0)} == set(READY_PRODUCED)
+
+
+@pytest.mark.parametrize(
+    ("table", "has"),
+    [
+        (ROOT_MOUNT, False),
+        (ROOT_MOUNT + DATA_MOUNT, True),
+        (ROOT_MOUNT + NETWORK_MOUNT.format(point="/mnt"), False),
+        (ROOT_MOUNT + "8 1 8:1 /x /var/lib/kubelet/pods/p/subpath rw - ext4 /dev/sda1 rw\n", False),
+        (ROOT_MOUNT + "5 1 8:3 / /var/lib/containerd rw - xfs /dev/sda3 rw\n", False),
+    ],
+)
+def test_data_volumes_are_disks_of_neither_system_nor_images(
+    tmp_path: Path, table: str, has: bool
+) -> None:
+    put(tmp_path, "proc/1/mountinfo", table)
+    assert readings.has_data_volumes(str(tmp_path)) is has
+
+
+async def test_mount_probe_is_false_when_one_network_mount_does_not_answer(tmp_path: Path) -> None:
+    (tmp_path / "mnt").mkdir()
+    here = ROOT_MOUNT + NETWORK_MOUNT.format(point="/mnt")
+    probes = HostProbes(Units({}), str(tmp_path), str(tmp_path))
+    put(tmp_path, "proc/1/mountinfo", here)
+    assert await probes.answer("mount") == {"answers": True}
+    put(tmp_path, "proc/1/mountinfo", here + NETWORK_MOUNT.format(point="/gone"))
+    assert await probes.answer("mount") == {"answers": False}
+    put(tmp_path, "proc/1/mountinfo", ROOT_MOUNT)
+    assert await probes.answer("mount") == {}
+
+
+async def test_unused_images_are_summed_and_unknown_when_the_runtime_does_not_tell(
+    tmp_path: Path,
+) -> None:
+    class Runtime:
+        def __init__(self, images: list[Image] | None) -> None:
+            self._images = images
+
+        async def unused_images(self) -> list[Image]:
+            if self._images is None:
+                raise HostError("crictl: no answer within 30 s")
+            return self._images
+
+    def probes(runtime: Runtime) -> HostProbes:
+        return HostProbes(Units({}), str(tmp_path), str(tmp_path), containers=cast(Any, runtime))
+
+    said = await probes(Runtime([Image("a", 3), Image("b", 4)])).answer("disk")
+    assert said["images_unused_bytes"] == 7
+    assert (await probes(Runtime([])).answer("disk"))["images_unused_bytes"] == 0
+    assert "images_unused_bytes" not in await probes(Runtime(None)).answer("disk")
+
+
+@pytest.mark.parametrize(("jump", "wrong"), [(0.0, False), (-30.0, False), (1.7e9, True)])
+async def test_boot_clock_is_wrong_when_it_was_set_by_much_since_the_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float, wrong: bool
+) -> None:
+    monkeypatch.setattr(readings, "clock", lambda: {"synchronized": True})
+    host = SimulatedHost()
+    host.time.moved = jump
+    said = await HostProbes(Units({}), str(tmp_path), time=host.ports().time).answer("clock")
+    assert said["boot_clock_wrong"] is wrong
+
+
+def test_clock_that_moved_is_told_by_what_systemd_recorded_at_the_boot() -> None:
+    started = {"UserspaceTimestamp": 7_000_000, "UserspaceTimestampMonotonic": 2_000_000}
+    assert moved(started, now=105.0, monotonic=100.0) == 0.0
+    assert moved(started, now=1_000_105.0, monotonic=100.0) == 1_000_000.0
+    with pytest.raises(HostError, match="does not tell"):
+        moved({}, now=105.0, monotonic=100.0)
+
+
+def test_stuck_and_pending_pods_are_told_by_the_api_server() -> None:
+    def pod(phase: str, **metadata: str) -> dict[str, Any]:
+        return {"metadata": metadata, "status": {"phase": phase}}
+
+    def ago(seconds: float) -> str:
+        return (T0 - timedelta(seconds=seconds)).isoformat()
+
+    pods = [
+        pod("Running", deletionTimestamp=ago(61)),
+        pod("Running", deletionTimestamp=ago(5)),
+        pod("Succeeded", deletionTimestamp=ago(900)),
+        pod("Pending", creationTimestamp=ago(700)),
+        pod("Running", creationTimestamp=ago(9000)),
+    ]
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(20)}
+    late = pod("Pending", creationTimestamp=ago(5000))
+    late["status"]["conditions"] = [bound]
+    said = ready({"status": {}}, [*pods, late], T0)
+    assert said["pods_stuck_terminating"] == 1
+    assert said["oldest_pending_s"] == 700.0

@@ -125,12 +125,30 @@ def test_facts_become_answers_and_what_is_not_said_stays_unknown() -> None:
     assert found == {
         "host.agent": "alive",
         "host.time_unit": "active",
-        "host.restarts": 2.0,
         "clock.offset_s": 3.5,
         "ready.status": "False",
         "ready.gang_pods": True,
-        "ready.checkpoint_age_s": 90,
+        "disk.data_volumes": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("facts", "answer"),
+    [
+        ({"runtime_state": "failed_after_restart"}, {"host.runtime_state": "error"}),
+        ({"pods_stuck_terminating": 2}, {"ready.pods_stuck_terminating": 2}),
+        ({"stuck_s": 900}, {"ready.oldest_pending_s": 900.0}),
+        ({"device_role": {"sda": "root"}}, {"disk.data_volumes": False}),
+        ({"nodes_same_fault": 40, "recent_change": True, "nfs_server": "10.0.0.1"}, {}),
+        ({"pid_top_owner": "workload", "attached_node": "b"}, {}),
+    ],
+)
+def test_case_answers_only_what_a_program_of_production_answers(
+    facts: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    found = answers(case(facts=facts))
+    del found["ready.status"]
+    assert found == answer
 
 
 def test_nodes_of_the_same_fault_are_there_in_the_same_state() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.clock import T0
 
 from remedy.hostprobes.answering import ready
 from remedy.hostprobes.gangs import APART, GANG_MARKS, in_gang
@@ -22,18 +23,20 @@ def a_node(status: str | None = "True") -> dict[str, Any]:
 
 @pytest.mark.parametrize("status", ["True", "False", "Unknown"])
 def test_the_ready_condition_as_it_is(status: str) -> None:
-    assert ready(a_node(status), [])["status"] == status
+    assert ready(a_node(status), [], T0)["status"] == status
 
 
 def test_a_node_that_never_reported_is_unknown() -> None:
-    assert ready(a_node(None), [])["status"] == "Unknown"
+    assert ready(a_node(None), [], T0)["status"] == "Unknown"
 
 
 def test_no_pods_are_neither_stateful_nor_in_a_gang() -> None:
-    assert ready(a_node(), []) == {
+    assert ready(a_node(), [], T0) == {
         "status": "True",
         "statefulset_pods": False,
         "gang_pods": False,
+        "pods_stuck_terminating": 0,
+        "oldest_pending_s": 0.0,
     }
 
 
@@ -48,7 +51,7 @@ def test_no_pods_are_neither_stateful_nor_in_a_gang() -> None:
     ],
 )
 def test_pods_of_statefulsets(pod: dict[str, Any], stateful: bool) -> None:
-    assert ready(a_node(), [a_pod(), pod])["statefulset_pods"] is stateful
+    assert ready(a_node(), [a_pod(), pod], T0)["statefulset_pods"] is stateful
 
 
 @pytest.mark.parametrize("mark", sorted(GANG_MARKS))
@@ -56,7 +59,7 @@ def test_pods_of_statefulsets(pod: dict[str, Any], stateful: bool) -> None:
 def test_pods_that_stand_and_fall_together(mark: str, where: str) -> None:
     marked = a_pod()
     marked["metadata"][where] = {mark: "g"}
-    assert ready(a_node(), [a_pod(), marked])["gang_pods"] is True
+    assert ready(a_node(), [a_pod(), marked], T0)["gang_pods"] is True
 
 
 def owned(api_version: str, kind: str, **spec: Any) -> dict[str, Any]:
@@ -106,8 +109,8 @@ def test_the_author_of_a_pod_has_the_last_word(word: str, member: bool) -> None:
 
 def test_a_gang_that_is_over_binds_nobody() -> None:
     over = a_pod(phase="Failed", labels={"scheduling.k8s.io/group-name": "g"})
-    assert ready(a_node(), [over])["gang_pods"] is False
+    assert ready(a_node(), [over], T0)["gang_pods"] is False
 
 
 def test_every_field_that_is_said_is_in_the_catalogue() -> None:
-    assert {f"ready.{name}" for name in ready(a_node(), [])} <= PROBES.keys()
+    assert {f"ready.{name}" for name in ready(a_node(), [], T0)} <= PROBES.keys()

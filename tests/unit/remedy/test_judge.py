@@ -84,7 +84,7 @@ async def test_a_guard_that_nobody_can_answer_does_not_hold_a_plain_fault_for_ev
 
 async def test_a_guard_that_nobody_asks_about_any_more_holds_no_rung_that_has_begun() -> None:
     """No host is asked for a fault that is over, and the rung has to come to its end."""
-    guard = {"probe": {"name": "peers.nodes_same_fault", "above": 3}}
+    guard = {"probe": {"name": "disk.used_pct", "above": 3}}
     hands = await a_cluster(unless=guard)
     hands.node(Ready=("True", T0), Sick=("False", T0))
     units = ("containerd.service", "kubelet.service")

@@ -14,7 +14,7 @@ from remedy.remedier.fleet import Fleet
 from remedy.remedier.kept import Kept
 from remedy.remedier.past import Past
 from remedy.remedier.values import GATHERED, OF_THE_FLEET, OF_TIME, values
-from rules.builtin import BUILTIN, NOT_GATHERED, SAME_FAULT
+from rules.builtin import BUILTIN, SAME_FAULT
 
 HOUR = timedelta(hours=1)
 
@@ -38,7 +38,7 @@ def facts(node: Node, fleet: Fleet | None = None, past: list[Past] | None = None
 def test_what_is_gathered_is_documented_and_nothing_else_is_given() -> None:
     assert set(BUILTIN) >= GATHERED == set(facts(a_node()))
     elsewhere = SAME_FAULT | {"time.inWindow"}  # by the diagnosis, and by the clock
-    assert set(BUILTIN) - GATHERED - elsewhere == NOT_GATHERED
+    assert set(BUILTIN) - GATHERED == elsewhere
     assert OF_TIME | OF_THE_FLEET <= GATHERED
 
 

@@ -114,21 +114,21 @@ async def test_a_host_that_does_not_answer_leaves_its_guard_unknown() -> None:
 
 async def test_a_guard_waits_for_no_answer_that_nobody_is_there_to_give() -> None:
     hands = Hands()
-    guard = {"probe": {"name": "peers.nodes_same_fault", "above": 3}}
+    guard = {"probe": {"name": "power.cloud_state", "equals": "running"}}  # no provider is set up
     await hands.rule(when=SICK, unless=guard)
     hands.node(Ready=("True", LONG_AGO), Sick=("True", LONG_AGO))
     await hands.decide()
     assert len(hands.made()) == 1
-    assert [p.spec.name for p in hands.probes.cache.values()] == ["peers"], "asked all the same"
+    assert [p.spec.name for p in hands.probes.cache.values()] == ["power"], "asked all the same"
 
 
 async def test_but_an_answer_that_somebody_gives_counts() -> None:
     hands = Hands()
-    full = {"all": [SICK, {"probe": {"name": "peers.nodes_same_fault", "below": 3}}]}
+    full = {"all": [SICK, {"probe": {"name": "disk.used_pct", "below": 3}}]}
     await hands.rule(when=full)
     hands.node(Ready=("True", LONG_AGO), Sick=("True", LONG_AGO))
     await hands.decide()
     assert hands.made() == []
-    hands.answers("peers", nodes_same_fault=1)
+    hands.answers("disk", used_pct=1)
     await hands.settle()
     assert len(hands.made()) == 1

@@ -183,7 +183,7 @@ def test_labels_taints_and_annotations_compare() -> None:
 def test_unknown_fact_and_misfit_comparison_are_unknown() -> None:
     node = a_node(values={"node.kernel": "6.1", "node.age": 5.0, "node.ready": None})
     assert reading(node, fact={"name": "node.ready"}).truth is Truth.UNKNOWN
-    assert reading(node, fact={"name": "node.podCount", "above": 1}).truth is Truth.UNKNOWN
+    assert reading(node, fact={"name": "node.gpuCount", "above": 1}).truth is Truth.UNKNOWN
     assert reading(node, fact={"name": "node.kernel", "above": 1}).truth is Truth.UNKNOWN
     assert reading(node, fact={"name": "node.age", "below": 6}).truth is Truth.TRUE
     assert reading(node, fact={"name": "node.kernel", "equals": "6.1"}).truth is Truth.TRUE

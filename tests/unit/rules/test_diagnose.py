@@ -18,7 +18,7 @@ from rules.truth import Truth
 RULES: list[dict[str, Any]] = [
     {"condition": {"type": "Fault", "for": "30s", "maxAge": "60s"}},
     {"absent": {"condition": {"type": "Fault"}, "for": "45s"}},
-    {"fact": {"name": "node.podCount", "above": 3}},
+    {"fact": {"name": "node.gpuCount", "above": 3}},
     {"annotation": {"key": "asked"}},
     {"taint": {"key": "t"}},
     {"event": {"reason": "Oops", "count": 2, "within": "60s"}},
@@ -35,7 +35,7 @@ def a_diagnoser() -> Diagnoser:
 
 def heartbeat(at: float, **changes: Any) -> FactSet:
     condition = a_condition(status="False", heard=T0 + seconds(at))
-    return a_node(condition, values={"node.podCount": 2, "node.age": at}, **changes)
+    return a_node(condition, values={"node.gpuCount": 2, "node.age": at}, **changes)
 
 
 def said(found: Diagnosis) -> list[Any]:
@@ -79,7 +79,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "label": {"labels": {"pool": "gpu"}},
     "taint": {"taints": {"t": ""}},
     "annotation": {"annotations": {"asked": "yes"}},
-    "value": {"values": {"node.podCount": 5}},
+    "value": {"values": {"node.gpuCount": 5}},
     "stale cache": {"fresh": False},
     "event": {"events": (EventFact("Oops", "", "", "", 2, T0),)},
     "condition gone": {"conditions": {}},

@@ -301,8 +301,8 @@ def test_absent_key_counts_from_when_it_became_what_it_is(kind: str) -> None:
 
 
 def test_absent_fact_is_the_fact_turned_round() -> None:
-    node = a_node(values={"node.podCount": 5})
-    asked = {"fact": {"name": "node.podCount", "above": 9}}
+    node = a_node(values={"node.gpuCount": 5})
+    asked = {"fact": {"name": "node.gpuCount", "above": 9}}
     assert gone(node, 0, asked).truth is Truth.TRUE
     assert gone(a_node(), 0, asked).truth is Truth.UNKNOWN
 

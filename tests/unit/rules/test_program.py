@@ -196,7 +196,7 @@ MISFITS: list[dict[str, Any]] = [
     {"name": "node.age"},
     {"name": "node.kernel"},
     {"name": "node.kernel", "equals": 6},
-    {"name": "node.podCount", "in": [1, "2"]},
+    {"name": "node.gpuCount", "in": [1, "2"]},
 ]
 
 
@@ -216,7 +216,7 @@ def test_comparisons_that_fit_are_taken() -> None:
         {"name": "node.ready"},
         {"name": "node.ready", "is": False},
         {"name": "node.age", "below": 5},
-        {"name": "node.podCount", "equals": 0},
+        {"name": "node.gpuCount", "equals": 0},
         {"name": "node.cordonedBy", "in": ["somebody", ""]},
     ):
         assert not refused(a_rule("a", when={"fact": leaf}))
