@@ -17,7 +17,8 @@ from agent.probes import readings
 from agent.probes.host import PRODUCED as OF_AGENTS
 from kubenode.api.meta import format_time
 from kubenode.cli.cases.form import Case, ConditionSignal, Facts, Workload
-from remedy.hostprobes.answering import GANG_MARKS, OVERDUE, ready
+from remedy.hostprobes.answering import OVERDUE, ready
+from remedy.hostprobes.gangs import GANG_MARKS
 from remedy.hostprobes.desk import PRODUCED as OF_THE_OPERATOR
 from rules.facts import Value
 
@@ -120,7 +121,7 @@ def _pods(case: Case) -> Iterator[dict[str, Any]]:
     """The pods that the case describes; what it does not say of them is not asked."""
     facts = case.facts
     if facts.statefulset_pods:
-        owners = [{"kind": "StatefulSet", "controller": True}]
+        owners = [{"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}]
         yield {"metadata": {"ownerReferences": owners}, "status": {"phase": "Running"}}
     for workload in facts.workloads or ():
         yield _pod_of(workload)
