@@ -287,8 +287,9 @@ class World:
         self.api.objects[PERMITS] = permits
         for tell in self.api.on_went_back:
             tell(PERMITS, before, version)
+        informer: Any = self.defender.permits
         for permit in permits.values():
-            self.defender.permits.put(permit)
+            informer.put(permit)
 
     def current(self, yes: bool = True) -> None:
         d: Any = self.defender

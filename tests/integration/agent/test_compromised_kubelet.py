@@ -203,6 +203,24 @@ def test_a_kubelet_makes_no_pod_with_an_account_of_kubenode(stolen: Caller) -> N
         assert code == 403, said
 
 
+@pytest.mark.parametrize("namespace", ["kubenode-system", "kubenode-agents", "kubenode-components"])
+def test_a_kubelet_creates_no_pod_beside_those_of_kubenode(
+    stolen: Caller, cluster: ControlPlane, namespace: str
+) -> None:
+    """With the labels of Kube Defender a mirror pod would become an endpoint of its Service."""
+    uid = cluster.get(f"{NODES}/{NODE}")["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid, "controller": True}
+    mirror = a_pod("static", NODE, **{"kubernetes.io/config.mirror": "x"})
+    mirror["metadata"]["labels"] = {"app.kubernetes.io/name": "kubenode-defender"}
+    mirror["metadata"]["ownerReferences"] = [owner]
+    mirror["spec"]["automountServiceAccountToken"] = False
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    code, said = stolen.ask("POST", path, mirror)
+    assert code == 403 and "namespace of KubeNode" in said, said
+    code, said = stolen.ask("POST", path.replace(namespace, "default"), mirror)
+    assert code == 201, said
+
+
 def test_a_kubelet_gets_no_token_of_an_account_without_a_pod_on_its_node(
     stolen: Caller, cluster: ControlPlane
 ) -> None:

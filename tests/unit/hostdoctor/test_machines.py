@@ -29,7 +29,7 @@ async def test_remedy_resolves_a_claimed_address_by_the_machine() -> None:
         hands.nodes.put({"metadata": {"name": name, "uid": f"uid-{name}"}, "status": status})
     assert hands.operator.desk.index.resolve(ADDRESS).why is Why.AMBIGUOUS
     replaced: list[Token] = []
-    hands.operator.desk.on_token = replaced.append  # type: ignore[method-assign]
+    hands.operator.desk.on_token = replaced.append  # type: ignore[method-assign, assignment]
     machines: HandFed[MachineHost] = hands.operator.machines  # type: ignore[assignment]
     machines.put(a_machine("victim"))
     assert hands.operator.desk.index.resolve(ADDRESS).name == "victim"

@@ -15,12 +15,14 @@ from support.clock import T0, FakeClock
 from support.remedy_hand import HandFed
 
 from kubenode.runtime.hosttime import host_time
+from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.plain import PlainTransport
 from remedy.remedier.boots import LONGEST, Boots, boot_of
 from remedy.remedier.leases import Renewal, decode_renewal
 
 SECOND, MINUTE, YEAR = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=365)
-NOWHERE: Any = None
+NOWHERE = Kube(PlainTransport("http://nowhere"))
 
 
 def a_node(boot_id: str, heard: datetime | None = T0, made: datetime | None = T0 - YEAR) -> Node:
