@@ -18,8 +18,8 @@ from agent.probes.host import PRODUCED as OF_AGENTS
 from kubenode.api.meta import format_time
 from kubenode.cli.cases.form import Case, ConditionSignal, Facts, Workload
 from remedy.hostprobes.answering import OVERDUE, ready
-from remedy.hostprobes.gangs import GANG_MARKS
 from remedy.hostprobes.desk import PRODUCED as OF_THE_OPERATOR
+from remedy.hostprobes.gangs import GANG_MARKS
 from rules.facts import Value
 
 TIME_UNITS = frozenset({"chronyd", "chrony", "ntpd", "ntp", "ntpsec", "systemd-timesyncd"})
