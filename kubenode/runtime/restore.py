@@ -257,8 +257,9 @@ class RestoreWatch:
                     self._kube.restored()
                 self._notice(why)
             if change := self._due(stored, found):
+                before = self._kube.newest
                 stored = await self._store.write(change, stored)
-                if why := self._behind(stored):
+                if why := self._behind(stored, before):
                     self._kube.restored()
                     self._notice(why)
                     stored = await self._store.write(
@@ -280,11 +281,11 @@ class RestoreWatch:
             self._noticed = why
             log.critical("the cluster's data were restored: frozen", extra={"why": why})
 
-    def _behind(self, written: StoredTexts) -> str:
-        """Why the server must be a restored one, as what was just written is older than what an
-        informer saw before; "" if it is not.
+    def _behind(self, written: StoredTexts, before: int) -> str:
+        """Why the server must be a restored one, as what was just written is older than `before`,
+        which an informer had seen when the write was sent; "" if it is not.
         """
-        now, before = _number(written.version), self._kube.newest
+        now = _number(written.version)
         if self._noticed or now >= before:
             return ""
         return f"the API server went back from resourceVersion {before} to {now}"

@@ -51,6 +51,12 @@ ENDINGS: dict[str, Ending] = {
         "its Node owns it",
         f"{UNIT}/remedy/test_node_record.py::test_a_record_is_owned_by_its_node",
     ),
+    "machine/secretaccess/controller.py::SecretAccess._apply": Ending(
+        "Role, RoleBinding",
+        "its Machine owns it",
+        f"{INTEGRATION}/machine/test_secret_access.py::"
+        "test_the_rights_belong_to_the_machine_and_go_with_it",
+    ),
     "remedy/hostprobes/controller.py::Asker._create": Ending(
         "HostProbe",
         "it is deleted ten minutes after it was asked",

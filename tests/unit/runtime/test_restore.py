@@ -343,6 +343,25 @@ async def test_a_backup_of_the_same_beat_is_noticed_behind_the_lost_connection(
         assert process.frozen() == "", "what was seen before the restore counts no longer"
 
 
+async def test_what_informers_see_while_the_record_is_written_is_no_restore(
+    tmp_path: Path,
+) -> None:
+    """Another write that lands after ours may be seen before the answer to ours."""
+    async with restored_cluster(tmp_path) as cluster:
+        process = cluster.process()
+        await cluster.live(process)
+        cluster.kube.outage.disconnected()
+
+        async def see(request: web.Request) -> None:
+            if request.method == "PATCH":
+                cluster.kube.newest = cluster.server.version + 2
+
+        cluster.server.faults.append(see)
+        await process.look()
+        cluster.server.faults.clear()
+        assert process.frozen() == ""
+
+
 async def test_a_process_that_starts_moves_the_sequence(tmp_path: Path) -> None:
     """Processes that die more often than a beat lasts would never move it."""
     async with restored_cluster(tmp_path) as cluster:
