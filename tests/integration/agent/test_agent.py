@@ -142,13 +142,13 @@ async def test_it_answers_its_questions_while_somebody_wants_to_know(
     outside = operator.ask(a_probe("int-3-power", "int-3", "power"))
     async with an_agent(cluster, "int-3", world) as agent:
         said = await asyncio.to_thread(operator.wait_status, early)
-        strange = operator.ask(a_probe("int-3-mount", "int-3", "mount"))
+        strange = operator.ask(a_probe("int-3-bundle", "int-3", "diagnostics"))
         refused = await asyncio.to_thread(operator.wait_status, strange)
         await until(agent.requests.questions.synced.is_set, 60)
     assert 0 < said["answer"]["used_pct"] < 100 and not said["error"]
     assert said["answer"]["space_ok"] in (True, False)
     assert refused["error"] == (
-        "an agent of this version answers clock, disk, host, peers, write, not mount"
+        "an agent of this version answers clock, disk, host, mount, peers, write, not diagnostics"
     )
     assert not refused["answer"]
     for unanswered in (late, other, outside):
