@@ -8,16 +8,13 @@ from typing import Any, Self
 from support.agent_jobs import Caller
 from support.command import kubenode
 from support.control_plane import ControlPlane
-from support.helm import CHART
+from support.helm import CHART, documents
 
 from kubenode.runtime.kube import paths
 
 RULES = paths.custom("noderemediers")
 POLICIES = CHART / "remedy" / "authors.yaml"
 WORDS = CHART / "remedy" / "words.yaml"
-GRANTS = paths.resource(
-    "/api/v1", "configmaps", namespace="kubenode-system", name="kubenode-rule-authors"
-)
 EXAMPLE: Mapping[str, str] = {
     "team-a.groups": "team-a",
     "team-a.modes": "DryRun",
@@ -90,6 +87,22 @@ def _refusal(code: int, text: str) -> str:
     return message
 
 
+def grants_of(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The variable of the policy that holds the grants."""
+    (data,) = (one for one in policy["spec"]["variables"] if one["name"] == "data")
+    return dict(json.loads(data["expression"]))
+
+
+def with_grants(grants: Mapping[str, str]) -> str:
+    """The chart's policy with these grants beside its own."""
+    objects = documents(POLICIES.read_text())
+    for one in objects:
+        for variable in one["spec"].get("variables", ()):
+            if variable["name"] == "data":
+                variable["expression"] = json.dumps({**grants_of(one), **grants})
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
 class AuthorPlane:
     """The chart's policies about rules, with these grants, until the end of the block."""
 
@@ -105,10 +118,13 @@ class AuthorPlane:
         installed = kubenode("install", "--kubeconfig", self.cp.kubeconfig)
         assert installed.returncode == 0, installed.stderr
         self.cp.kubectl("apply", "-f", "-", stdin=json.dumps(ROLE))
-        self.cp.kubectl("apply", "-f", WORDS, "-f", POLICIES)
-        code, said = self.admin.ask("PATCH", GRANTS, {"data": self._grants})
-        assert code == 200, said
-        self._until_enforced()
+        self.cp.kubectl("apply", "-f", WORDS)
+        self.grant(self._grants)
+        try:
+            self._until_enforced()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -118,6 +134,10 @@ class AuthorPlane:
         if names:
             self.cp.kubectl("delete", "clusterrolebinding", *names, "--ignore-not-found")
         self.cp.kubectl("delete", "clusterrole", "rule-authors-of-tests", "--ignore-not-found")
+
+    def grant(self, grants: Mapping[str, str]) -> None:
+        """Apply the policy with these grants beside those of the chart."""
+        self.cp.kubectl("apply", "-f", "-", stdin=with_grants(grants))
 
     def author(self, name: str, *groups: str) -> Author:
         self._names.append(name)
