@@ -119,16 +119,18 @@ ANSWERS: Mapping[str, Mapping[str, Value]] = {
         "platform": "vm",
         "d_state_process": False,
         "netns_count_high": False,
-        "pods_stuck_terminating": 0,
-        "restarts": 0,
-        "stuck_s": 0,
     },
     "power": {"cloud_state": "running"},
     "write": {"write_test": "ok", "write_test_path": "/"},
     "disk": {"used_pct": 61, "inodes_used_pct": 20, "space_ok": True, "images_unused_bytes": 10**9},
     "clock": {"synchronized": True, "offset_s": 0.002, "boot_clock_wrong": False},
-    "peers": {"nodes_same_fault": 0, "reachable": True, "recent_change": False},
-    "ready": {"gang_pods": False, "statefulset_pods": True},
+    "peers": {"reachable": True},
+    "ready": {
+        "gang_pods": False,
+        "statefulset_pods": True,
+        "pods_stuck_terminating": 0,
+        "oldest_pending_s": 0,
+    },
 }
 """What a host that is well answers."""
 

@@ -41,11 +41,15 @@ def entries(case: Case) -> Iterator[Entry]:
     for signal in case.signals:
         at = case.now + timedelta(seconds=signal.at_s)
         if isinstance(signal, AlertSignal):
-            body = webhook(signal, at)
-            yield entry(at=at, delivery={"transport": "alertmanager", "payload": body})
+            yield delivered(signal, at)
         elif isinstance(signal, HostEventSignal) and signal.transport in PARSERS:
             told = {"transport": signal.transport, "payload": signal.payload}
             yield entry(at=at, node=_teller(case, signal.transport), delivery=told)
+
+
+def delivered(signal: AlertSignal, at: datetime) -> Entry:
+    """The alert as Alertmanager delivers it."""
+    return entry(at=at, delivery={"transport": "alertmanager", "payload": webhook(signal, at)})
 
 
 def unheard(case: Case) -> bool:

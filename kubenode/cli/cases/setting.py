@@ -13,7 +13,14 @@ from typing import Any
 from kubenode.api.v1alpha1.hostevent import HostEventClass
 from kubenode.cli.cases import outside
 from kubenode.cli.cases.answers import answers
-from kubenode.cli.cases.form import Case, ConditionSignal, EventSignal, Facts, LogSignal
+from kubenode.cli.cases.form import (
+    AlertSignal,
+    Case,
+    ConditionSignal,
+    EventSignal,
+    Facts,
+    LogSignal,
+)
 from kubenode.cli.cases.limits import POOL, fleet_size
 from kubenode.cli.cases.outside import Before
 from kubenode.cli.cases.reporters import component
@@ -27,6 +34,8 @@ MOST_GROWTH = 60
 ZONES = ("z1", "z2", "z3")
 PER_RACK = 10
 OURS = "a-job-of-ours"
+EARLIER = timedelta(seconds=30)
+"""That other nodes in the state of the case's node showed it, if only an alert tells."""
 
 
 @dataclass(slots=True)
@@ -71,6 +80,8 @@ def setting(case: Case, before: Sequence[Before] = ()) -> Setting:
         name = f"other-{index}"
         alike = [s.model_copy(update={"node": name}) for s in own] if index - taken < sick else []
         _add(made, story, name, alike, _other(case, index))
+        if index - taken < sick:
+            made.entries += _alike(case, name, start)
     for name in _cordoned(case, list(made.looks)):
         made.looks[name] = made.looks[name].model_copy(update={"cordoned": True})
     made.entries += outside.entries(case)
@@ -82,6 +93,19 @@ def setting(case: Case, before: Sequence[Before] = ()) -> Setting:
     if refused := _refused(case.facts):
         made.entries.insert(0, entry(at=start, node=case.node, evictions=refused))
     return made
+
+
+def _alike(case: Case, name: str, start: datetime) -> Iterator[Entry]:
+    """Alerts and answers of an unnamed node in the state of the case's. It fell ill before: the
+    case counts it at its instant.
+    """
+    for signal in case.signals:
+        if isinstance(signal, AlertSignal) and signal.labels.get("node") == case.node:
+            theirs = signal.model_copy(update={"labels": {**signal.labels, "node": name}})
+            at = case.now + timedelta(seconds=signal.at_s) - EARLIER
+            yield outside.delivered(theirs, at)
+    if probes := _grouped(answers(case)):
+        yield entry(at=start, node=name, probe=probes)
 
 
 def _first(signal: Any) -> float:
