@@ -20,6 +20,7 @@ from support.running import until
 from kubenode.api.v1alpha1 import DefenderPolicy
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.errors import AlreadyExists
+from kubenode.runtime.restore import NAME as LINEAGE
 from remedy.registry.radius import ACCEPT
 
 NAMESPACE, FAULT = "kubenode-system", "CableLoose"
@@ -75,15 +76,17 @@ def started(*replicas: Replica) -> Iterator[None]:
 
 
 def written(plane: ControlPlane, user: str) -> list[tuple[str, str, str]]:
-    """When, verb and URI of what `user` changed, in order. Events only tell; a Lease is what
-    replicas speak about."""
+    """When, verb and URI of what `user` changed, in order. Events only tell; a Lease and the record
+    of the cluster's data are what replicas speak about."""
     found = []
     for line in plane.audit_log.read_text().splitlines():
         entry: dict[str, Any] = json.loads(line)
         about = entry.get("objectRef") or {}
         mine = entry["stage"] == "ResponseComplete" and entry["user"]["username"] == user
         done = mine and entry["responseStatus"]["code"] < 400
-        if done and entry["verb"] in WRITES and about.get("resource") not in ("leases", "events"):
+        spoken = about.get("resource") in ("leases", "events") or about.get("name") == LINEAGE
+        created = entry["requestURI"].endswith("/configmaps")  # the same record, at first
+        if done and entry["verb"] in WRITES and not spoken and not created:
             found.append((entry["requestReceivedTimestamp"], entry["verb"], entry["requestURI"]))
     return sorted(found)
 

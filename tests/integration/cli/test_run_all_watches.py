@@ -15,6 +15,9 @@ PARTS = {
     "pods": {"Pending"},  # displaced ones wait; a cluster has a hundred pods for each
     "events": {"Node"},  # those of Pods are most of what is written
     "leases.coordination.k8s.io": {"kube-node-lease", "kubenode-agents"},  # hosts' signs of life
+    # What agents may read of the Secrets of their components.
+    "roles.rbac.authorization.k8s.io": {"kubenode-components"},
+    "rolebindings.rbac.authorization.k8s.io": {"kubenode-components"},
 }
 """Kinds of which parts are watched, each once."""
 LEAST = 15
