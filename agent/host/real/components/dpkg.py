@@ -192,6 +192,9 @@ def _apt(lock_wait: float) -> list[str]:
         "DPkg::Lock::Timeout": f"{lock_wait:.0f}",
         "APT::Install-Recommends": "false",
         "Dpkg::Use-Pty": "0",
+        # apt trusts its cache while size and second of dpkg's status are the same: of two installs
+        # within a second it takes the second for done.
+        "Dir::Cache::pkgcache": "",
     }
     options = [f"--option={name}={value}" for name, value in given.items()]
     options += [f"--option=Dpkg::Options::={word}" for word in OURS_STAY]

@@ -69,6 +69,7 @@ async def test_an_install_is_exact_keeps_changed_files_and_removes_nothing() -> 
     assert "shop=2.0-1" in argv and "--no-remove" in argv and "--allow-downgrades" in argv
     assert "--option=Dpkg::Options::=--force-confold" in argv
     assert "--option=DPkg::Lock::Timeout=60" in argv
+    assert "--option=Dir::Cache::pkgcache=" in argv
     assert "DEBIAN_FRONTEND=noninteractive" in argv and "NEEDRESTART_SUSPEND=1" in argv
 
 
