@@ -33,7 +33,6 @@ GANG_MARKS = frozenset(
         "leaderworkerset.sigs.k8s.io/name",
         "kueue.x-k8s.io/pod-group-name",
         "ray.io/cluster",
-        "slinky.slurm.net/placeholder-node",  # slurm-bridge
         "batch.kubernetes.io/job-completion-index",  # an Indexed Job: its pods may need each other
     }
 )
