@@ -97,7 +97,7 @@ def opened(check: Check) -> Iterator[int]:
     program = -1
     try:
         program = _new_memory()
-        found = _copy(path, program)
+        digest = _copy(path, program)
         fcntl.fcntl(program, fcntl.F_ADD_SEALS, SEALS)
     except OSError as error:
         _close(program)
@@ -106,8 +106,8 @@ def opened(check: Check) -> Iterator[int]:
         _close(program)
         raise
     try:
-        if found != check.sha256.lower():
-            raise HostError(f"{path} has digest {found}, listed is {check.sha256}")
+        if digest != check.sha256.lower():
+            raise HostError(f"{path} has digest {digest}, listed is {check.sha256}")
         yield program
     finally:
         os.close(program)

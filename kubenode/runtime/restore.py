@@ -236,9 +236,8 @@ class RestoreWatch:
     def went_back(self, path: str, before: int, now: int) -> None:
         """An informer that had seen `before` lists `path` at `now`."""
         if now < before and not path.endswith(OWN_STORES):
-            if not self.restored:
-                self._kube.restored()
-            self._notice(f"the API server went back from resourceVersion {before} to {now}")
+            why = f"the API server went back from resourceVersion {before} to {now}"
+            self._notice(why, relist=not self.restored)
 
     async def run(self) -> None:
         while True:
@@ -253,14 +252,11 @@ class RestoreWatch:
             stored = await self._store.read()
             found = read_lineage(stored)
             if why := restored(self._known, stored, found):
-                if not self._noticed:
-                    self._kube.restored()
                 self._notice(why)
             if change := self._due(stored, found):
                 before = self._kube.newest
                 stored = await self._store.write(change, stored)
                 if why := self._behind(stored, before):
-                    self._kube.restored()
                     self._notice(why)
                     stored = await self._store.write(
                         self._due(stored, read_lineage(stored)), stored
@@ -276,8 +272,11 @@ class RestoreWatch:
         self._verified = disconnections
         return True
 
-    def _notice(self, why: str) -> None:
+    def _notice(self, why: str, *, relist: bool = True) -> None:
+        """relist: the caches of this process are from before the restore."""
         if not self._noticed:
+            if relist:
+                self._kube.restored()
             self._noticed = why
             log.critical("the cluster's data were restored: frozen", extra={"why": why})
 

@@ -154,9 +154,9 @@ class Remedier:
         booted_at = self.facts.booted_at(name)
         active, past = self.rules.active(), self.records.past(name)
         mind, unjudged = memory.mind, self.facts.unjudged
-        found = frozenset(match.rule_id for match, _ in matching(diagnosis, active))
-        self.rules.matched(name, found, now)  # this node counts before one more is marked
-        crowded = frozenset(filter(self.rules.is_crowded, found))
+        rules = frozenset(match.rule_id for match, _ in matching(diagnosis, active))
+        self.rules.matched(name, rules, now)  # this node counts before one more is marked
+        crowded = frozenset(filter(self.rules.is_crowded, rules))
         choice = mind.choose(
             node, booted_at, facts, diagnosis, active, past, now, unjudged, crowded
         )

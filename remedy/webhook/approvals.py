@@ -15,10 +15,10 @@ from typing import Any
 from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, unheard
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
+from remedy.webhook.annotations import Obj, annotation_patch, annotations, mapping
 
 LONGEST_NAME = 256
 ANONYMOUS = "anonymous"
-Obj = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def signed(new: Obj, old: Obj | None, caller: Caller, now: datetime) -> Signed:
     patch: list[Mapping[str, Any]] = []
     if entries is not None:
         patch.append({"op": "add", "path": "/spec/approvals", "value": entries})
-    patch += _annotated(new, marks)
-    given, before = _annotations(new), _annotations(old or {})
+    patch += annotation_patch(new, marks)
+    given, before = annotations(new), annotations(old or {})
 
     def fresh(key: str) -> str:
         mark = marks.get(key, given.get(key, ""))
@@ -123,12 +123,7 @@ def _list(job: Obj) -> list[Any]:
 
 
 def _spec(job: Obj) -> Obj:
-    return _mapping(job.get("spec"))
-
-
-def _mapping(value: Any) -> Obj:
-    """`value`, or an empty mapping for any other type, which the schema refuses later."""
-    return value if isinstance(value, Mapping) else {}
+    return mapping(job.get("spec"))
 
 
 # -- annotations ---------------------------------------------------------------------------------
@@ -136,7 +131,7 @@ def _mapping(value: Any) -> Obj:
 
 def _marks(new: Obj, old: Obj | None, caller: Caller) -> dict[str, str]:
     """Our two annotations as they shall be; "" for none."""
-    given, before = _annotations(new), _annotations(old or {})
+    given, before = annotations(new), annotations(old or {})
     marks = {key: before.get(key, "") for key in (STARTED_BY, CANCELLED_BY)}
     spec = _spec(new)
     if old is None and not spec.get("remedier"):
@@ -144,22 +139,3 @@ def _marks(new: Obj, old: Obj | None, caller: Caller) -> dict[str, str]:
     if spec.get("cancel") and not _spec(old or {}).get("cancel"):
         marks[CANCELLED_BY] = caller.signature(given.get(CANCELLED_BY, ""))
     return {key: mark for key, mark in marks.items() if mark != given.get(key, "")}
-
-
-def _annotated(new: Obj, marks: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    there = _annotations(new)
-    ops: list[Mapping[str, Any]] = []
-    if marks and not there:
-        ops.append({"op": "add", "path": "/metadata/annotations", "value": {}})
-    for key, mark in marks.items():
-        path = f"/metadata/annotations/{key.replace('/', '~1')}"
-        if mark:
-            ops.append({"op": "add", "path": path, "value": mark})
-        elif key in there:
-            ops.append({"op": "remove", "path": path})
-    return ops
-
-
-def _annotations(job: Obj) -> Mapping[str, str]:
-    found = _mapping(_mapping(job.get("metadata")).get("annotations"))
-    return {key: text for key, text in found.items() if isinstance(text, str)}

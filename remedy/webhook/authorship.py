@@ -4,15 +4,14 @@ The webhook only writes names. What refuses a wrong or a missing one are the adm
 the chart (remedy/words.yaml, remedy/authors.yaml), also while no replica answers.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from kubenode.runtime.admission.review import BadReview, Verdict, answer, read
 from remedy.registry.radius import ACCEPT, ACCEPTED_BY, AUTHOR
+from remedy.webhook.annotations import Obj, annotation_patch, annotations, mapping
 
 PATH = "/mutate/noderemediers"
 RESOURCE = "noderemediers.kubenode.io"
-Obj = Mapping[str, Any]
 
 
 class RuleSigner:
@@ -31,22 +30,13 @@ class RuleSigner:
 
 def sign_rule(new: Obj, old: Obj | None, user: str) -> tuple[Obj, ...]:
     """Build the JSON patch that writes the names; `old` is None when the rule is created."""
-    given, before = _annotations(new), _annotations(old or {})
+    given, before = annotations(new), annotations(old or {})
     names = {
         AUTHOR: _author(new, old, given, before, user),
         ACCEPTED_BY: _acceptor(given, before, user),
     }
     changes = {key: name for key, name in names.items() if name != given.get(key, "")}
-    patch: list[Obj] = []
-    if changes and not given:
-        patch.append({"op": "add", "path": "/metadata/annotations", "value": {}})
-    for key, name in changes.items():
-        path = f"/metadata/annotations/{key.replace('/', '~1')}"
-        if name:
-            patch.append({"op": "add", "path": path, "value": name})
-        else:
-            patch.append({"op": "remove", "path": path})
-    return tuple(patch)
+    return tuple(annotation_patch(new, changes))
 
 
 def _author(new: Obj, old: Obj | None, given: Obj, before: Obj, user: str) -> str:
@@ -66,14 +56,4 @@ def _acceptor(given: Obj, before: Obj, user: str) -> str:
 
 
 def _content(rule: Obj) -> dict[str, Any]:
-    return {key: value for key, value in _mapping(rule.get("spec")).items() if key != "mode"}
-
-
-def _annotations(rule: Obj) -> Obj:
-    found = _mapping(_mapping(rule.get("metadata")).get("annotations"))
-    return {key: text for key, text in found.items() if isinstance(text, str)}
-
-
-def _mapping(value: Any) -> Obj:
-    """Return `value`, or an empty mapping for another type, which the schema refuses later."""
-    return value if isinstance(value, Mapping) else {}
+    return {key: value for key, value in mapping(rule.get("spec")).items() if key != "mode"}

@@ -28,10 +28,11 @@ EXAMPLE: Mapping[str, str] = {
 """The grants of docs/rule-authors.md."""
 POOL_B = {"selector": {"matchLabels": {"pool": "b"}}}
 CORDON = {"name": "isolate", "steps": [{"cordon": {}}, {"migrate": {}}]}
+ROLE_NAME = "rule-authors-of-tests"
 ROLE = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
-    "metadata": {"name": "rule-authors-of-tests"},
+    "metadata": {"name": ROLE_NAME},
     "rules": [
         {"apiGroups": ["kubenode.io"], "resources": ["noderemediers"], "verbs": ["*"]},
     ],
@@ -61,7 +62,7 @@ class Author(Caller):
         super().__init__(cp, name, groups)
         self.name = name
         binding = ("create", "clusterrolebinding", f"rules-{name}")
-        cp.kubectl(*binding, f"--clusterrole={ROLE['metadata']['name']}", f"--user={name}")  # type: ignore[index]
+        cp.kubectl(*binding, f"--clusterrole={ROLE_NAME}", f"--user={name}")
 
     def refusal(
         self, rule: Mapping[str, Any], method: str = "POST", *, dry_run: bool = True
@@ -122,7 +123,7 @@ class AuthorPlane:
         self.grant(self._grants)
         try:
             self._until_enforced()
-        except BaseException:
+        except BaseException:  # also an interruption: the policy must not stay
             self.__exit__()
             raise
         return self
@@ -133,7 +134,7 @@ class AuthorPlane:
         names = [f"rules-{name}" for name in self._names]
         if names:
             self.cp.kubectl("delete", "clusterrolebinding", *names, "--ignore-not-found")
-        self.cp.kubectl("delete", "clusterrole", "rule-authors-of-tests", "--ignore-not-found")
+        self.cp.kubectl("delete", "clusterrole", ROLE_NAME, "--ignore-not-found")
 
     def grant(self, grants: Mapping[str, str]) -> None:
         """Apply the policy with these grants beside those of the chart."""

@@ -1,7 +1,6 @@
 """The limit on nodes that a new rule may match holds at load too: the webhook may be away."""
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -11,27 +10,14 @@ from support.clock import T0
 from support.remedy_hand import RULE, Hands
 from support.revisions_world import Operator, RevisionApi
 from support.running import running
+from support.size_limit import bounded
 
 from remedy.registry.registry import HELD_SECONDS
-from remedy.registry.sizes import FleetSizeLimit
-from remedy.webhook.webhook import CachedFleet
 
 SINCE = T0 - timedelta(minutes=5)
 LABEL = [{"name": "mark", "steps": [{"label": {"key": "kubenode.io/suspect"}}]}]
 TELL = [{"name": "tell", "steps": [{"notify": {"message": "look"}}]}]
 ACCEPT = "kubenode.io/accept-blast-radius"
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as made:
-        yield made
-
-
-def limit(hands: Hands, threads: ThreadPoolExecutor) -> Hands:
-    operator = hands.operator
-    operator.rules.size_limit = FleetSizeLimit(CachedFleet(operator), hands.clock, threads)
-    return hands
 
 
 def fleet(hands: Hands, sick: int, size: int = 30) -> None:
@@ -41,7 +27,7 @@ def fleet(hands: Hands, sick: int, size: int = 30) -> None:
 
 @pytest.fixture
 def hands(threads: ThreadPoolExecutor) -> Hands:
-    return limit(Hands(), threads)
+    return bounded(Hands(), threads)
 
 
 def active(hands: Hands) -> list[str]:
@@ -142,7 +128,7 @@ async def test_a_good_rule_that_matches_a_whole_fleet_later_goes_on_also_after_a
 ) -> None:
     api = RevisionApi()
     process = Operator(api)
-    limit(process.hands, threads)
+    bounded(process.hands, threads)
     fleet(process.hands, sick=0)
     process.write(1)
     await process.turn()
@@ -150,7 +136,7 @@ async def test_a_good_rule_that_matches_a_whole_fleet_later_goes_on_also_after_a
     await process.turn()
     assert process.active() == ["runtime@1"] and not why(process.hands)
     restarted = Operator(api, process)
-    limit(restarted.hands, threads)
+    bounded(restarted.hands, threads)
     await restarted.turn()
     assert restarted.active() == ["runtime@1"] and not why(restarted.hands)
 

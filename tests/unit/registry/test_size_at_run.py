@@ -3,7 +3,6 @@
 Kube Defender does not count its nodes: a rule that was small when it was loaded may match a fleet.
 """
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 import pytest
 from support.clock import T0
 from support.remedy_hand import RULE, Hands
+from support.size_limit import bounded
 
 from kubenode.cli.rules_waiting import waits_of
-from remedy.registry.sizes import FleetSizeLimit
 from remedy.registry.status import is_crowded, status_of
 from remedy.remedier.decide import Waiting, Why
-from remedy.webhook.webhook import CachedFleet
 
 SINCE = T0 - timedelta(minutes=5)
 LABEL = {"name": "mark", "steps": [{"label": {"key": "kubenode.io/suspect"}}]}
@@ -26,20 +24,8 @@ ACCEPT = "kubenode.io/accept-blast-radius"
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as made:
-        yield made
-
-
-@pytest.fixture
 def hands(threads: ThreadPoolExecutor) -> Hands:
     return bounded(Hands(), threads)
-
-
-def bounded(hands: Hands, threads: ThreadPoolExecutor) -> Hands:
-    operator = hands.operator
-    operator.rules.size_limit = FleetSizeLimit(CachedFleet(operator), hands.clock, threads)
-    return hands
 
 
 def fleet(hands: Hands, sick: int, size: int = 50) -> None:
