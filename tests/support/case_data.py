@@ -18,6 +18,11 @@ def own_files() -> list[Path]:
     return sorted(OWN.glob("*.jsonl"))
 
 
+def half(name: str) -> list[Path]:
+    """Files of the `open` or the `sealed` half of the cases from public material."""
+    return sorted((OWN / name).glob("*.jsonl"))
+
+
 def shared_folder() -> Path:
     """Skips the calling test, by name, where there is none."""
     folder = Path(os.environ.get(VARIABLE, BESIDE))

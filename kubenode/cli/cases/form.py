@@ -5,6 +5,7 @@ not say of `facts` is unknown, never healthy. docs/reference/rules-report.md tel
 is for.
 """
 
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -335,6 +336,18 @@ class Stage(StrEnum):
     JOB = "job"
 
 
+class Origin(StrEnum):
+    """Where the fault of a case was described."""
+
+    THREAD = "thread"
+    DOCUMENT = "document"
+    OWN = "own"
+
+
+_THREAD = re.compile(r"#\d+")
+"""Number of an issue or pull request, as in kubernetes/kubernetes#43516."""
+
+
 class Case(Form):
     """`why` and `outcome` are for people and never fed."""
 
@@ -352,6 +365,12 @@ class Case(Form):
     truth: Literal["B", "C"]
     input_truth: Literal["verbatim", "shortened", "assembled"]
     source: StrictStr
+
+    @property
+    def origin(self) -> Origin:
+        if self.source == Origin.OWN:
+            return Origin.OWN
+        return Origin.THREAD if _THREAD.search(self.source) else Origin.DOCUMENT
 
     @field_validator("now")
     @classmethod

@@ -8,7 +8,7 @@ from pydantic import Field, StrictInt, StrictStr
 from kubenode.cli.cases.actions import WAIT_HUMAN, changing
 from kubenode.cli.cases.form import Case, Form, MustNot, Parsed, RepairClass, When
 
-ANY_REPAIR = "any_repair"
+ANY_REPAIR, NOTIFY = "any_repair", "notify"
 
 
 class Prediction(Form):
@@ -71,6 +71,17 @@ class Judged:
     def wants_quiet(self) -> bool:
         """No class that counts as right acts."""
         return not any(allowed.acts for allowed in self.case.expected.allowed)
+
+    @property
+    def wants_word(self) -> bool:
+        """Whether leaving the node alone without a word to people counts as wrong."""
+        return RepairClass.NONE_OBSERVE not in self._allowed
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was done and nobody was told."""
+        told = NOTIFY in self.prediction.plan
+        return self.prediction.repair_class is RepairClass.NONE_OBSERVE and not told
 
     @property
     def over(self) -> bool:
@@ -140,6 +151,15 @@ class Score:
         return sum(j.wants_quiet and j.acts for j in self.judged)
 
     @property
+    def want_word(self) -> int:
+        return sum(j.wants_word for j in self.judged)
+
+    @property
+    def silent_misses(self) -> int:
+        """Faults for which nothing was done and nobody was told."""
+        return sum(j.wants_word and j.silent for j in self.judged)
+
+    @property
     def over(self) -> int:
         return sum(j.over for j in self.judged)
 
@@ -172,7 +192,7 @@ class Score:
         return [j for j in self.judged if not j.right]
 
     def per(self, key: str) -> dict[str, "Score"]:
-        """By a field of the case, such as `kind`, in the order of the alphabet."""
+        """By a field or property of the case, such as `kind`, in the order of the alphabet."""
         groups: dict[str, list[Judged]] = {}
         for judged in self.judged:
             groups.setdefault(str(getattr(judged.case, key)), []).append(judged)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from kubenode.cli.cases.scoring import Score
 
-KEYS = ("kind", "truth", "stage")
+KEYS = ("kind", "truth", "stage", "origin")
 HEADS = (
     "", "cases", "right", "class", "fault", "first", "precision", "recall", "false acts",
-    "over", "under", "must_not",
+    "silent", "over", "under", "must_not",
 )  # fmt: skip
 
 
@@ -48,6 +48,7 @@ def _row(name: str, s: Score) -> tuple[str, ...]:
         _share(s.acts_right, s.acts),
         _share(s.want_act_hit, s.want_act),
         f"{s.false_actions}/{s.want_quiet}",
+        f"{s.silent_misses}/{s.want_word}",
         str(s.over),
         str(s.under),
         str(s.violations),

@@ -1,8 +1,9 @@
 """`kubenode rules coverage`: which rule of the library serves which row of the vendor tables.
 
 python -m kubenode.cli.coverage            write docs/reference/rule-coverage.md
-python -m kubenode.cli.coverage --check    exit 1 when it differs, or a row is neither served nor
-                                           answered, or an answer is for a row that is served
+python -m kubenode.cli.coverage --check    exit 1 when it differs, a row is neither served nor
+                                           answered, an answer is for a row that is served, or a
+                                           fault of a control plane node reaches nobody
 
 The tables are data beside the project, not of it. Where nobody put them there is nothing to
 compute, which is said; the page in the repository stays as it is. A folder that is there, or was
@@ -82,12 +83,18 @@ def served(given: Sequence[Row], answers: Mapping[tuple[str, str], str]) -> list
 
 
 def wrong(found: Sequence[Served], answers: Mapping[tuple[str, str], str]) -> list[str]:
-    """Rows that nobody answers, and answers that a rule has overtaken."""
+    """Rows that nobody answers, on workers or a control plane, and answers that are out of date."""
     lines = [
         f"{s.row.table}: {s.row.name}: no rule serves it: write one, or say why not in"
         f" {ANSWERS.name}"
         for s in found
         if s.open
+    ]
+    lines += [
+        f"{s.row.table}: {s.row.name}: {', '.join(s.rules or s.confirmed)} leaves control plane"
+        " nodes alone and nobody is told: add its evidence to the rule *-control-plane of its pack"
+        for s in found
+        if s.untold
     ]
     lines += [
         f"{s.row.table}: {s.row.name}: {', '.join(s.rules or s.confirmed)} serves it: take it out"
@@ -104,6 +111,7 @@ def _item(s: Served) -> dict[str, object]:
         "row": s.row.name,
         "rules": list(s.rules),
         "confirmed": list(s.confirmed),
+        "controlPlane": list(s.control_plane),
         "because": s.because,
     }
 

@@ -1,6 +1,6 @@
 """Which rules of the library a row's signal would match: asked of the rules themselves. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -24,39 +24,55 @@ NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 HELD = timedelta(hours=1)
 """How long conditions and alerts have stood: longer than any rule asks for."""
 SOON = timedelta(minutes=10)
+WORKER = {"kubernetes.io/os": "linux"}
+CONTROL_PLANE = WORKER | {"node-role.kubernetes.io/control-plane": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A row with the rules that its signals match, strongest first.
+    """A row with the rules that its signals match on a worker, strongest first.
 
-    confirmed  rules that match as well once a probe's answer agrees
-    because    why no rule is there; "" where one is, or where nobody has said why
+    confirmed      rules that match as well once a probe's answer agrees
+    control_plane  rules that match on a control plane node, those that a probe confirms last
+    because        why no rule is there; "" where one is, or where nobody has said why
     """
 
     row: Row
     rules: tuple[str, ...] = ()
     confirmed: tuple[str, ...] = ()
+    control_plane: tuple[str, ...] = ()
     because: str = ""
 
     @property
     def open(self) -> bool:
         return not (self.rules or self.confirmed or self.because)
 
+    @property
+    def untold(self) -> bool:
+        """Whether the fault has a rule on workers, and nobody hears of it on a control plane."""
+        return bool(self.rules or self.confirmed) and not self.control_plane
+
 
 def serve(row: Row, rules: Sequence[NodeRemedier], because: str = "") -> Served:
     """`rules` in the order of choice. Rules that infer serve nothing by themselves."""
-    plain: list[str] = []
-    confirmed: list[str] = []
+    plain, confirmed = _serving(row, rules, WORKER)
+    told = _serving(row, rules, CONTROL_PLANE)
+    return Served(row, plain, confirmed, (*told[0], *told[1]), because)
+
+
+def _serving(
+    row: Row, rules: Sequence[NodeRemedier], labels: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the rules that match on a node with `labels`: plainly; once a probe agrees."""
+    found: dict[str, list[str]] = {"plain": [], "confirmed": []}
     for rule in rules:
-        if rule.spec.ladder is None:
+        if rule.spec.ladder is None or not rule.spec.nodes.matches(labels):
             continue
         answers = [matches(rule, signal) for signal in row.signals]
-        if "plain" in answers:
-            plain.append(rule.metadata.name)
-        elif "confirmed" in answers:
-            confirmed.append(rule.metadata.name)
-    return Served(row, tuple(plain), tuple(confirmed), because)
+        answer = next((answer for answer in found if answer in answers), None)
+        if answer is not None:
+            found[answer].append(rule.metadata.name)
+    return tuple(found["plain"]), tuple(found["confirmed"])
 
 
 def matches(rule: NodeRemedier, signal: Signal) -> str:

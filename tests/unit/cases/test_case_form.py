@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.case_data import own_files
 
-from kubenode.cli.cases.form import LEVELS, Kind, RepairClass
+from kubenode.cli.cases.form import LEVELS, Case, Kind, Origin, RepairClass
 from kubenode.cli.cases.reading import BadCases, read
 
 CASE: dict[str, Any] = {
@@ -97,3 +97,16 @@ def test_there_are_more_own_cases_than_shared_ones() -> None:
     assert {case.kind for case in cases} >= {Kind.CONDITION, Kind.EVENT, Kind.FLEET, Kind.GUARD}
     assert sum(not case.expected.repair_class.acts for case in cases) >= 50
     assert len({repr((c.signals, c.facts, c.policy)) for c in cases}) == len(cases)
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"),
+    [
+        ("own", Origin.OWN),
+        ("kubernetes/kubernetes#43516", Origin.THREAD),
+        ("github.com/awslabs/amazon-eks-ami#195; ACK documentation", Origin.THREAD),
+        ("NPD kernel-monitor.json", Origin.DOCUMENT),
+    ],
+)
+def test_the_source_says_where_a_case_was_described(source: str, origin: Origin) -> None:
+    assert Case.model_validate({**CASE, "source": source}).origin is origin

@@ -44,9 +44,27 @@ def test_precision_recall_and_false_actions() -> None:
     assert (found.acts, found.acts_right, found.precision) == (2, 1, 0.5)
     assert (found.want_act, found.want_act_hit, found.recall) == (3, 2, 2 / 3)
     assert (found.want_quiet, found.false_actions) == (3, 1)
+    assert (found.want_word, found.silent_misses) == (4, 2), "missed and silent"
     assert (found.over, found.under) == (1, 1)
     assert [j.case.id for j in found.wrong] == ["missed", "false", "silent"]
     assert "false: want none_observe, got restart_service" in "\n".join(lines(found))
+
+
+def test_a_fault_that_people_are_told_of_is_no_silent_miss() -> None:
+    cases = [
+        case("told", "evict_drain"),
+        case("held", "evict_drain"),
+        case("refused", "notify_only"),
+    ]
+    found = score(
+        cases,
+        {
+            "told": said("told", "none_observe", "notify"),
+            "held": said("held", "hold_storm", "suppress"),
+            "refused": said("refused", "parse_error"),
+        },
+    )
+    assert (found.want_word, found.silent_misses) == (3, 0)
 
 
 def test_an_allowed_class_that_breaks_a_must_not_is_wrong() -> None:

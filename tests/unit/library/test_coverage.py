@@ -74,6 +74,24 @@ def test_rules_that_infer_and_rules_for_something_else_do_not_serve() -> None:
     assert serve(Row("t", "r", (DEADLOCK,)), [other, inferring]).open
 
 
+def test_a_fault_that_no_rule_reads_on_a_control_plane_node_is_an_error() -> None:
+    asks = {"condition": {"type": "KernelDeadlock"}}
+    workers = {
+        "selector": {
+            "matchExpressions": [
+                {"key": "node-role.kubernetes.io/control-plane", "operator": "DoesNotExist"}
+            ]
+        }
+    }
+    repairing = rule("repairing", asks, nodes=workers)
+    untold = serve(Row("t", "r", (DEADLOCK,)), [repairing])
+    assert "repairing leaves control plane nodes alone" in wrong([untold], {})[0]
+    told = serve(Row("t", "r", (DEADLOCK,)), [repairing, rule("telling", asks)])
+    assert not wrong([told], {})
+    assert told.control_plane == ("telling",)
+    assert "[telling](../runbooks/telling.md) |" in page([told])
+
+
 def test_a_row_without_a_signal_needs_an_answer() -> None:
     row = Row("alerts", "KubeletDown")
     open_, answered = serve(row, []), serve(row, [], "it names no node")
