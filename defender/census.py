@@ -89,9 +89,10 @@ def member_of(node: Node, now: datetime, grace: timedelta, was_ready: bool = Fal
 
 
 def _foreign(node: Node) -> str:
-    if node.metadata.deletion_timestamp is not None:
+    meta = node.metadata
+    if meta.deletion_timestamp is not None:
         return "metadata.deletionTimestamp"
-    return foreign_mark((taint.key for taint in node.spec.taints), node.metadata.annotations)
+    return foreign_mark((taint.key for taint in node.spec.taints), meta.annotations, meta.labels)
 
 
 def _health(

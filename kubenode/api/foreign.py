@@ -1,6 +1,9 @@
 """Marks of others on a Node: who else is about to take it down, or at work on it.
 
 Read by the rules' fact `node.foreignOwner` and by Kube Defender, so that both mean the same.
+
+Taints of the Node Readiness Controller (`readiness.k8s.io/`) are no mark: that controller keeps
+them on a node for as long as a condition is bad, and repairs nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,6 +24,15 @@ FOREIGN_TAINTS = DELETION_TAINTS | {
     "medik8s.io/remediation",  # self-node-remediation
     "medik8s.io/fence-agents-remediation",
     "medik8s.io/drain",  # node-maintenance-operator
+    # AKS node auto-repair and auto-drain, until release 2024-04-11 and since
+    "remediator.aks.microsoft.com/unschedulable",
+    "remediator.kubernetes.azure.com/unschedulable",
+    "cloud.google.com/impending-node-termination",  # GKE: the VM is about to be stopped
+    # aws-node-termination-handler drains it, with TAINT_NODE
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "aws-node-termination-handler/rebalance-recommendation",
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/spot-itn",
 }
 FOREIGN_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     # machine-config-daemon of OpenShift: its states of an update under way
@@ -31,16 +43,51 @@ FOREIGN_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     "kubernetes.azure.com/azure-cluster-autoscaler-scale-down-disabled-reason": frozenset(
         {"upgrade"}
     ),
+    # NVSentinel while it holds the node in quarantine
+    "quarantineHealthEvent": frozenset(),
+    # GPU Operator of NVIDIA while it upgrades the driver of a node that was cordoned before
+    "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable": frozenset(),
+    # Flatcar Linux Update Operator while it drains and boots
+    "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress": frozenset({"true"}),
 }
-"""Annotation to the values that mean it is at work; no values: its presence does."""
+_DRIVER_UPGRADE = frozenset(
+    {
+        "cordon-required",
+        "wait-for-jobs-required",
+        "pod-deletion-required",
+        "drain-required",
+        "node-maintenance-required",
+        "post-maintenance-required",
+        "pod-restart-required",
+        "validation-required",
+        "uncordon-required",
+    }
+)
+"""States of an upgrade under way: not `upgrade-required`, which waits, nor `upgrade-failed`."""
+FOREIGN_LABELS: Mapping[str, frozenset[str]] = {
+    "dgxc.nvidia.com/nvsentinel-state": frozenset(
+        {"quarantined", "draining", "drain-succeeded", "drain-failed", "remediating"}
+        | {"remediation-succeeded", "remediation-failed"}
+    ),
+    # GPU Operator and Network Operator of NVIDIA
+    "nvidia.com/gpu-driver-upgrade-state": _DRIVER_UPGRADE,
+    "nvidia.com/vgpu-driver-upgrade-state": _DRIVER_UPGRADE,
+    "nvidia.com/ofed-driver-upgrade-state": _DRIVER_UPGRADE,
+    # GKE before it drains for an upgrade or a smaller pool
+    "operation.gke.io/type": frozenset({"drain"}),
+}
+"""Annotation or label to the values that mean it is at work; no values: its presence does."""
 
 
-def foreign_mark(taints: Iterable[str], annotations: Mapping[str, str]) -> str:
-    """The taint or annotation of another owner, "" if there is none. `taints` are keys."""
+def foreign_mark(
+    taints: Iterable[str], annotations: Mapping[str, str], labels: Mapping[str, str]
+) -> str:
+    """The taint, annotation or label of another owner, "" if there is none. `taints` are keys."""
     for taint in taints:
         if taint in FOREIGN_TAINTS:
             return taint
-    for key, busy in FOREIGN_ANNOTATIONS.items():
-        if key in annotations and (not busy or annotations[key] in busy):
-            return key
+    for marks, known in ((annotations, FOREIGN_ANNOTATIONS), (labels, FOREIGN_LABELS)):
+        for key, busy in known.items():
+            if key in marks and (not busy or marks[key] in busy):
+                return key
     return ""

@@ -141,7 +141,8 @@ def foreign_owner(node: Node) -> bool:
     """Whether somebody else is about to take the node down or is at work on it."""
     if node.metadata.deletion_timestamp is not None:
         return True
-    return bool(foreign_mark((t.key for t in node.spec.taints), node.metadata.annotations))
+    meta = node.metadata
+    return bool(foreign_mark((t.key for t in node.spec.taints), meta.annotations, meta.labels))
 
 
 def maintenance(node: Node, now: datetime) -> bool:

@@ -13,7 +13,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.cli.cases.form import AlertSignal, Case, HostEventSignal, OpenHostEvent
 from kubenode.cli.replay.timeline import Entry, entry
-from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS
+from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS, alibaba, aws_imds, azure_imds
 from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
 
 SOURCES = {
@@ -22,6 +22,7 @@ SOURCES = {
     "gcp": HostEventSource.GCP,
     "alibaba": HostEventSource.ALIBABA_CLOUD,
 }
+CLASSES = {"aws": aws_imds.CLASSES, "azure": azure_imds.CLASSES, "alibaba": alibaba.CLASSES}
 ACTIVE = frozenset({"started", "active", "executing"})
 PROVIDER_IDS = {
     "aws": "aws:///zone-a/{}",
@@ -129,14 +130,22 @@ def announced(case: Case) -> list[Before]:
     return found
 
 
+def class_of(event: OpenHostEvent) -> HostEventClass | None:
+    """By our name of the class, or by the cloud's name of the event; None: no parser knows it."""
+    if event.type in list(HostEventClass):
+        return HostEventClass(event.type)
+    return CLASSES.get(event.provider, {}).get(event.type)
+
+
 def _known(case: Case, signal: HostEventSignal, event: OpenHostEvent) -> Iterator[Before]:
-    if event.type not in list(HostEventClass):
+    class_ = class_of(event)
+    if class_ is None:
         return
     began = event.phase.lower() in ACTIVE
     reported = Reported(
         source=SOURCES[event.provider],
         external_id=event.event_id or event.type.lower(),
-        class_=HostEventClass(event.type),
+        class_=class_,
         host=_host(case, signal.transport),
         phase=HostEventPhase.SCHEDULED,
         not_before=case.now - BEGAN if began else case.now + BEGAN,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubenode.api.v1alpha1.hostevent import HostEventClass
 from kubenode.cli.cases import outside
 from kubenode.cli.cases.answers import answers
 from kubenode.cli.cases.form import (
@@ -213,10 +212,11 @@ def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iter
 def _host_events(case: Case, start: datetime) -> Iterator[Entry]:
     """Events that a cloud announced earlier, as far as we have a class of their name."""
     for event in case.facts.open_host_events:
-        if event.type in list(HostEventClass):
+        class_ = outside.class_of(event)
+        if class_ is not None:
             phase = "Active" if event.phase.lower() in outside.ACTIVE else "Scheduled"
             source = outside.SOURCES[event.provider]
-            body = {"class": event.type, "source": source, "phase": phase}
+            body = {"class": class_.value, "source": source, "phase": phase}
             yield entry(at=start, node=case.node, hostEvent=body)
 
 

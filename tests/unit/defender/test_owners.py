@@ -7,7 +7,7 @@ import pytest
 from support.clock import T0
 from support.defender_core import ZONE, Core, a_node, a_policy, an_ask
 
-from kubenode.api.foreign import FOREIGN_ANNOTATIONS, FOREIGN_TAINTS, SHUTDOWN
+from kubenode.api.foreign import FOREIGN_ANNOTATIONS, FOREIGN_LABELS, FOREIGN_TAINTS, SHUTDOWN
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 
 LIMITS = [{"scope": "Cluster", "maxConcurrent": 1}]
@@ -39,6 +39,20 @@ def test_annotations_of_other_owners_count_while_they_say_that_it_works(
     idle.metadata.annotations = {key: "Done"} if values else {}
     core.nodes(busy, idle)
     assert core.judge(an_ask("n0")).reason is Reason.FOREIGN_OWNER
+    assert core.judge(an_ask("n1")).allowed
+
+
+@pytest.mark.parametrize(("key", "values"), sorted(FOREIGN_LABELS.items()))
+def test_labels_of_other_owners_count_while_they_say_that_it_works(
+    key: str, values: frozenset[str]
+) -> None:
+    core = a_core()
+    busy, idle = a_node("n0"), a_node("n1")
+    busy.metadata.labels |= {key: min(values)}
+    idle.metadata.labels |= {key: "upgrade-done"}
+    core.nodes(busy, idle)
+    refused = core.judge(an_ask("n0"))
+    assert refused.reason is Reason.FOREIGN_OWNER and key in refused.message
     assert core.judge(an_ask("n1")).allowed
 
 

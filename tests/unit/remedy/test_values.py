@@ -75,6 +75,9 @@ def test_a_group_is_counted_and_nobody_is_not_unhealthy() -> None:
         ({"taints": [{"key": "node.kubernetes.io/unreachable"}]}, False),
         ({"metadata": {"deletionTimestamp": T0.isoformat()}}, True),
         ({"metadata": {"annotations": {"weave.works/kured-reboot-in-progress": "{}"}}}, True),
+        ({"metadata": {"labels": {"dgxc.nvidia.com/nvsentinel-state": "draining"}}}, True),
+        ({"metadata": {"labels": {"nvidia.com/gpu-driver-upgrade-state": "upgrade-done"}}}, False),
+        ({"taints": [{"key": "readiness.k8s.io/example.com/network"}]}, False),
     ],
 )
 def test_f08_knows_when_somebody_else_is_at_work(parts: dict[str, Any], foreign: bool) -> None:
