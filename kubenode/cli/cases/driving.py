@@ -160,6 +160,8 @@ def _drive(
         world.add_node(name, look)
     for node, at in _repaired(case, made):
         world.repaired(node, at)
+    for node in _in_repair(case, made):
+        world.repaired(node, case.now, ended=False)
     for told in made.before:
         world.known(told.at, told.node, told.transport, told.told)
     world.feed(*made.entries)
@@ -212,6 +214,13 @@ def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
     others = [name for name in made.looks if name != case.node]
     for index in range(fleet.repairs_last_hour if fleet is not None else 0):
         yield others[index % len(others)], case.now - AN_HOUR * (index + 1) / 100
+
+
+def _in_repair(case: Case, made: Setting) -> list[str]:
+    """Other nodes that hold a permit at `now`: not those that the case shows as sick."""
+    fleet = case.facts.fleet
+    others = [name for name in reversed(made.looks) if name != case.node]
+    return others[: fleet.in_remediation] if fleet is not None else []
 
 
 def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:

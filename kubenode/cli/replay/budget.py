@@ -97,8 +97,8 @@ class Budget:
         self.ledger.enter(held)
         return held
 
-    def remember(self, node: str, at: datetime) -> None:
-        """A repair of the node that began and ended at `at`, before all this."""
+    def remember(self, node: str, at: datetime, *, ended: bool) -> None:
+        """A repair of the node that began at `at`, before all this, and ended then or goes on."""
         name = f"{node}-{at.isoformat()}"
         held = Held(
             name=name,
@@ -107,8 +107,8 @@ class Budget:
             holder=Holder(kind=JOB, name=name, uid=name),
             grants=[(Disruption.NODE, at)],
             expires_at=at + LIFE,
-            state=PermitState.RELEASED,
-            released_at=at,
+            state=PermitState.RELEASED if ended else PermitState.GRANTED,
+            released_at=at if ended else None,
         )
         self.ledger.enter(held)
 

@@ -214,9 +214,9 @@ class World:
         else:
             self._fleet.create(name, look, self.now)
 
-    def repaired(self, node: str, at: datetime) -> None:
+    def repaired(self, node: str, at: datetime, *, ended: bool = True) -> None:
         """Kube Defender remembers a repair of the node from before all this."""
-        self._budget.remember(node, at)
+        self._budget.remember(node, at, ended=ended)
 
     def feed(self, *entries: Entry) -> None:
         """Let these happen at their times; what lies in the past happens now."""
