@@ -16,7 +16,19 @@ ANYBODY = ""
 LONGEST = 8192
 """Characters of a line that are looked at."""
 
-_STAMP = re.compile(r"\[ *\d+(?:\.\d+)?\] ?")
+_STAMP = re.compile(
+    r"(?:\[ *\d+(?:\.\d+)?\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:.]{8,15} \d{4}\])"
+    r"(?: ?\[ *[TC]\d+\])? ?"
+)
+"""What dmesg puts before a record: seconds, or a date (-T); since 5.1 the task or CPU as well."""
+_LEVEL = re.compile(r"<\d{1,3}>|(?:kern|user|daemon) *:[a-z]{3,6} *: ")
+"""The priority in front: syslog(2), or `dmesg -x`."""
+_SYSLOG = re.compile(
+    r"(?:[A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)?)"
+    r" (?:\S+ )?(?P<who>[\w.@/-]{1,48})(?:\[\d+\])?: "
+)
+"""Time, host and writer in front: rsyslog's forms (RFC 3164, RFC 3339) and journalctl's."""
+_NAMED = re.compile(r"(?P<who>[\w.@-]{1,48})(?:\[\d+\])?: ?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,32 @@ def without_stamp(text: str) -> str:
     return text[found.end() :] if found else text
 
 
+def bare(source: str, text: str) -> str:
+    """The line as its writer wrote it, without what a log or a program put before it.
+
+    Only for lines whose writer is known from elsewhere: what stands in front of a line is no proof
+    of who wrote it.
+    """
+    found = _SYSLOG.match(text)
+    if found is not None and _is(source, found["who"]):
+        text = text[found.end() :]
+    for _ in range(3):
+        before = text
+        if found := _LEVEL.match(text):
+            text = text[found.end() :]
+        text = without_stamp(text)
+        found = _NAMED.match(text)
+        if found is not None and _is(source, found["who"]):
+            text = text[found.end() :]
+        if text == before:
+            break
+    return text
+
+
+def _is(source: str, who: str) -> bool:
+    return who == source or (source == KERNEL and who == "klogd")
+
+
 def recorded(source: str, text: str, at: datetime) -> list[Line]:
     """Lines of a record that names its source in one word, as cases of tests do.
 
@@ -52,7 +90,7 @@ def recorded(source: str, text: str, at: datetime) -> list[Line]:
     origin = source if source in (KERNEL, MANAGER) else f"{source}.service"
     uid = None if origin == KERNEL else 0
     return [
-        Line(without_stamp(one)[:LONGEST], at, origin, identifier=source, uid=uid)
+        Line(bare(source, one.rstrip())[:LONGEST], at, origin, identifier=source, uid=uid)
         for one in text.splitlines()
         if one.strip()
     ]

@@ -18,6 +18,9 @@
     matches = ["EXT4-fs (sda1): Remounting filesystem read-only"]
     near_misses = ["EXT4-fs (sda1): mounted filesystem"]
 
+A rule with `fallback = true` knows how a report begins: a line that begins so and that no other
+rule of its pack knows is cut off or of a form that nobody has described, and is told as such.
+
 A pattern is found anywhere in a line unless it is anchored; those for the kernel are anchored,
 because names that tenants choose stand inside of its lines.
 """
@@ -58,6 +61,7 @@ class PackRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     within: str = ""
     clears: bool = False
     unless: str = ""
+    fallback: bool = False
     matches: list[str] = []
     near_misses: list[str] = []
 
@@ -174,6 +178,7 @@ def _rule(where: str, name: str, one: PackRule) -> Rule:
         count=one.count,
         within=within,
         clears=one.clears,
+        fallback=one.fallback,
         unless=_regexp(f"{where}.unless", one.unless) if one.unless else None,
         keyed=keyed,
         regexp=_regexp(f"{where}.pattern", one.pattern),

@@ -60,6 +60,7 @@ class Rule:
     clears         a match ends the condition's fault (of the same key, where the pattern has one)
     spans          the pattern may reach over several lines
     unless         a line that this matches as well is no match
+    fallback       counts only for a line that no other rule of its monitor knows
     keyed          the pattern has a group `key`: which device, task and the like
     name           unique in the program, for counts
     """
@@ -73,6 +74,7 @@ class Rule:
     within: float = 0.0
     clears: bool = False
     spans: bool = False
+    fallback: bool = False
     unless: Any = field(default=None, compare=False, repr=False)
     keyed: bool = False
     regexp: Any = field(default=None, compare=False, repr=False)

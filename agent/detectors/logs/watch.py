@@ -30,6 +30,8 @@ KEYS = 256
 PARTS = 64
 """Lines that are looked at of a text that has several."""
 LEFT_OUT = "LogLinesLeftOut"
+NOT_UNDERSTOOD = "LogLineNotUnderstood"
+"""Reason of the Event of a line that begins as a known report and goes on as none."""
 
 Outcome = tuple[State, list[Report]]
 
@@ -102,7 +104,9 @@ def _matches(
         hits = monitor.chosen.Match(line.text.encode(errors="replace"))
     if not hits and not monitor.spanning:
         return ()
-    places = (monitor.singles[hit] for hit in hits or ())
+    places = [monitor.singles[hit] for hit in hits or ()]
+    if known := [n for n in places if not monitor.rules[n].fallback]:
+        places = known
     found: list[tuple[int, tuple[Line, ...]]]
     found = [(n, (line,)) for n in places if not _excused(monitor.rules[n], line.text)]
     if monitor.spanning:

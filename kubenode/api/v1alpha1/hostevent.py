@@ -38,6 +38,7 @@ class HostEventClass(StrEnum):
     UNHEALTHY = "Unhealthy"
     ALERT = "Alert"
     LOG = "Log"
+    OTHER = "Other"
 
 
 class HostEventPhase(StrEnum):

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from agent.detectors import EventReport
+from agent.detectors.logs.line import recorded
+from agent.detectors.logs.watch import NOT_UNDERSTOOD, begin
+from agent.detectors.logs.watch import watch as watch_line
 from kubenode.api.v1alpha1 import Disruption, JobPhase, NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
 from kubenode.cli.cases.actions import actions_of
@@ -18,6 +22,7 @@ from kubenode.cli.cases.setting import Setting, setting, uid_of
 from kubenode.cli.cases.underway import Ran, answer, lead, limited, watch
 from kubenode.cli.replay.compiled import Compiled
 from kubenode.cli.replay.records import JobRecord
+from kubenode.cli.replay.watchers import builtin
 from kubenode.cli.replay.world import World
 from remedy.hostdoctor.notices import Notice
 from remedy.hostdoctor.reported import Told
@@ -187,8 +192,23 @@ def _drive(
         ran=ran,
         heard=tuple(world.deliveries.told),
         notices=tuple(world.deliveries.notices),
-        refused=bool(world.deliveries.refused) or unheard(case),
+        refused=bool(world.deliveries.refused) or unheard(case) or _garbled(case),
     )
+
+
+def _garbled(case: Case) -> bool:
+    """Whether a log line begins as a known report and goes on as none: the agent counts it."""
+    program = builtin()
+    state, _ = begin(program, case.now)
+    for signal in case.signals:
+        if not isinstance(signal, LogSignal):
+            continue
+        for line in recorded(signal.source, signal.text, case.now):
+            state, reports = watch_line(program, state, line, case.now)
+            said = (one.reason for one in reports if isinstance(one, EventReport))
+            if NOT_UNDERSTOOD in said:
+                return True
+    return False
 
 
 def _earlier(world: World, case: Case) -> tuple[Ran | None, JobRecord | None]:

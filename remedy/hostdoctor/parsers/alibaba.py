@@ -8,6 +8,7 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.payload import meant
 from remedy.hostdoctor.reported import Host, Reported
 
 C, P = HostEventClass, HostEventPhase
@@ -54,11 +55,16 @@ SEVERITIES = {
 }
 
 
-def class_of(kind: str, *, disk: bool) -> HostEventClass | None:
-    """None: a type that nobody has read yet asks for nothing."""
+def class_of(kind: str, *, disk: bool) -> HostEventClass:
+    """Of a type that nobody has read yet people are told."""
     if kind in CONDITIONS:
         return C.DISK_FAULT if disk else C.HARDWARE_FAULT
-    return CLASSES.get(kind)
+    return CLASSES.get(kind, C.OTHER)
+
+
+def phase_of(status: str) -> HostEventPhase | None:
+    """None: a status that nobody knows."""
+    return PHASES.get(status) or meant(status)
 
 
 def reported(

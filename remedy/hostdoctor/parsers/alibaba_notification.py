@@ -7,15 +7,24 @@ tells the same as a CloudEvent: the name is its type after `ecs:`, the content i
 
 from datetime import datetime, timedelta
 
-from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase
-from remedy.hostdoctor.parsers.alibaba import PHASES, class_of, reported
-from remedy.hostdoctor.parsers.payload import Fields, clean, decoded, fields, wrong
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from remedy.hostdoctor.parsers.alibaba import class_of, phase_of, reported
+from remedy.hostdoctor.parsers.payload import (
+    Fields,
+    clean,
+    decoded,
+    fields,
+    of_unknown_status,
+    wrong,
+)
 from remedy.hostdoctor.reported import Host, Told
 
 TRANSPORT = "alibaba_notification"
 STATE_CHANGE = "StateChange"
 ECS = "ecs:"
 """Start of the types of its CloudEvents."""
+NOTICES = ("Completed", "Succeeded", "Success")
+"""Ends of types that tell of an operation of the owner's own."""
 PREEMPTION = timedelta(minutes=5)
 """Between the notice and the release of a preemptible instance."""
 
@@ -35,11 +44,16 @@ def parse(payload: object, now: datetime) -> Told:
     if kind == STATE_CHANGE:
         return Told((), ignored=(f"state of {_instance(body, content)}: nothing to do",))
     class_ = class_of(kind, disk=subject == "Disk")
-    if class_ is None:
-        return Told((), ignored=(f"system event of unknown type {clean(kind, 80)!r}",))
-    phase = _phase(body, content, class_, status)
+    if class_ is HostEventClass.OTHER and kind.endswith(NOTICES):
+        return Told((), ignored=(f"news of what is done: {clean(kind, 80)!r}",))
+    phase = _phase(content, class_, status)
+    name = content.identity("eventId") if content.has("eventId") else body.identity("id")
+    if phase is None:
+        host, said = Host(instance=_instance(body, content)), content.text("eventStatus") or status
+        beside = of_unknown_status(HostEventSource.ALIBABA_CLOUD, name, host, kind, said)
+        return Told((beside,))
     event = reported(
-        content.identity("eventId") if content.has("eventId") else body.identity("id"),
+        name,
         kind,
         class_,
         Host(instance=_instance(body, content)),
@@ -72,16 +86,18 @@ def _name(body: Fields) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2] if len(parts) == 3 else ""
 
 
-def _phase(body: Fields, content: Fields, class_: HostEventClass, named: str) -> HostEventPhase:
-    """One without a status is news of what happens now, but a preemption, which is announced."""
+def _phase(content: Fields, class_: HostEventClass, named: str) -> HostEventPhase | None:
+    """One without a status is news of what happens now, but a preemption, which is announced. None:
+    a status that nobody knows.
+    """
     status = content.text("eventStatus") or named
     if not status:
         announced = class_ is HostEventClass.SPOT_INTERRUPTION
         phase = HostEventPhase.SCHEDULED if announced else HostEventPhase.ACTIVE
-    elif status in PHASES:
-        phase = PHASES[status]
+    elif (known := phase_of(status)) is not None:
+        phase = known
     else:
-        raise wrong(content.path("eventStatus"), status, " or ".join(PHASES))
+        return None
     over = content.instant("executeFinishTime") is not None
     return HostEventPhase.COMPLETED if over and phase.open else phase
 

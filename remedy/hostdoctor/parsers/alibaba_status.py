@@ -7,13 +7,13 @@ Shapes: ECS' API reference. A list is whole if it has as many entries as `TotalC
 from collections.abc import Iterator
 from datetime import datetime
 
-from kubenode.api.v1alpha1.hostevent import HostEventPhase
-from remedy.hostdoctor.parsers.alibaba import PHASES, class_of, reported
+from kubenode.api.v1alpha1.hostevent import HostEventPhase, HostEventSource
+from remedy.hostdoctor.parsers.alibaba import class_of, phase_of, reported
 from remedy.hostdoctor.parsers.payload import (
     Fields,
-    clean,
     decoded,
     fields,
+    of_unknown_status,
     understood,
     wrong,
 )
@@ -82,13 +82,13 @@ def _all(body: Fields, count: int) -> bool:
 def _instance_event(event: Fields) -> tuple[Reported, ...] | str:
     kind = event.inside("EventType").needed("Name")
     class_ = class_of(kind, disk=False)
-    if class_ is None:
-        return f"system event of unknown type {clean(kind, 80)!r}"
     status = event.inside("EventCycleStatus").needed("Name")
-    if status not in PHASES:
-        raise wrong(event.path("EventCycleStatus.Name"), status, " or ".join(PHASES))
+    phase = phase_of(status)
+    if phase is None:
+        name, host = event.identity("EventId"), Host(instance=event.identity("InstanceId"))
+        return (of_unknown_status(HostEventSource.ALIBABA_CLOUD, name, host, kind, status),)
     over = event.instant("EventFinishTime") is not None
-    phase = HostEventPhase.COMPLETED if over and PHASES[status].open else PHASES[status]
+    phase = HostEventPhase.COMPLETED if over and phase.open else phase
     due = event.instant("NotBefore")
     return (
         reported(
@@ -108,8 +108,6 @@ def _disk_event(event: Fields) -> tuple[Reported, ...] | str:
     """The type's code is text here and a number for instances; nobody needs it."""
     kind = event.inside("EventType").needed("Name")
     class_ = class_of(kind, disk=True)
-    if class_ is None:
-        return f"disk event of unknown type {clean(kind, 80)!r}"
     event.instant("EventTime")
     if not event.has("InstanceId"):
         return "event of a disk that no instance has"

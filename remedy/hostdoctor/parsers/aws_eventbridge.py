@@ -9,7 +9,17 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.aws_imds import interruption, rebalance
-from remedy.hostdoctor.parsers.payload import LONGEST_MESSAGE, Fields, clean, decoded, fields, wrong
+from remedy.hostdoctor.parsers.payload import (
+    LONGEST_MESSAGE,
+    Fields,
+    clean,
+    decoded,
+    fields,
+    meant,
+    of_unknown_status,
+    other,
+    wrong,
+)
 from remedy.hostdoctor.reported import Host, Reported, Told
 
 TRANSPORT = "aws_eventbridge"
@@ -28,6 +38,9 @@ STATES = {
     "terminated": HostEventPhase.COMPLETED,
 }
 """States that end the instance; the others are its coming back."""
+EC2 = "aws.ec2"
+CATEGORIES = ("scheduledChange", "issue", "investigation")
+"""Of AWS Health: of a change people and rules are told, of trouble people. The rest is news."""
 KINDS = (
     ("RETIREMENT", HostEventClass.RETIRE),
     ("TERMINATION", HostEventClass.RETIRE),
@@ -42,6 +55,8 @@ def parse(payload: object, now: datetime) -> Told:
     event = fields(decoded(payload))
     kind = event.needed("detail-type")
     read = PARSERS.get(kind)
+    if read is None and event.text("source") == EC2 and event.inside("detail").has("instance-id"):
+        return Told((_unread(event, event.inside("detail"), kind),))
     if read is None:
         return Told((), ignored=(f"EventBridge event of no concern: {clean(kind, 80)!r}",))
     found = read(event, event.inside("detail"))
@@ -50,8 +65,15 @@ def parse(payload: object, now: datetime) -> Told:
 
 def _spot(event: Fields, detail: Fields) -> tuple[Reported, ...]:
     """The warning says when it was sent, not when the instance ends."""
-    at = _sent(event)
-    return (interruption(_host(detail), detail.needed("instance-action"), at + NOTICE, at),)
+    at, ends = _sent(event), detail.instant("instance-termination-time")
+    due = ends if ends is not None else at + NOTICE
+    return (interruption(_host(detail), detail.needed("instance-action"), due, at),)
+
+
+def _unread(event: Fields, detail: Fields, kind: str) -> Reported:
+    """An event of EC2 about an instance, of a kind that nobody has described."""
+    name = event.identity("id")
+    return other(HostEventSource.AWS, name, _host(detail), kind, advisory=True)
 
 
 def _rebalance(event: Fields, detail: Fields) -> tuple[Reported, ...]:
@@ -118,10 +140,14 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
     """Changes that AWS has scheduled for instances; issues and notices end no machine."""
     service, category = detail.needed("service"), detail.needed("eventTypeCategory")
     code = detail.needed("eventTypeCode")
-    class_ = next((class_ for word, class_ in KINDS if word in code), None)
-    if service != "EC2" or category != "scheduledChange" or class_ is None:
+    if service != "EC2" or category not in CATEGORIES:
         return f"health event of no concern: {clean(f'{service} {category} {code}', 120)}"
-    over = detail.text("statusCode") == "closed"
+    class_ = next((class_ for word, class_ in KINDS if word in code), HostEventClass.OTHER)
+    if category != "scheduledChange":
+        class_ = HostEventClass.OTHER
+    status = detail.text("statusCode") or "open"
+    phase = HostEventPhase.ACTIVE if status == "open" else meant(status)
+    over = phase is not None and not phase.open
     identity = "eventArn" if detail.has("eventArn") else "id"
     where = detail if detail.has("eventArn") else event
     told = [
@@ -129,6 +155,12 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
         for one in detail.each("eventDescription")
         if (text := one.text("latestDescription", most=LONGEST_MESSAGE))
     ]
+    if phase is None:
+        name, source = where.identity(identity), HostEventSource.AWS
+        return tuple(
+            of_unknown_status(source, name, Host(instance=_instance(entity)), code, status)
+            for entity in detail.each("affectedEntities")
+        )
     begins, ends = detail.instant("startTime"), detail.instant("endTime")
     return tuple(
         Reported(
@@ -136,7 +168,7 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
             where.identity(identity),
             class_,
             Host(instance=_instance(entity)),
-            phase=HostEventPhase.COMPLETED if over else None,
+            phase=phase if over else None,
             severity=Severity.CRITICAL if class_ is HostEventClass.RETIRE else Severity.WARNING,
             not_before=begins,
             not_after=ends if ends is not None and (begins is None or ends > begins) else None,
@@ -165,7 +197,9 @@ def _sent(event: Fields) -> datetime:
 
 PARSERS: dict[str, Callable[[Fields, Fields], tuple[Reported, ...] | str]] = {
     "EC2 Spot Instance Interruption Warning": _spot,
+    "EC2 Capacity Reservation Instance Interruption Warning": _spot,
     "EC2 Instance Rebalance Recommendation": _rebalance,
+    "EC2 Spot Instance Rebalance Recommended": _rebalance,
     "EC2 Instance-terminate Lifecycle Action": _lifecycle,
     "EC2 Instance State-change Notification": _state,
     "AWS Health Event": _health,

@@ -5,6 +5,7 @@ spot/instance-action, events/recommendations/rebalance. None of them names the i
 one that was asked (`Host()`).
 """
 
+import re
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
@@ -15,8 +16,10 @@ from remedy.hostdoctor.parsers.payload import (
     decoded,
     fields,
     items,
+    meant,
+    of_unknown_status,
+    other,
     understood,
-    wrong,
 )
 from remedy.hostdoctor.reported import Host, Reported, Told
 
@@ -30,12 +33,7 @@ CLASSES = {
     "instance-retirement": HostEventClass.RETIRE,
     "instance-stop": HostEventClass.STOP,
 }
-STATES: dict[str, HostEventPhase | None] = {
-    "active": None,
-    "completed": HostEventPhase.COMPLETED,
-    "canceled": HostEventPhase.CANCELLED,
-}
-ENDINGS = {"[completed]": HostEventPhase.COMPLETED, "[canceled]": HostEventPhase.CANCELLED}
+_ENDING = re.compile(r"\s*\[([A-Za-z -]{4,24})\]")
 """How a description begins of an event that is over; where events have no state, its only sign."""
 INTERRUPTION = "spot-interruption"
 """An instance has one at a time: metadata service and EventBridge tell of the same."""
@@ -56,16 +54,32 @@ def scheduled(event: Fields, host: Host, identity: str) -> tuple[Reported, ...] 
     and in `State`, which the latter lacks.
     """
     code, told = event.needed("Code"), event.text("Description", most=LONGEST_MESSAGE)
-    if code not in CLASSES:
-        return f"scheduled event of unknown code {code!r}"
-    class_ = CLASSES[code]
+    name = event.identity(identity)
+    phase, status = _phase(event, told)
+    if status:
+        return (of_unknown_status(HostEventSource.AWS, name, host, code, status),)
+    class_ = CLASSES.get(code.lower().replace("_", "-"))
+    if class_ is None:
+        at = event.instant("NotBefore")
+        return (
+            other(
+                HostEventSource.AWS,
+                name,
+                host,
+                code,
+                phase=phase,
+                not_before=at,
+                message=told,
+                silent=True,
+            ),
+        )
     return (
         Reported(
             HostEventSource.AWS,
-            event.identity(identity),
+            name,
             class_,
             host,
-            phase=_phase(event, told),
+            phase=phase,
             severity=Severity.CRITICAL if class_ is HostEventClass.RETIRE else Severity.WARNING,
             not_before=event.instant("NotBefore"),
             not_after=event.instant("NotAfter"),
@@ -76,14 +90,17 @@ def scheduled(event: Fields, host: Host, identity: str) -> tuple[Reported, ...] 
     )
 
 
-def _phase(event: Fields, told: str) -> HostEventPhase | None:
-    for begins, phase in ENDINGS.items():
-        if told.lower().startswith(begins):
-            return phase
-    state = event.text("State").lower() or "active"
-    if state not in STATES:
-        raise wrong(event.path("State"), state, "active, completed or canceled")
-    return STATES[state]
+def _phase(event: Fields, told: str) -> tuple[HostEventPhase | None, str]:
+    """The phase, None for one that is open: its time says which. And a state that nobody knows."""
+    if found := _ENDING.match(told):
+        over = meant(found[1])
+        if over is not None and not over.open:
+            return over, ""
+    state = event.text("State") or "active"
+    phase = meant(state)
+    if phase is None:
+        return None, state
+    return (None if phase.open else phase), ""
 
 
 def parse_spot(payload: object, now: datetime) -> Told:

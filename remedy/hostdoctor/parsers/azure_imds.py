@@ -15,6 +15,9 @@ from remedy.hostdoctor.parsers.payload import (
     Fields,
     clean,
     listed,
+    meant,
+    of_unknown_status,
+    other,
     wrong,
 )
 from remedy.hostdoctor.reported import Host, Reported, Told
@@ -27,7 +30,6 @@ CLASSES = {
     "Redeploy": HostEventClass.REDEPLOY,
     "Terminate": HostEventClass.RETIRE,
 }
-PHASES = {"Scheduled": HostEventPhase.SCHEDULED, "Started": HostEventPhase.ACTIVE}
 SEVERITIES = {
     HostEventClass.FREEZE: Severity.INFO,
     HostEventClass.HARDWARE_FAULT: Severity.CRITICAL,
@@ -48,24 +50,41 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
     identity, kind = event.identity("EventId"), event.needed("EventType")
     if event.text("ResourceType") not in ("", "VirtualMachine"):
         return f"event of a {event.text('ResourceType', most=40)}, which is no machine"
-    if kind not in CLASSES:
-        return f"event of unknown type {clean(kind, 40)!r}"
     status, told = event.needed("EventStatus"), event.text("Description", most=LONGEST_MESSAGE)
-    if status not in PHASES:
-        raise wrong(event.path("EventStatus"), status, "Scheduled or Started")
-    class_ = _class(kind, PHASES[status], told)
     names = [_name(event, value) for value in event.items("Resources")]
     if not names:
         raise wrong(event.path("Resources"), [], "the names of its machines")
+    phase, azure = meant(status), HostEventSource.AZURE
+    if phase is None:
+        return tuple(
+            of_unknown_status(azure, identity, Host(instance=name), kind, status) for name in names
+        )
+    kind = next((known for known in CLASSES if known.lower() == kind.lower()), kind)
+    due = event.instant("NotBefore")
+    if kind not in CLASSES:
+        return tuple(
+            other(
+                azure,
+                identity,
+                Host(instance=name),
+                kind,
+                phase=phase,
+                not_before=due,
+                message=told,
+                silent=True,
+            )
+            for name in names
+        )
+    class_ = _class(kind, phase, told)
     return tuple(
         Reported(
             HostEventSource.AZURE,
             identity,
             class_,
             Host(instance=name),
-            phase=PHASES[status],
+            phase=phase,
             severity=SEVERITIES.get(class_, Severity.WARNING),
-            not_before=event.instant("NotBefore"),
+            not_before=due,
             attributes=_notes(event, names),
             message=told,
             silent=True,

@@ -11,8 +11,8 @@ from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.payload import (
     LONGEST_MESSAGE,
     Fields,
-    clean,
     listed,
+    of_unknown_status,
 )
 from remedy.hostdoctor.reported import Host, Reported, Told
 
@@ -37,7 +37,12 @@ def _status(status: Fields) -> tuple[Reported, ...] | str:
     if state in SOUND:
         return ()
     if state not in STATES:
-        return f"unknown availability {clean(state, 40)!r}"
+        host = Host(instance=machine)
+        return (
+            of_unknown_status(
+                HostEventSource.AZURE, "resource-health", host, "availability", state
+            ),
+        )
     reason = about.text("reasonType")
     if reason.replace(" ", "").lower() in ("userinitiated", "customerinitiated"):
         return "a person stopped the machine"

@@ -12,11 +12,15 @@ from datetime import datetime
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.payload import (
+    UNKNOWN_STATUS,
     Fields,
     clean,
     decoded,
     fields,
     listed,
+    meant,
+    of_unknown_status,
+    other,
     wrong,
 )
 from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
@@ -26,7 +30,6 @@ MAINTENANCE = "gcp_maintenance_event"
 PREEMPTED = "gcp_preempted"
 INSTANCES = "gcp_instances"
 UPCOMING_ID = "upcoming-maintenance"
-PHASES = {"PENDING": HostEventPhase.SCHEDULED, "ONGOING": HostEventPhase.ACTIVE}
 TEXTS = {
     "MIGRATE_ON_HOST_MAINTENANCE": (
         HostEventClass.FREEZE,
@@ -39,6 +42,8 @@ TEXTS = {
         "the instance is stopped for maintenance of its host, a minute from the notice on",
     ),
 }
+_KIND = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
+"""How the server writes a kind of maintenance."""
 _LINK = re.compile(r"projects/([^/]+)/zones/([^/]+)/instances/([^/]+)$")
 
 
@@ -47,9 +52,8 @@ def parse_upcoming(payload: object, now: datetime) -> Told:
     if payload in (None, "", b""):
         return Told((), UPCOMING, complete=True)
     found = _upcoming(fields(decoded(payload)), Host())
-    if isinstance(found, str):
-        return Told((), UPCOMING, complete=True, ignored=(found,))
-    return Told(found, UPCOMING, complete=True)
+    known = all(UNKNOWN_STATUS not in event.attributes for event in found)
+    return Told(found, UPCOMING, complete=known)
 
 
 def parse_instances(payload: object, now: datetime) -> Told:
@@ -58,7 +62,7 @@ def parse_instances(payload: object, now: datetime) -> Told:
     return listed(INSTANCES, payload, "items", instances, _instance, more="nextPageToken")
 
 
-def _instance(instance: Fields) -> tuple[Reported, ...] | str:
+def _instance(instance: Fields) -> tuple[Reported, ...]:
     maintenance = instance.inside("resourceStatus").inside("upcomingMaintenance")
     if not maintenance.values:
         return ()
@@ -68,14 +72,15 @@ def _instance(instance: Fields) -> tuple[Reported, ...] | str:
     return _upcoming(maintenance, Host(provider_id="gce://" + "/".join(link.groups())))
 
 
-def _upcoming(body: Fields, host: Host) -> tuple[Reported, ...] | str:
+def _upcoming(body: Fields, host: Host) -> tuple[Reported, ...]:
     if not body.values:
         return ()
     body = Fields({_snake(name): value for name, value in body.values.items()}, body.at)
     status = body.needed("maintenance_status")
-    if status not in PHASES:
-        return f"maintenance of unknown status {clean(status, 40)!r}"
-    phase = PHASES[status]
+    phase = meant(status)
+    if phase is None:
+        what = "maintenance of the host"
+        return (of_unknown_status(HostEventSource.GCP, UPCOMING_ID, host, what, status),)
     return (
         Reported(
             HostEventSource.GCP,
@@ -113,7 +118,17 @@ def parse_maintenance(payload: object, now: datetime) -> Told:
     if text in ("NONE", ""):
         return Told((), MAINTENANCE, complete=True)
     if text not in TEXTS:
-        raise wrong("the text", text, f"NONE, {' or '.join(TEXTS)}")
+        if _KIND.fullmatch(text) is None:
+            raise wrong("the text", text, f"NONE, {' or '.join(TEXTS)}")
+        unknown = other(
+            HostEventSource.GCP,
+            "maintenance-event/other",
+            Host(),
+            text,
+            phase=HostEventPhase.ACTIVE,
+            silent=True,
+        )
+        return Told((unknown,), MAINTENANCE, complete=False)
     class_, severity, told = TEXTS[text]
     phase = HostEventPhase.ACTIVE if class_ is HostEventClass.FREEZE else HostEventPhase.SCHEDULED
     event = Reported(

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from remedy.hostdoctor.reported import ParseError, Reported, Told
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
 
 LONGEST_ID = 512
 """Of a HostEvent's externalID."""
@@ -21,6 +22,29 @@ MOST_ITEMS = 10_000
 SHOWN, LONGEST_WAY = 80, 200
 """Characters of a wrong value, and of the way to it, in an error."""
 YEARS = range(1990, 2200)
+
+
+UNKNOWN_STATUS = "unknownStatus"
+"""Attribute of what is told beside an event whose status nobody knows: that one stays as it is."""
+_MEANT = {
+    HostEventPhase.SCHEDULED: "scheduled planned pending upcoming announced postponed rescheduled"
+    " deferred delayed queued notstarted waiting",
+    HostEventPhase.AWAITING_APPROVAL: "inquiring awaitingapproval pendingapproval"
+    " waitingforapproval",
+    HostEventPhase.ACTIVE: "active started starting inprogress executing ongoing running underway",
+    HostEventPhase.COMPLETED: "completed complete executed finished done closed resolved succeeded"
+    " success failed ended mitigated over",
+    HostEventPhase.CANCELLED: "canceled cancelled avoided avoidated skipped rejected withdrawn"
+    " aborted revoked dismissed",
+}
+_PHASES = {word: phase for phase, words in _MEANT.items() for word in words.split()}
+
+
+def meant(status: str) -> HostEventPhase | None:
+    """What a word for a status means, whatever cloud uses it and however it writes it; None: nobody
+    knows.
+    """
+    return _PHASES.get("".join(letter for letter in status.lower() if letter.isalpha()))
 
 
 def decoded(payload: object) -> object:
@@ -200,7 +224,53 @@ def understood(
     if errors and not events:
         raise errors[0]
     ignored += (str(error) for error in errors)
-    return Understood(tuple(events), tuple(ignored), whole=not errors)
+    known = all(UNKNOWN_STATUS not in event.attributes for event in events)
+    return Understood(tuple(events), tuple(ignored), whole=not errors and known)
+
+
+def other(
+    source: HostEventSource,
+    identity: str,
+    host: Host,
+    what: str,
+    *,
+    phase: HostEventPhase | None = None,
+    not_before: datetime | None = None,
+    message: str = "",
+    silent: bool = False,
+    advisory: bool = False,
+) -> Reported:
+    """An event of a kind that nobody has described: people are told, and nothing is done."""
+    return Reported(
+        source,
+        identity,
+        HostEventClass.OTHER,
+        host,
+        phase=phase,
+        not_before=not_before,
+        attributes={"kind": clean(what, LONGEST_NOTE)},
+        message=message or clean(f"an event of unknown kind: {what}", LONGEST_MESSAGE),
+        silent=silent,
+        advisory=advisory,
+    )
+
+
+def of_unknown_status(
+    source: HostEventSource, identity: str, host: Host, what: str, status: str
+) -> Reported:
+    """Beside the event, whose phase stays as it was: what the status means is for people."""
+    status = clean(status, SHOWN)
+    return Reported(
+        source,
+        clean(f"{identity[: LONGEST_ID - 100]}/status/{status}", LONGEST_ID),
+        HostEventClass.OTHER,
+        host,
+        phase=HostEventPhase.ACTIVE,
+        attributes={UNKNOWN_STATUS: status, "kind": clean(what, LONGEST_NOTE)},
+        message=clean(f"{what} has the unknown status {status}", LONGEST_MESSAGE),
+        silent=True,
+        advisory=True,
+    )
 
 
 def listed(

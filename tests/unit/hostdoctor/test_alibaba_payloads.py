@@ -126,10 +126,28 @@ def test_event_bridge_tells_the_same_as_a_cloud_event() -> None:
     assert (other.events, len(other.ignored)) == ((), 1)
 
 
-@pytest.mark.parametrize("name", ["Instance:StateChange", "Instance:Snapshot:Executed"])
+@pytest.mark.parametrize("name", ["Instance:StateChange", "Instance:HibernationCompleted"])
 def test_what_asks_for_nothing_is_said(name: str) -> None:
     found = notice(name, {"resourceId": INSTANCE, "state": "Running"})
     assert (found.events, len(found.ignored)) == ((), 1)
+
+
+def test_of_a_type_that_nobody_knows_people_are_told_until_it_is_over() -> None:
+    about = {"eventId": "e-9", "instanceId": INSTANCE}
+    (open_,) = notice("Instance:SystemUpgrade.Migrate:Scheduled", about).events
+    (over,) = notice("Instance:SystemUpgrade.Migrate:Avoided", about).events
+    assert (open_.class_, open_.phase, open_.external_id) == (C.OTHER, P.SCHEDULED, "e-9")
+    assert (over.phase, over.external_id) == (P.CANCELLED, "e-9")
+
+
+def test_of_a_status_that_nobody_knows_people_are_told_and_the_event_stays() -> None:
+    about = {"eventId": "e-9", "instanceId": INSTANCE}
+    (beside,) = notice("Instance:SystemFailure.Reboot:Dancing", about).events
+    assert (beside.class_, beside.advisory) == (C.OTHER, True)
+    assert beside.external_id == "e-9/status/Dancing"
+    found = full(listed(EventCycleStatus={"Name": "Dancing"}))
+    assert [event.class_ for event in found.events] == [C.OTHER]
+    assert not found.complete
 
 
 def test_content_may_be_json_in_text() -> None:
@@ -204,11 +222,9 @@ def test_the_code_of_a_type_is_text_for_disks_and_a_number_for_instances(code: i
     [
         (lambda: notice("StateChange", {}), "name"),
         (lambda: notice("Volume:Lost", {}), "name"),
-        (lambda: notice("Instance:SystemFailure.Reboot:Dancing", {}), "eventStatus"),
         (lambda: notice("Instance:SystemFailure.Reboot", [], id=""), "content"),
         (lambda: notice("Instance:SystemFailure.Reboot", {}, id=""), "id"),
         (lambda: notice("Instance:SystemFailure.Reboot", {}, resourceId="x/"), "resourceId"),
-        (lambda: full(listed(EventCycleStatus={"Name": "Dancing"})), "EventCycleStatus.Name"),
         (lambda: full(listed(NotBefore="2026-01-11")), "NotBefore"),
         (lambda: PARSERS["alibaba_instance_history"]({}, NOW), "InstanceSystemEventSet"),
     ],

@@ -94,11 +94,34 @@ def test_state_or_the_description_says_that_it_is_over(changes: dict[str, str], 
     assert told("aws_imds_scheduled", [scheduled(**changes)]).events[0].phase is phase
 
 
-def test_a_code_that_nobody_knows_is_passed_over_and_said() -> None:
+def test_of_a_code_that_nobody_knows_people_are_told() -> None:
     found = told("aws_imds_scheduled", [scheduled(Code="instance-teleport"), scheduled()])
-    assert len(found.events) == 1
-    assert found.ignored == ("scheduled event of unknown code 'instance-teleport'",)
+    assert [event.class_ for event in found.events] == [C.OTHER, C.REBOOT]
+    assert found.events[0].attributes == {"kind": "instance-teleport"}
     assert found.complete
+
+
+def test_of_a_state_that_nobody_knows_people_are_told_and_the_list_ends_nothing() -> None:
+    found = told("aws_imds_scheduled", [scheduled(State="sleeping")])
+    assert [event.class_ for event in found.events] == [C.OTHER]
+    assert not found.complete
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase"),
+    [
+        ({"State": "postponed"}, None),
+        ({"State": "Rescheduled"}, None),
+        ({"State": "cancelled"}, P.CANCELLED),
+        ({"State": "avoided"}, P.CANCELLED),
+        ({"State": "finished"}, P.COMPLETED),
+        ({"Description": "[Cancelled] scheduled reboot"}, P.CANCELLED),
+        ({"Description": "[eu-west-1] scheduled reboot"}, None),
+    ],
+)
+def test_a_state_counts_by_what_it_means(changes: dict[str, str], phase: P | None) -> None:
+    (found,) = told("aws_imds_scheduled", [scheduled(**changes)]).events
+    assert (found.class_, found.phase) == (C.REBOOT, phase)
 
 
 def test_one_bad_event_hides_no_good_one_and_the_list_counts_as_short() -> None:
@@ -214,14 +237,53 @@ def test_a_health_event_is_one_for_each_machine_and_its_date_is_of_another_form(
     "changes",
     [
         {"service": "RDS"},
-        {"eventTypeCategory": "issue"},
         {"eventTypeCategory": "accountNotification"},
-        {"eventTypeCode": "AWS_EC2_OPERATIONAL_NOTIFICATION"},
     ],
 )
 def test_other_health_events_end_no_machine(changes: dict[str, str]) -> None:
     found = told("aws_eventbridge", health(**changes))
     assert (found.events, len(found.ignored)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"eventTypeCategory": "issue"}, {"eventTypeCode": "AWS_EC2_OPERATIONAL_NOTIFICATION"}],
+)
+def test_of_trouble_that_nobody_can_class_people_are_told(changes: dict[str, str]) -> None:
+    events = told("aws_eventbridge", health(**changes)).events
+    assert {event.class_ for event in events} == {C.OTHER}
+    events = told("aws_eventbridge", health(**changes, statusCode="closed")).events
+    assert {event.phase for event in events} == {P.COMPLETED}
+
+
+def test_a_warning_of_ec2_that_nobody_knows_is_for_people() -> None:
+    event = {
+        "id": "12345678-1234-1234-1234-123456789012",
+        "source": "aws.ec2",
+        "detail-type": "EC2 Instance Levitation Warning",
+        "time": "2026-01-10T09:59:00Z",
+        "detail": {"instance-id": "i-0123456789abcdef0"},
+    }
+    (found,) = told("aws_eventbridge", event).events
+    assert (found.class_, found.advisory) == (C.OTHER, True)
+    of_nobody = told("aws_eventbridge", {**event, "detail": {"volume": "vol-1"}})
+    assert (of_nobody.events, len(of_nobody.ignored)) == ((), 1)
+
+
+def test_an_interrupted_capacity_reservation_takes_the_instance_at_the_time_that_it_says() -> None:
+    event = {
+        "source": "aws.ec2",
+        "detail-type": "EC2 Capacity Reservation Instance Interruption Warning",
+        "time": "2026-01-10T09:59:00Z",
+        "detail": {
+            "instance-id": "i-0123456789abcdef0",
+            "instance-action": "terminate",
+            "instance-termination-time": "2026-01-10T10:03:00Z",
+        },
+    }
+    (found,) = told("aws_eventbridge", event).events
+    assert found.class_ is C.SPOT_INTERRUPTION
+    assert found.not_before == datetime(2026, 1, 10, 10, 3, tzinfo=UTC)
 
 
 def test_a_closed_health_event_is_over() -> None:
@@ -276,7 +338,6 @@ def test_a_failed_check_of_the_host_is_its_fault_and_a_failed_check_of_the_guest
         ("aws_imds_scheduled", {}, "the body"),
         ("aws_imds_scheduled", [scheduled(EventId="")], "EventId"),
         ("aws_imds_scheduled", [scheduled(EventId="x" * 513)], "EventId"),
-        ("aws_imds_scheduled", [scheduled(State="sleeping")], "State"),
         ("aws_imds_scheduled", [scheduled(NotBefore="2026-01-21T09:00:43")], "NotBefore"),
         ("aws_imds_spot", {"action": 4, "time": "2026-01-10T10:01:30Z"}, "action"),
         ("aws_sqs", "{", "the body"),

@@ -77,16 +77,30 @@ def test_one_machine_shares_its_event_with_nobody() -> None:
     assert "resources" not in told(event()).events[0].attributes
 
 
-def test_unknown_types_and_other_resources_are_said() -> None:
+def test_of_unknown_types_people_are_told_and_other_resources_are_said() -> None:
     found = told(event(EventType="Levitate"), event(ResourceType="HostGroup"))
-    assert (found.events, len(found.ignored), found.complete) == ((), 2, True)
+    assert [one.class_ for one in found.events] == [C.OTHER]
+    assert (len(found.ignored), found.complete) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "phase"),
+    [("started", P.ACTIVE), ("Completed", P.COMPLETED), ("Canceled", P.CANCELLED)],
+)
+def test_a_status_counts_by_what_it_means(status: str, phase: P) -> None:
+    assert told(event(EventStatus=status)).events[0].phase is phase
+
+
+def test_of_an_unknown_status_people_are_told_and_the_list_ends_nothing() -> None:
+    found = told(event(EventStatus="Perhaps"))
+    assert [(one.class_, one.advisory) for one in found.events] == [(C.OTHER, True)]
+    assert not found.complete
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
         ({"EventId": None}, "EventId"),
-        ({"EventStatus": "Perhaps"}, "EventStatus"),
         ({"Resources": []}, "Resources"),
         ({"Resources": [7]}, "Resources"),
         ({"Resources": "pool_3"}, "Resources"),

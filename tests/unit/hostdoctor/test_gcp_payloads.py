@@ -110,3 +110,18 @@ def test_a_page_that_is_followed_by_another_is_no_whole_list() -> None:
 def test_an_error_names_the_field(transport: str, payload: Any, named: str) -> None:
     with pytest.raises(ParseError, match=named):
         told(transport, payload)
+
+
+def test_of_a_status_that_nobody_knows_people_are_told_and_nothing_ends() -> None:
+    found = told("gcp_upcoming_maintenance", {"maintenance_status": "LEVITATING"})
+    assert [(one.class_, one.advisory) for one in found.events] == [(C.OTHER, True)]
+    assert not found.complete
+    done = told("gcp_upcoming_maintenance", {"maintenance_status": "COMPLETED"})
+    assert [(one.class_, one.phase) for one in done.events] == [(C.MAINTENANCE, P.COMPLETED)]
+
+
+def test_of_a_kind_of_maintenance_that_nobody_knows_people_are_told() -> None:
+    found = told("gcp_maintenance_event", "LEVITATE_ON_HOST_MAINTENANCE")
+    assert [(one.class_, one.phase) for one in found.events] == [(C.OTHER, P.ACTIVE)]
+    with pytest.raises(ParseError):
+        told("gcp_maintenance_event", "<html>levitate</html>")

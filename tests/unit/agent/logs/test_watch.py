@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from agent.detectors import ConditionReport, EventReport, Report, Severity, Status
-from agent.detectors.logs.line import KERNEL, MANAGER, Line, recorded
+from agent.detectors.logs.line import KERNEL, MANAGER, Line, bare, recorded
 from agent.detectors.logs.pack import our_program
 from agent.detectors.logs.passing import (
     Question,
@@ -19,6 +21,7 @@ from agent.detectors.logs.watch import (
     EVENTS_A_MINUTE,
     KEYS,
     LEFT_OUT,
+    NOT_UNDERSTOOD,
     begin,
     looked,
     unreadable,
@@ -221,3 +224,42 @@ def test_records_of_cases_name_their_source_in_a_word() -> None:
     (line,) = recorded("smartd", "Device: /dev/sdb", NOW)
     assert (line.origin, line.uid) == ("smartd.service", 0)
     assert recorded("systemd", "x", NOW)[0].origin == MANAGER
+
+
+def test_a_report_that_is_cut_off_is_told_and_one_that_is_known_is_not() -> None:
+    host = Host()
+    (cut,) = host.says("NVRM: Xid (PCI:0000:3b:00")
+    assert isinstance(cut, EventReport)
+    assert (cut.reason, cut.severity) == (NOT_UNDERSTOOD, Severity.INFO)
+    whole = host.says("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python")
+    assert [one.reason for one in whole if isinstance(one, EventReport)] == ["NvidiaXid"]
+    assert host.says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.08") == []
+
+
+BARE = "BUG: workqueue lockup - pool cpus=0"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "[  12.345] ",
+        "[   12.345678][ T123] ",
+        "[ 12.3] [    C3] ",
+        "<4>[   12.345678] ",
+        "kern  :err   : [   12.345678] ",
+        "kernel: ",
+        "kernel:[ 1.2] ",
+        "Jan 10 10:00:00 node1 kernel: ",
+        "Jan  2 10:00:00 node1 kernel: [  12.345678] ",
+        "2026-01-10T10:00:00.123456+00:00 node1 kernel: [ 1.2] ",
+        "[Sat Jan 10 10:00:00 2026] ",
+    ],
+)
+def test_what_a_log_puts_before_a_line_is_no_part_of_it(before: str) -> None:
+    assert bare(KERNEL, before + BARE) == BARE
+
+
+@pytest.mark.parametrize("before", ["Jan 10 10:00:00 node1 java[77]: ", "java: ", "(kernel): "])
+def test_what_another_writer_puts_before_a_line_stays(before: str) -> None:
+    assert bare(KERNEL, before + BARE) == before + BARE
