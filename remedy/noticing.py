@@ -16,6 +16,7 @@ from kubenode.api.v1alpha1 import (
     RemedyOperationJob,
 )
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.node_events import node_of
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.job.model import FINALIZER, CloseReason, Job
 from remedy.job.store import NODE_INDEX, beyond
@@ -140,8 +141,7 @@ class Jobs:
 
     def event(self, key: str, old: Event | None, new: Event | None) -> Iterable[str]:
         event = new or old
-        about = event.involved_object if event is not None else None
-        return self.of(about.name) if about is not None and about.kind == "Node" else ()
+        return self.of(node_of(event)) if event is not None else ()
 
     def host_event(self, key: str, old: HostEvent | None, new: HostEvent | None) -> Iterable[str]:
         about = {event.spec.node.name for event in (old, new) if event is not None}

@@ -36,6 +36,7 @@ from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS
 from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
@@ -88,7 +89,7 @@ from remedy.remedier.choice import shortest_max_age
 from remedy.remedier.clockoffsets import ClockOffsets
 from remedy.remedier.controller import Remedier
 from remedy.remedier.evaluator import Evaluator
-from remedy.remedier.facts import FactStore
+from remedy.remedier.facts import CombinedCache, FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.keeper import Keeper
 from remedy.remedier.leases import (
@@ -182,8 +183,16 @@ class RemedyOperator:
             kube,
             paths.events(),
             structs(Event),
-            field_selector="involvedObject.kind=Node",
+            field_selector=ABOUT_NODES,
             name="node events",
+            clock=clock,
+        )
+        self.pod_events: Informer[Event] = informer(
+            kube,
+            paths.events(),
+            structs(Event),
+            field_selector=ABOUT_PODS,
+            name="pod events",
             clock=clock,
         )
 
@@ -229,7 +238,7 @@ class RemedyOperator:
             self.nodes,
             lambda node: self.records.past(node),
             clock,
-            (self.events, self.host_events),
+            (CombinedCache(self.events, self.pod_events), self.host_events),
             self.settings.one_engine_is_enough,
             unanswered(providers=providers is not None),
             self.lease_ages,
@@ -248,7 +257,7 @@ class RemedyOperator:
             clock,
             fence,
             self.facts.events_until,
-            self.events,
+            (self.events, self.pod_events),
             restored,
         )
         self.left_marks = LeftMarks(kube, self.nodes, self.jobs, clock, fence)
@@ -318,6 +327,7 @@ class RemedyOperator:
         return (
             self.nodes,
             self.events,
+            self.pod_events,
             self.remediers,
             self.jobs,
             self.node_records,
@@ -369,7 +379,8 @@ class RemedyOperator:
 
     def _sees(self) -> bool:
         """Events are not needed: without them leaves on them alone are unknown."""
-        needed = (informer for informer in self._informers if informer is not self.events)
+        events = (self.events, self.pod_events)
+        needed = (informer for informer in self._informers if informer not in events)
         return all(informer.fresh() for informer in needed) and self.boots.known()
 
     def settled(self) -> bool:
@@ -424,7 +435,8 @@ class RemedyOperator:
         remedier, concerned = self.decider, noticing.Nodes(self.facts)
         controller = self._controller("remedier", self._decide, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
-        controller.watch(self.events, concerned.event, awaited=False)
+        for source in (self.events, self.pod_events):
+            controller.watch(source, concerned.event, awaited=False)
         controller.watch(self.host_events, concerned.host_event)
         controller.watch(self.probes, concerned.probe)
         controller.watch(self.jobs, concerned.job)
@@ -504,7 +516,8 @@ class RemedyOperator:
         controller = self._controller("job", named, self.settings.actors)
         controller.watch(self.jobs, self._concerns.job)
         controller.watch(self.nodes, self._concerns.node)
-        controller.watch(self.events, self._concerns.event, awaited=False)
+        for source in (self.events, self.pod_events):
+            controller.watch(source, self._concerns.event, awaited=False)
         controller.watch(self.host_events, self._concerns.host_event)
         controller.watch(self.probes, self._concerns.probe)
         controller.watch(self.node_records, self._concerns.record)

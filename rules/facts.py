@@ -41,6 +41,8 @@ class EventFact:
     first      none of them was before it; None: all were at `at`
     forgotten  there was no room to remember which Events these were: any leaf may mean them
     uid        of the Event, which had occurred `told` times in all by then; "" of several Events
+    about_pod  the kubelet reported it about a pod of the node, whose author may have chosen a part
+               of its message: only a leaf that names the reason reads it
     """
 
     reason: str
@@ -53,6 +55,7 @@ class EventFact:
     forgotten: bool = False
     uid: str = field(default="", compare=False)
     told: int = field(default=0, compare=False)
+    about_pod: bool = False
 
 
 @dataclass(frozen=True, slots=True)

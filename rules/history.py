@@ -66,10 +66,10 @@ class _Occurrences:
     nobody knows what: it may make an answer unknown, never false.
     """
 
-    __slots__ = ("_events", "_forgotten", "_length", "_most")
+    __slots__ = ("_about_pods", "_events", "_forgotten", "_length", "_most")
 
-    def __init__(self, length: timedelta, most: int) -> None:
-        self._length, self._most = length, most
+    def __init__(self, length: timedelta, most: int, about_pods: bool = False) -> None:
+        self._length, self._most, self._about_pods = length, most, about_pods
         self._events: deque[EventFact] = deque()
         self._forgotten: EventFact | None = None
 
@@ -102,7 +102,9 @@ class _Occurrences:
         count, at = old.count, old.at
         if self._forgotten is not None and self._forgotten.at > at - self._length:
             count, at = count + self._forgotten.count, max(at, self._forgotten.at)
-        self._forgotten = EventFact("", "", "", "", count, at, forgotten=True)
+        self._forgotten = EventFact(
+            "", "", "", "", count, at, forgotten=True, about_pod=self._about_pods
+        )
 
     def _merge(self, old: EventFact) -> None:
         """Into the next one like it, if there is one."""
@@ -149,14 +151,17 @@ class EventWindow:
 
     An aggregated Event counts as often as it says; the same watch message again counts nothing.
 
-    lasts  whether a rule counts such an Event in a window of over a day
+    lasts       whether a rule counts such an Event in a window of over a day
+    about_pods  whether it has the kubelet's Events about pods of the node, and no others
     """
 
-    __slots__ = ("_counts", "_day", "_lasting", "_lasting_counts", "_lasts")
+    __slots__ = ("_about_pods", "_counts", "_day", "_lasting", "_lasting_counts", "_lasts")
 
-    def __init__(self, lasts: Callable[[EventFact], bool] = never) -> None:
-        self._lasts = lasts
-        self._day = _Occurrences(ONE_DAY, MOST_EVENTS)
+    def __init__(
+        self, lasts: Callable[[EventFact], bool] = never, *, about_pods: bool = False
+    ) -> None:
+        self._lasts, self._about_pods = lasts, about_pods
+        self._day = _Occurrences(ONE_DAY, MOST_EVENTS, about_pods)
         self._counts = _Counts(MOST_EVENTS)
         self._lasting: _Occurrences | None = None
         self._lasting_counts: _Counts | None = None
@@ -200,6 +205,7 @@ class EventWindow:
             last or first or DAWN,
             uid=uid,
             told=count,
+            about_pod=self._about_pods,
         )
         lasts = self._lasts(fact)
         into, counts = self._of(lasts)
@@ -228,6 +234,10 @@ class EventWindow:
         self._day.stepped(now)
         if self._lasting is not None:
             self._lasting.stepped(now)
+
+    def drop(self, which: Callable[[EventFact], bool]) -> None:
+        """Forget Events of the last day that no rule reads."""
+        self._day.take_out(which)
 
     # -- windows of over a day -------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS
 from kubenode.runtime.kube.objects import Event, Lease, Node, structs
 from remedy.noderecord.memory import past_of
 from remedy.remedier.facts import FactStore
@@ -147,16 +148,20 @@ class _Reader:
             stored = await self._kube.get(path, decode=NodeRecord.from_server)
             self._records[self._name] = stored.spec
         await once(self._nodes, self.jobs)
-        about = "involvedObject.kind=Node"
-        about += "" if everywhere else f",involvedObject.name={self._name}"
-        events = Informer(
-            self._kube, paths.events(), structs(Event), field_selector=about, clock=self._clock
-        )
+        of_nodes = ABOUT_NODES
+        of_nodes += "" if everywhere else f",involvedObject.name={self._name}"
+        events = [
+            Informer(
+                self._kube, paths.events(), structs(Event), field_selector=about, clock=self._clock
+            )
+            for about in (of_nodes, ABOUT_PODS)
+        ]
         # An Event of a node that is not known yet is passed over: only now.
-        events.add_handler(lambda _, old, new: _done(store.event_changed(old, new)))
+        for each in events:
+            each.add_handler(lambda _, old, new: _done(store.event_changed(old, new)))
         self._host_events.add_handler(lambda _, old, new: _done(store.host_event_changed(old, new)))
         self._probes.add_handler(lambda _, old, new: _done(store.probe_changed(old, new)))
-        await once(events, self._host_events, self._probes)
+        await once(*events, self._host_events, self._probes)
         await self._lease.read(self._kube)
 
     def learn(self, rules: Mapping[str, Rule]) -> None:

@@ -26,6 +26,7 @@ from kubenode.runtime.clock import Clock, wait
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS
 from kubenode.runtime.kube.objects import Event, Node, structs
 
 STDOUT = "-"
@@ -88,10 +89,10 @@ async def record(
     """Until `over` is set, `lasts` have passed, or no more is taken."""
     recorder = Recorder()
     nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
-    about = "involvedObject.kind=Node"
-    events: Informer[Event] = Informer(
-        kube, paths.events(), structs(Event), field_selector=about, clock=clock
-    )
+    events = [
+        Informer(kube, paths.events(), structs(Event), field_selector=about, clock=clock)
+        for about in (ABOUT_NODES, ABOUT_PODS)
+    ]
     told: Informer[HostEvent] = Informer(
         kube, paths.custom(HostEvent.resource.plural), HostEvent.from_server, clock=clock
     )
@@ -113,11 +114,12 @@ async def record(
             failed.append(error)
             over.set()
 
-    async with _running(nodes, events, told, probes):
+    async with _running(nodes, *events, told, probes):
         take(recorder.begin(clock.now()))
         # A handler that is added later is told first what is there: the order is ours.
         nodes.add_handler(lambda name, old, new: take(recorder.node(name, old, new, clock.now())))
-        events.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
+        for each in events:
+            each.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
         told.add_handler(lambda _, old, new: take(recorder.host_event(old, new, clock.now())))
         probes.add_handler(lambda _, old, new: take(recorder.probe(old, new, clock.now())))
         end = None if lasts is None else clock.monotonic() + lasts.total_seconds()

@@ -7,7 +7,7 @@ the job is still there, or a result of a dry run is found once more.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -65,7 +65,7 @@ class StoredEvents:
 
 class NodeRecords:
     """events_until  the stamp of the youngest Event of a node that an expression names
-    events  the informer of the Events: until it has listed them no stamp is known
+    events  the informers of Events: until they have listed them no stamp is known
     restored  why a restore of etcd from a backup freezes, "" if none does
     """
 
@@ -79,7 +79,7 @@ class NodeRecords:
         clock: Clock,
         fence: Fence,
         events_until: EventsUntil,
-        events: Synced,
+        events: Sequence[Synced],
         restored: Callable[[], str] = never_frozen,
     ) -> None:
         self._restored = restored
@@ -275,7 +275,7 @@ class NodeRecords:
         knows: then all count that are older than its end.
         """
         closed = job.status.timeline.closed
-        if self._events.synced.is_set():
+        if all(events.synced.is_set() for events in self._events):
             return self._events_until(job.spec.node_name, job.spec.when, closed)
         return closed
 

@@ -12,6 +12,8 @@ have to look again then, or this one.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
+from operator import attrgetter
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
@@ -21,6 +23,7 @@ from kubenode.api.v1alpha1.leaves import EventLeaf
 from kubenode.api.v1alpha1.noderecord import EventMemory
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import never_frozen
+from kubenode.runtime.kube.node_events import is_about_pod, node_of
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import Answers
 from remedy.hostprobes.asking import OF_AGENTS
@@ -56,6 +59,16 @@ class Cached(Protocol):
     """A cache that knows whether it is current."""
 
     def fresh(self) -> bool: ...
+
+
+class CombinedCache:
+    """Several caches as one source: it is current while all of them are."""
+
+    def __init__(self, *caches: Cached) -> None:
+        self._caches = caches
+
+    def fresh(self) -> bool:
+        return all(cache.fresh() for cache in self._caches)
 
 
 class Nodes(Cached, Protocol):
@@ -123,6 +136,9 @@ class FactStore:
         self._sources = dict(zip((EVENTS, HOST_EVENTS), sources, strict=False))
         self._kept: dict[str, Kept] = {}
         self._windows: dict[str, EventWindow] = {}
+        self._pod_windows: dict[str, EventWindow] = {}
+        self._pod_reasons: frozenset[str] | None = None
+        """What loaded rules name: other Events about pods do not count. None: no rules yet."""
         self._strangers: dict[str, EventWindow] = {}
         self._woken: set[str] = set()
         self._steps = ClockSteps()
@@ -189,6 +205,7 @@ class FactStore:
         if new is None:
             self._kept.pop(name, None)
             self._windows.pop(name, None)
+            self._pod_windows.pop(name, None)
             self._unlearn(name)
             return True
         kept, now = self._kept.get(name), self._now()
@@ -207,9 +224,10 @@ class FactStore:
     def event_changed(self, old: Event | None, new: Event | None) -> str | None:
         """The node to look at again, if any. Deleted Events stay in their window until it ends."""
         event = new or old
-        if event is None or event.involved_object.kind != "Node":
+        name = node_of(event) if event is not None else ""
+        if event is None or not name:
             return None
-        name, what = event.involved_object.name, f"Event {event.metadata.name}"
+        what = f"Event {event.metadata.name}"
         try:
             heard = new is not None and self._hear(name, old, new)
         except Exception as error:  # noqa: BLE001  one odd Event must not stop the others
@@ -223,7 +241,13 @@ class FactStore:
         deaf_until = self._deaf_until(now)
         live = old is not None and (deaf_until is None or now - deaf_until > RELISTED)
         first, at = occurrences(new, now, live)
-        return self._window(name).hear(
+        if is_about_pod(new):
+            window = self._pod_window(name, new)
+            if window is None:
+                return False
+        else:
+            window = self._window(name)
+        return window.hear(
             new.metadata.uid,
             reason=new.reason,
             message=new.message,
@@ -272,7 +296,9 @@ class FactStore:
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
         """All that are loaded, by the ids that a Diagnosis gives them."""
-        self._long = tuple(_long_leaves(rules.values()))
+        leaves = tuple(_event_leaves(rules.values()))
+        self._long = tuple(leaf for leaf in leaves if leaf.within > ONE_DAY)
+        self._name_pod_reasons(frozenset(leaf.reason for leaf in leaves if leaf.reason is not None))
         self._recall()
         for window in self._windows.values():
             window.sort_out()
@@ -281,6 +307,11 @@ class FactStore:
         self.wide.rules_loaded(rules, self._kept, self._now())
         if self._leases is not None:
             self._leases.rules_loaded(rules.values())
+
+    def _name_pod_reasons(self, reasons: frozenset[str]) -> None:
+        self._pod_reasons = reasons
+        for window in self._pod_windows.values():
+            window.drop(lambda event: event.reason not in reasons)
 
     @property
     def unjudged(self) -> int:
@@ -405,6 +436,8 @@ class FactStore:
                 kept.stepped(step, now)
             for window in (*self._windows.values(), *self._strangers.values()):
                 window.stepped(now)
+            for window in self._pod_windows.values():
+                window.stepped(now)
             self.wide.stepped(step)
             self.host_events.stepped(step)
         return now
@@ -431,10 +464,12 @@ class FactStore:
 
     def _events(self, name: str, kept: Kept, now: datetime) -> Sequence[EventFact]:
         self._recall()
-        window = self._windows.get(name)
-        if window is None:
+        windows = (self._windows.get(name), self._pod_windows.get(name))
+        found = [window.facts(now) for window in windows if window is not None]
+        if not found:
             return ()
-        return tuple(event for event in window.facts(now) if kept.lived(event.at))
+        events = found[0] if len(found) == 1 else sorted(chain(*found), key=attrgetter("at"))
+        return tuple(event for event in events if kept.lived(event.at))
 
     def _probes(self, node: Node, kept: Kept, now: datetime) -> Mapping[str, ProbeFact]:
         found = self.answers.facts(node.metadata.name, now)
@@ -471,6 +506,18 @@ class FactStore:
             del self._strangers[next(iter(self._strangers))]
         return window
 
+    def _pod_window(self, name: str, event: Event) -> EventWindow | None:
+        """Where the kubelet's Event about a pod of the node counts; None: no rule names its reason.
+
+        Pods have a window of their own, so that many of them displace no Event about the Node.
+        """
+        if self._pod_reasons is not None and event.reason not in self._pod_reasons:
+            return None
+        window = self._pod_windows.get(name)
+        if window is None and (name in self._kept or len(self._pod_windows) < MOST_STRANGERS):
+            window = self._pod_windows[name] = EventWindow(about_pods=True)
+        return window
+
     def _unlearn(self, name: str) -> None:
         """Nothing that was said of the node counts any more; who has to look again is told by the
         next `learned`.
@@ -479,10 +526,9 @@ class FactStore:
         self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)
 
 
-def _long_leaves(rules: Iterable[NodeRemedier]) -> Iterator[EventLeaf]:
-    """What rules count in windows of over a day."""
+def _event_leaves(rules: Iterable[NodeRemedier]) -> Iterator[EventLeaf]:
     for rule in rules:
         for expression in (rule.spec.when, rule.spec.unless):
             for leaf in expression.leaves() if expression is not None else ():
-                if isinstance(leaf, EventLeaf) and leaf.within > ONE_DAY:
+                if isinstance(leaf, EventLeaf):
                     yield leaf

@@ -77,6 +77,8 @@ def _event_flips(counted: Sequence[EventFact], leaf: EventLeaf, begin: datetime)
 
 
 def fits(leaf: EventLeaf, event: EventFact) -> bool:
+    if event.about_pod and leaf.reason is None:
+        return False
     return event.forgotten or (
         (leaf.reason is None or event.reason == leaf.reason)
         and (leaf.source is None or event.source == leaf.source)

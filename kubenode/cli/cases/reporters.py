@@ -43,6 +43,36 @@ _BY_COMPONENT = {
         "XFSSmallAverageClusterSize", "BlockDeviceIOError",
     ),
 }  # fmt: skip
+ABOUT_PODS = frozenset(
+    {
+        "ErrImageNeverPull",
+        "Evicted",
+        "ExceededGracePeriod",
+        "Failed",
+        "FailedCreatePodContainer",
+        "FailedCreatePodSandBox",
+        "FailedKillPod",
+        "FailedMapVolume",
+        "FailedMount",
+        "FailedPodSandBoxStatus",
+        "FailedPostStartHook",
+        "FailedPreStopHook",
+        "FailedPrepareDynamicResources",
+        "FailedSync",
+        "FailedUnMount",
+        "FailedUnmapDevice",
+        "InspectFailed",
+        "NetworkNotReady",
+        "Preempting",
+        "ProbeWarning",
+        "UnexpectedAdmissionError",
+        "VolumeResizeFailed",
+    }
+)
+"""What the kubelet reports about a pod, not about its Node: pkg/kubelet/events/event.go and the
+admission handlers of Kubernetes 1.31 to 1.37."""
+UNREAD = frozenset({"BackOff", "Unhealthy"})
+"""Of those the ones that the operator does not watch: kubenode.runtime.kube.node_events."""
 _COMPONENT = {reason: name for name, reasons in _BY_COMPONENT.items() for reason in reasons}
 
 

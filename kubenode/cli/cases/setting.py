@@ -22,7 +22,7 @@ from kubenode.cli.cases.form import (
 )
 from kubenode.cli.cases.limits import POOL, fleet_size
 from kubenode.cli.cases.outside import Before
-from kubenode.cli.cases.reporters import component
+from kubenode.cli.cases.reporters import ABOUT_PODS, UNREAD, component
 from kubenode.cli.cases.underway import lead
 from kubenode.cli.replay.signals import NodeLook
 from kubenode.cli.replay.timeline import Entry, entry
@@ -193,6 +193,8 @@ def _condition(signal: ConditionSignal, since: datetime | None, story: _Story) -
 
 def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iterator[Entry]:
     """The Event as its reporter writes it again and again until it has its count."""
+    if signal.reason in UNREAD:
+        return
     end, window = story.at(signal.at_s), timedelta(seconds=signal.window_s or 0)
     steps = min(signal.count, MOST_GROWTH) if window else 1
     for step in range(1, steps + 1):
@@ -205,6 +207,7 @@ def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iter
             "count": max(signal.count * step // steps, 1),
             "first": end - window,
             "uid": f"{story.case.id}-{name}-{number}",
+            "aboutPod": signal.reason in ABOUT_PODS,
         }
         yield entry(at=at, node=name, event=body)
 

@@ -25,6 +25,7 @@ from kubenode.cli.replay.timeline import Entry
 from kubenode.cli.replay.watchers import Watchers, Written
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
+from kubenode.runtime.kube.node_events import KUBELET
 from kubenode.runtime.kube.objects import ObjectMeta
 from remedy.remedier.facts import FactStore
 from remedy.remedier.leases import LEASE_AGE
@@ -224,11 +225,11 @@ class Happenings:
         uid = signal.uid or f"event-{self._events}"
         event = objects.Event(
             ObjectMeta(name=uid, uid=uid),
-            objects.ObjectReference(kind="Node", name=name),
+            _about(name, signal),
             type=signal.severity,
             reason=signal.reason,
             message=signal.message,
-            source=objects.EventSource(component=signal.source),
+            source=_source(name, signal),
             count=signal.count,
             first_timestamp=None if first is None else host_time(first),
             last_timestamp=host_time(last),
@@ -248,3 +249,15 @@ class Happenings:
 
     def _at(self, moment: Moment | None) -> datetime | None:
         return None if moment is None else instant(moment, self._start)
+
+
+def _about(node: str, signal: Event) -> objects.ObjectReference:
+    if signal.about_pod:
+        return objects.ObjectReference(kind="Pod", name="pod", namespace="default")
+    return objects.ObjectReference(kind="Node", name=node)
+
+
+def _source(node: str, signal: Event) -> objects.EventSource:
+    if signal.about_pod:
+        return objects.EventSource(component=KUBELET, host=node)
+    return objects.EventSource(component=signal.source)

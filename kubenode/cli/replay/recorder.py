@@ -14,6 +14,7 @@ from kubenode.cli.replay import signals
 from kubenode.cli.replay.timeline import Entry
 from kubenode.runtime.hosttime import HostTime
 from kubenode.runtime.kube import objects
+from kubenode.runtime.kube.node_events import is_about_pod, node_of
 from kubenode.runtime.kube.objects import Node, NodeCondition
 from remedy.job.model import CORDONED_BY
 from remedy.remedier.eventtimes import occurrences
@@ -90,7 +91,8 @@ class Recorder:
 
     def event(self, new: objects.Event | None, now: datetime) -> Iterator[Entry]:
         """Of an Event that goes away nothing is told: it happened."""
-        if new is None or new.involved_object.kind != "Node":
+        name = node_of(new) if new is not None else ""
+        if new is None or not name:
             return
         count = max(new.count, new.series.count if new.series else 0, 1)
         uid = new.metadata.uid
@@ -100,7 +102,7 @@ class Recorder:
         self._counts[uid] = count
         yield Entry(
             at=now,
-            node=new.involved_object.name,
+            node=name,
             event=signals.Event(
                 reason=new.reason[:316] or "Unknown",
                 message=new.message[:CLIP],
@@ -110,6 +112,7 @@ class Recorder:
                 first=first,
                 last=last,
                 uid=uid,
+                about_pod=is_about_pod(new),
             ),
         )
 

@@ -46,7 +46,7 @@ class Condition(Model):
 
 
 class Event(Model):
-    """A Kubernetes Event of the Node.
+    """A Kubernetes Event of the Node, or the kubelet's about one of its pods with `aboutPod`.
 
     `first` is when the first of `count` occurrences was, the last is now. An Event of the same
     `uid` is the same one again, and its `count` is the whole count; without one each is its own.
@@ -60,6 +60,7 @@ class Event(Model):
     first: At | None = None
     last: At | None = None
     uid: str = ""
+    about_pod: StrictBool = False
 
 
 class HostEvent(Model):
