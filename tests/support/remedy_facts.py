@@ -91,11 +91,22 @@ class Facts:
         return self.host_event(told, "Alert", node, source="Alertmanager", **parts)
 
     def event(self, name: str, reason: str, node: str = "a", count: int = 1) -> str | None:
-        at = self.clock.now().isoformat()
         about = {"kind": "Node", "name": node}
-        data: dict[str, Any] = {"metadata": {"name": name, "uid": name}, "involvedObject": about}
-        data |= {"reason": reason, "type": "Warning", "count": count, "lastTimestamp": at}
-        return self.store.event_changed(None, msgspec.convert(data, Event))
+        return self._event(name, {"involvedObject": about, "reason": reason, "count": count})
+
+    def pod_event(
+        self, name: str, reason: str, message: str = "", node: str = "a", source: str = "kubelet"
+    ) -> str | None:
+        """As the kubelet of `node` reports it about one of its pods."""
+        about = {"kind": "Pod", "name": "p", "namespace": "default"}
+        by = {"component": source, "host": node}
+        body = {"involvedObject": about, "source": by, "reason": reason, "message": message}
+        return self._event(name, body)
+
+    def _event(self, name: str, body: dict[str, Any]) -> str | None:
+        at = self.clock.now().isoformat()
+        data = {"metadata": {"name": name, "uid": name}, "type": "Warning", "lastTimestamp": at}
+        return self.store.event_changed(None, msgspec.convert(data | body, Event))
 
     # -- what is said of it
 
