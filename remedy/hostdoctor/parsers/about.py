@@ -73,12 +73,29 @@ _NOT_A_NODES = re.compile(
     r"|(?:Prometheus|Alertmanager|ConfigReloader|Thanos|Loki|Grafana|Target)\w*"
     r"|Watchdog|InfoInhibitor|DeadMansSwitch|NodeTextFileCollectorScrapeError"
 )
-_WORKLOADS = ("deployment", "statefulset", "daemonset", "job_name", "cronjob", "replicaset")
+_WORKLOADS = (
+    "deployment",
+    "statefulset",
+    "daemonset",
+    "job_name",
+    "cronjob",
+    "replicaset",
+    "persistentvolumeclaim",
+    "exported_pod",
+)
 _OF_HOSTS = re.compile(
     r"(?i)node.?exporter|dcgm|smartctl|problem.?detector|\bnpd\b|ipmi|gpu|nvidia|mdadm|edac"
     r"|redfish|hwmon"
 )
-"""Jobs that run in a pod and speak of its host: their `pod` is not what the alert is about."""
+"""Exporters that run in a pod and speak of its host, by the name of their job or pod: that `pod` is
+not what the alert is about, nor is the pod of kube-state-metrics itself."""
+
+
+def _pod_of(labels: Mapping[str, str], job: str) -> bool:
+    """Whether it is about a pod, and not only told by one."""
+    pod = labels.get("pod", "")
+    exporter = _OF_HOSTS.search(job) or _OF_HOSTS.search(pod) or "kube-state-metrics" in pod
+    return bool(pod) and not exporter
 
 
 def about(labels: Mapping[str, str]) -> str:
@@ -93,7 +110,7 @@ def about(labels: Mapping[str, str]) -> str:
         return GPU
     if any(labels.get(key) for key in _WORKLOADS):
         return WORKLOAD
-    if labels.get("pod") and not _OF_HOSTS.search(job):
+    if _pod_of(labels, job):
         return WORKLOAD
     if _DISK.search(words) or ("model_name" in labels and "serial_number" in labels):
         return DISK
