@@ -20,7 +20,7 @@ AGENT_SCOPE = "agent:"
 """Start of the scope of what an agent tells of its own machine."""
 LONGEST_ID = 512
 MOST_ATTRIBUTES, LONGEST_ATTRIBUTE, LONGEST_MESSAGE = 32, 1024, 4096
-FIRST = ("alertname", "severity", "node", "instance", "job")
+FIRST = ("alertname", "kubenode_about", "severity", "node", "instance", "job")
 """Attributes that are kept before others where there are too many."""
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 DIGEST, MACHINE_LENGTH = 10, 40

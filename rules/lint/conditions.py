@@ -2,7 +2,8 @@
 
 Sources: kubernetes.io (Node conditions); node-problem-detector config/ (Apache-2.0);
 aws/eks-node-monitoring-agent pkg/reasons (Apache-2.0); MicrosoftDocs/azure-aks-docs (CC BY 4.0);
-names in the documentation of Alibaba ACK, Tencent TKE and Huawei CCE.
+NVIDIA/NVSentinel (Apache-2.0); names in the documentation of Alibaba ACK, Tencent TKE and Huawei
+CCE.
 """
 
 import difflib
@@ -31,6 +32,11 @@ ACK = words(
     " NvidiaPowerCableErr NvidiaPendingRetiredPages NvidiaRemappingRowsFailed"
     " NvidiaRemappingRowsRequireReset"
 ) | frozenset(f"NvidiaXID{code}Error" for code in (44, 48, 61, 62, 69, 74, 79, 95, 119, 120, 140))
+NVSENTINEL = words(
+    "GpuMemWatch GpuThermalWatch GpuPcieWatch GpuPowerWatch GpuInforomWatch GpuSmWatch"
+    " GpuNvlinkWatch GpuMcuWatch GpuPmuWatch GpuDriverWatch SysLogsXIDError SysLogsSXIDError"
+    " SysLogsGPUFallenOff NVSwitchFatalError NVSwitchDown"
+)
 TKE = words(
     "ConnectApiServer ConntrackProblem ContainerRuntimeInterfaceUnhealthy ContainerdProblem"
     " ContainerdRuntimeUnhealthy CustomPIDPressure DiskReadOnly DockerdProblem FDProblem"
@@ -52,7 +58,7 @@ OURS = words(
     " CPUContentionPressure FrequentUnitRestart"
 )
 """Of the agent, where no vendor has a name; else it uses theirs."""
-KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | TKE | CCE | OURS
+KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | NVSENTINEL | TKE | CCE | OURS
 
 HEALTHY_WHEN_TRUE = EKS | {"Ready", "EtcdIsVoter"}
 """All others are healthy when False."""

@@ -125,7 +125,7 @@ class JournalSource:
             line = line_of(entry, self._boot_id)
             if line is not None:
                 lines.append(line)
-            elif entry.message is None:
+            elif entry.message is None or not entry.realtime.isdecimal():
                 unread += 1
         if lines:
             hearer.lines(self.name, lines)

@@ -105,9 +105,13 @@ class KmsgSource:
     def took(self, data: bytes, hearer: Hearer, booted: datetime) -> list[Line]:
         """The lines of one read, those excepted that were told before."""
         lines = []
+        unread = 0
         for raw in records(data):
             record = parse(raw)
-            if record is None or record.sequence <= self._last:
+            if record is None:
+                unread += 1
+                continue
+            if record.sequence <= self._last:
                 continue
             missing = record.sequence - self._last - 1
             if missing and self._last >= 0:
@@ -117,6 +121,8 @@ class KmsgSource:
                 at = booted + timedelta(seconds=min(record.since_boot, self._uptime()))
                 origin = KERNEL if record.facility == 0 else ANYBODY
                 lines.append(Line(record.text, at, origin))
+        if unread:
+            hearer.lost(self.name, f"{unread} kernel records could not be read")
         return lines
 
     def booted(self) -> datetime:

@@ -75,7 +75,7 @@ def bare(source: str, text: str) -> str:
             text = text[found.end() :]
         if text == before:
             break
-    return text
+    return text.lstrip()
 
 
 def _is(source: str, who: str) -> bool:

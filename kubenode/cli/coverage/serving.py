@@ -68,18 +68,18 @@ def _serving(
     for rule in rules:
         if rule.spec.ladder is None or not rule.spec.nodes.matches(labels):
             continue
-        answers = [matches(rule, signal) for signal in row.signals]
+        answers = [matches(rule, signal, labels) for signal in row.signals]
         answer = next((answer for answer in found if answer in answers), None)
         if answer is not None:
             found[answer].append(rule.metadata.name)
     return tuple(found["plain"]), tuple(found["confirmed"])
 
 
-def matches(rule: NodeRemedier, signal: Signal) -> str:
+def matches(rule: NodeRemedier, signal: Signal, labels: Mapping[str, str] = WORKER) -> str:
     """`plain`, `confirmed` (once probes agree) or "" for not at all."""
     if not _reads(rule, signal):
         return ""
-    spec, facts = rule.spec, facts_of(signal)
+    spec, facts = rule.spec, facts_of(signal, labels)
     if spec.unless is not None and _held(spec.unless, facts):
         return ""
     if fold(spec.when, lambda leaf: read(leaf, facts, NOW).truth) is Truth.TRUE:
@@ -115,8 +115,8 @@ def _supposing(leaf: Leaf | AbsentLeaf, facts: FactSet) -> Truth:
     return Truth.TRUE if isinstance(leaf, ProbeLeaf) else read(leaf, facts, NOW).truth
 
 
-def facts_of(signal: Signal) -> FactSet:
-    """A node of which nothing is known but this signal."""
+def facts_of(signal: Signal, labels: Mapping[str, str] = WORKER) -> FactSet:
+    """A node of which nothing is known but its labels and this signal."""
     since = NOW - HELD
     conditions: dict[str, ConditionFact] = {}
     if signal.condition is not None:
@@ -130,8 +130,8 @@ def facts_of(signal: Signal) -> FactSet:
         events.append(EventFact(reason, message, source, "Warning", OFTEN, at))
     alerts: list[AlertFact] = []
     if signal.alert is not None:
-        name, labels = signal.alert
-        alerts.append(AlertFact(name, dict(labels), True, since))
+        name, told = signal.alert
+        alerts.append(AlertFact(name, dict(told), True, since))
     hosts: list[HostEventFact] = []
     if signal.host_event is not None:
         class_, phase = signal.host_event
@@ -139,5 +139,5 @@ def facts_of(signal: Signal) -> FactSet:
         hosts.append(HostEventFact("e", class_, "AWS", phase, "Warning", "", since, NOW, begins))
     return FactSet(
         "a", conditions=conditions, events=events, alerts=alerts, alerts_heard=NOW,
-        host_events=hosts,
+        host_events=hosts, labels=labels,
     )  # fmt: skip

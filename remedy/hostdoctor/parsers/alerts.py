@@ -18,11 +18,23 @@ from typing import Any
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.about import ABOUT, about
 from remedy.hostdoctor.parsers.fields import Fields, fields, items, text, texts, time, wrong
 from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
 
-NODE_LABELS = ("node", "kubernetes_node", "nodename", "node_name")
-HOST_LABELS = ("instance", "hostname", "host")
+NODE_LABELS = (
+    "exported_node",
+    "node",
+    "kubernetes_node",
+    "nodename",
+    "node_name",
+    "k8s_node_name",
+    "kubernetes_io_hostname",
+)
+"""Prometheus renames a label of the metric to exported_... where the target has one of that name:
+then `node` is where the exporter runs."""
+HOST_LABELS = ("instance", "hostname", "Hostname", "host", "host_name")
+"""Hostname is DCGM exporter's, host_name OpenTelemetry's."""
 NOT_OF_A_HOST = frozenset({"kube-state-metrics"})
 """Jobs whose `instance` is the exporter's own address: they tell of others."""
 MESSAGE_KEYS = ("description", "message", "summary")
@@ -94,7 +106,7 @@ def _alert(alert: Fields, path: str, prefix: str, more: More) -> Reported:
         severity=SEVERITIES.get(labels.get("severity", "").lower(), Severity.WARNING),
         not_before=starts,
         not_after=(ends or starts) if resolved else None,
-        attributes={**more(alert, path), **labels},
+        attributes={**more(alert, path), **labels, ABOUT: about(labels)},
         message=next((notes[key] for key in MESSAGE_KEYS if notes.get(key)), ""),
     )
 

@@ -21,6 +21,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers import azure_event_grid
 from remedy.hostdoctor.parsers.fields import (
     Fields,
     fields,
@@ -44,6 +45,8 @@ _Word = TypeVar("_Word", bound=StrEnum)
 def parse(payload: Any, now: datetime) -> Told:
     """One CloudEvent in its JSON form, or a batch of them. Raises ParseError."""
     batch = isinstance(payload, list)
+    if not batch and str(fields(payload, "").get("type", "")).startswith(azure_event_grid.TYPES):
+        return azure_event_grid.parse(payload, now)
     given = items(payload, "") if batch else [payload]
     if len(given) > MOST_EVENTS:
         raise ParseError(f"body: has {len(given)} events; at most {MOST_EVENTS} are taken")

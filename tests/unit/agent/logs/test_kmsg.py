@@ -153,3 +153,10 @@ def test_a_time_never_lies_in_the_future() -> None:
     booted = datetime(2026, 1, 1, tzinfo=UTC)
     (line,) = source.took(b"6,1,99000000,-;x\n", Heard(), booted)
     assert line.at == booted + timedelta(seconds=50)
+
+
+def test_what_is_no_record_is_counted_and_told() -> None:
+    source, heard = KmsgSource(FakeClock()), Heard()
+    lines = source.took(b"6,1,99000000,-;x\n6,zwei,9;y\nno record\n", heard, source.booted())
+    assert [line.text for line in lines] == ["x"]
+    assert heard.said == ["kmsg lost: 2 kernel records could not be read"]

@@ -1,0 +1,119 @@
+"""What an alert is about, by its labels and its words: for rules that know no list of names. Pure.
+
+    gpu       an accelerator: DCGM exporter, NVIDIA's and AMD's exporters
+    disk      a disk's own word: smartctl exporter
+    detector  a condition or an Event of node-problem-detector, by its metrics problem_gauge and
+              problem_counter, which carry `type` and `reason`
+    known     rules of the library ask for it by its name
+    workload  pods and what makes them, the control plane, monitoring itself: no node's fault
+    other     none of these: a firing one about a node is told to people
+
+Sources: kubernetes-monitoring/kubernetes-mixin alerts/*.libsonnet, prometheus/node_exporter
+docs/node-mixin, NVIDIA/dcgm-exporter (labels UUID, modelName, Hostname, metrics DCGM_FI_*),
+prometheus-community/smartctl_exporter (labels device, model_name, serial_number),
+kubernetes/node-problem-detector pkg/problemmetrics.
+"""
+
+import re
+from collections.abc import Mapping
+
+ABOUT = "kubenode_about"
+"""Attribute beside the labels of an alert."""
+GPU, DISK, DETECTOR, KNOWN, WORKLOAD, OTHER = (
+    "gpu",
+    "disk",
+    "detector",
+    "known",
+    "workload",
+    "other",
+)
+NAMES = frozenset(
+    {
+        "KubeNodeEviction",
+        "KubeNodeNotReady",
+        "KubeNodePressure",
+        "KubeNodeReadinessFlapping",
+        "KubeNodeUnreachable",
+        "KubeletClientCertificateExpiration",
+        "KubeletClientCertificateRenewalErrors",
+        "KubeletPlegDurationHigh",
+        "KubeletServerCertificateExpiration",
+        "KubeletServerCertificateRenewalErrors",
+        "NodeBondingDegraded",
+        "NodeCPUHighUsage",
+        "NodeClockNotSynchronising",
+        "NodeClockSkewDetected",
+        "NodeDiskIOSaturation",
+        "NodeFileDescriptorLimit",
+        "NodeFilesystemAlmostOutOfFiles",
+        "NodeFilesystemAlmostOutOfSpace",
+        "NodeFilesystemFilesFillingUp",
+        "NodeFilesystemSpaceFillingUp",
+        "NodeHighNumberConntrackEntriesUsed",
+        "NodeMemoryHighUtilization",
+        "NodeMemoryMajorPagesFaults",
+        "NodeNetworkReceiveErrs",
+        "NodeNetworkTransmitErrs",
+        "NodeRAIDDegraded",
+        "NodeRAIDDiskFailure",
+        "NodeSystemSaturation",
+        "NodeSystemdServiceCrashlooping",
+        "NodeSystemdServiceFailed",
+    }
+)
+"""Alerts that rules of the library ask for by name: those of kubernetes-mixin and node-mixin."""
+_ACCELERATOR = re.compile(
+    r"(?i)dcgm|nvidia|nvlink|nvswitch|\bxid|xid\b|Xid|(?-i:GPU|Gpu)|\bgpu|rocm|amdgpu|neuron|gaudi"
+)
+_DISK = re.compile(r"(?i)smartctl|smartmon|\bsmart[_A-Z]|SMART|nvme.*(?:wear|spare|critical)")
+_NOT_A_NODES = re.compile(
+    r"Kube(?:Pod|Container|Deployment|StatefulSet|DaemonSet|ReplicaSet|Job|CronJob|Hpa|PdbNot|Quota"
+    r"|CPU|Memory|Persistent|API|Aggregated|Client|Scheduler|ControllerManager|Proxy|Version|State"
+    r"|letTooManyPods|letPodStartUp)\w*"
+    r"|(?:Prometheus|Alertmanager|ConfigReloader|Thanos|Loki|Grafana|Target)\w*"
+    r"|Watchdog|InfoInhibitor|DeadMansSwitch|NodeTextFileCollectorScrapeError"
+)
+_WORKLOADS = (
+    "deployment",
+    "statefulset",
+    "daemonset",
+    "job_name",
+    "cronjob",
+    "replicaset",
+    "persistentvolumeclaim",
+    "exported_pod",
+)
+_OF_HOSTS = re.compile(
+    r"(?i)node.?exporter|dcgm|smartctl|problem.?detector|\bnpd\b|ipmi|gpu|nvidia|mdadm|edac"
+    r"|redfish|hwmon"
+)
+"""Exporters that run in a pod and speak of its host, by the name of their job or pod: that `pod` is
+not what the alert is about, nor is the pod of kube-state-metrics itself."""
+
+
+def _pod_of(labels: Mapping[str, str], job: str) -> bool:
+    """Whether it is about a pod, and not only told by one."""
+    pod = labels.get("pod", "")
+    exporter = _OF_HOSTS.search(job) or _OF_HOSTS.search(pod) or "kube-state-metrics" in pod
+    return bool(pod) and not exporter
+
+
+def about(labels: Mapping[str, str]) -> str:
+    name = labels.get("alertname", "")
+    if name in NAMES:
+        return KNOWN
+    if _NOT_A_NODES.fullmatch(name) or labels.get("severity") == "none":
+        return WORKLOAD
+    job = labels.get("job", "")
+    words = " ".join((name, job, labels.get("__name__", "")))
+    if _ACCELERATOR.search(words) or ("UUID" in labels and "modelName" in labels):
+        return GPU
+    if any(labels.get(key) for key in _WORKLOADS):
+        return WORKLOAD
+    if _pod_of(labels, job):
+        return WORKLOAD
+    if _DISK.search(words) or ("model_name" in labels and "serial_number" in labels):
+        return DISK
+    if "type" in labels and "reason" in labels:
+        return DETECTOR
+    return OTHER

@@ -1,0 +1,116 @@
+"""Health of virtual machines as Azure's Event Grid delivers it, straight or by a Service Bus queue
+that somebody forwards. Pure.
+
+Shape: "Azure Resource Notifications - Health Resources events", in the schema of CloudEvents and in
+Event Grid's own. A message says how one machine is now: it is the whole list of that machine.
+
+    AvailabilityStatusChanged   says no reason, and a machine that its owner stopped is unavailable
+                                too: people are told
+    ResourceAnnotated           says who did it and whether it was planned, and is never taken back:
+                                it ends after an hour
+
+It comes over a webhook, whose word never opens Kube Defender's limits: its source is Webhook.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
+from kubenode.api.v1alpha1.noderemedier import Severity
+from remedy.hostdoctor.parsers.payload import (
+    LONGEST_MESSAGE,
+    Fields,
+    clean,
+    decoded,
+    fields,
+    items,
+    wrong,
+)
+from remedy.hostdoctor.reported import Host, Reported, Told
+
+TRANSPORT = "azure_event_grid"
+TYPES = "Microsoft.ResourceNotifications.HealthResources."
+CHANGED, ANNOTATED = TYPES + "AvailabilityStatusChanged", TYPES + "ResourceAnnotated"
+MACHINES = "/virtualmachines/"
+SOUND = ("available", "unknown")
+"""Unknown is the lack of news: no fault by itself, and no end of one."""
+SEVERITIES = {"unavailable": Severity.CRITICAL}
+
+
+def parse(payload: object, now: datetime) -> Told:
+    """One event, or a list with one: Event Grid batches only where it was told to."""
+    body = decoded(payload)
+    if isinstance(body, Sequence) and not isinstance(body, str | bytes):
+        found = items(body, "the body")
+        if len(found) != 1:
+            raise wrong("the body", f"a list of {len(found)}", "one event (maxEventsPerBatch: 1)")
+        body = found[0]
+    event = fields(body)
+    kind = event.text("type") or event.needed("eventType")
+    if not kind.startswith(TYPES):
+        return Told((), ignored=(f"Event Grid's event of no concern: {clean(kind, 120)!r}",))
+    about = event.inside("data").inside("resourceInfo").inside("properties")
+    machine = about.text("targetResourceId", most=512) or event.needed("subject")
+    if MACHINES not in machine.lower():
+        return Told((), ignored=("health of what is no virtual machine",))
+    if kind == CHANGED:
+        return _changed(about, machine)
+    if kind == ANNOTATED:
+        return _annotated(about, machine)
+    events = (_event(about, machine, HostEventClass.OTHER, kind.removeprefix(TYPES)),)
+    return Told(events, _scope(machine))
+
+
+def _changed(about: Fields, machine: str) -> Told:
+    state = about.needed("availabilityState")
+    if state.lower() in SOUND:
+        return Told((), _scope(machine), complete=state.lower() == SOUND[0])
+    event = _event(about, machine, HostEventClass.OTHER, f"the machine is {state}")
+    return Told((event,), _scope(machine), complete=True)
+
+
+def _annotated(about: Fields, machine: str) -> Told:
+    """Who did it: the platform, or the machine's owner, whose own act asks for nothing."""
+    context = _words(about.text("context"))
+    if context in ("customerinitiated", "userinitiated"):
+        return Told((), ignored=("a person acted on the machine",))
+    category = _words(about.text("category"))
+    class_ = {
+        "planned": HostEventClass.MAINTENANCE,
+        "unplanned": HostEventClass.HARDWARE_FAULT,
+    }.get(category if context == "platforminitiated" else "", HostEventClass.OTHER)
+    told = _event(about, machine, class_, about.text("annotationName"), advisory=True)
+    return Told((told,), _scope(machine))
+
+
+def _event(
+    about: Fields, machine: str, class_: HostEventClass, what: str, *, advisory: bool = False
+) -> Reported:
+    state = about.text("availabilityState").lower()
+    fault = class_ is HostEventClass.HARDWARE_FAULT
+    return Reported(
+        HostEventSource.WEBHOOK,
+        TRANSPORT,
+        class_,
+        Host(instance=machine),
+        phase=HostEventPhase.ACTIVE,
+        severity=Severity.CRITICAL if fault else SEVERITIES.get(state, Severity.WARNING),
+        not_before=about.instant("occurredTime"),
+        attributes=about.notes(
+            state="availabilityState",
+            annotation="annotationName",
+            context="context",
+            category="category",
+        ),
+        message=about.text("summary", most=LONGEST_MESSAGE) or what,
+        silent=True,
+        advisory=advisory,
+    )
+
+
+def _scope(machine: str) -> str:
+    return f"{TRANSPORT}:{machine.lower()}"
+
+
+def _words(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalpha())
