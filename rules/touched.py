@@ -62,6 +62,9 @@ class Touched:
         for members in self._conditions.values():
             members += self._any_condition
         self._event_leaves = [*_event_leaves(program)]
+        self._of_reason: dict[str | None, list[tuple[int, EventLeaf]]] = {}
+        for slot, leaf in self._event_leaves:
+            self._of_reason.setdefault(leaf.reason, []).append((slot, leaf))
         self._events_read: dict[tuple[str, str, str, str], frozenset[int]] = {}
         self._alerts = slots.get("alerts", {}).get("", [])
         self._sources = slots.get("sources_heard", {}).get("", [])
@@ -142,7 +145,8 @@ class Touched:
         if found is None:
             if len(self._events_read) >= MOST_REMEMBERED:
                 self._events_read.clear()
-            readers = frozenset(slot for slot, leaf in self._event_leaves if fits(leaf, event))
+            some = (*self._of_reason.get(event.reason, ()), *self._of_reason.get(None, ()))
+            readers = frozenset(slot for slot, leaf in some if fits(leaf, event))
             found = self._events_read[key] = readers
         return found
 
