@@ -30,7 +30,7 @@ from support.kustomize_base import BY_OPERATOR
 
 from kubenode.cli.app import app
 from kubenode.runtime.clock import SystemClock
-from kubenode.runtime.tls.certificates import Pair, new_authority
+from kubenode.runtime.tls.certificates import new_authority
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 PATIENCE = 120.0
@@ -175,7 +175,7 @@ def the_webhook_of_an_older_release_goes_on(plane: ControlPlane, here: Helm) -> 
     Upgrades keep what helm then makes, until `generation` is another.
     """
     here.done("upgrade", *RELEASE, values={**VALUES, **BY_OPERATOR})
-    older = _authority("older")
+    older = new_authority(timedelta(days=1), SystemClock().now())
     data = {"data": {"ca.crt": base64.b64encode(older.certificate).decode()}}
     plane.kubectl("patch", "secret", "kubenode-remedy-webhook", "-n", NAMESPACE,
                   "--type=merge", "-p", json.dumps(data))  # fmt: skip
@@ -195,18 +195,10 @@ def the_webhook_of_an_older_release_goes_on(plane: ControlPlane, here: Helm) -> 
     assert "clusterroles//kubenode-remedy-publish-ca" not in everything(plane)
 
 
-def _authority(name: str) -> Pair:
-    now = SystemClock().now()
-    return new_authority(name, now, now + timedelta(days=1))
-
-
 def _bundles(plane: ControlPlane) -> set[bytes]:
     """What callers of the remedy operator's webhooks trust."""
-    paths = (
-        f"{HOOKS}/kubenode-remedy",
-        f"{HOOKS.replace('validating', 'mutating')}/kubenode-remedy",
-    )
-    hooks = [hook for path in paths for hook in plane.get(path)["webhooks"]]
+    kinds = (HOOKS, HOOKS.replace("validating", "mutating"))
+    hooks = [hook for kind in kinds for hook in plane.get(f"{kind}/kubenode-remedy")["webhooks"]]
     return {base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks}
 
 
