@@ -179,8 +179,8 @@ def the_webhook_of_an_older_release_goes_on(plane: ControlPlane, here: Helm) -> 
     data = {"data": {"ca.crt": base64.b64encode(older.certificate).decode()}}
     plane.kubectl("patch", "secret", "kubenode-remedy-webhook", "-n", NAMESPACE,
                   "--type=merge", "-p", json.dumps(data))  # fmt: skip
-    without = {"remedy": {"webhook": {"certificate": None}}}
-    here.done("upgrade", *RELEASE, "--reuse-values", values=without)
+    without = {"remedy": {"webhook": {"certificate": None}}}  # values that --reuse-values brings
+    here.done("upgrade", *RELEASE, values={**VALUES, **without})
     first = secret(plane, WEBHOOK_SECRET)
     assert _bundles(plane) == {base64.b64decode(first["ca.crt"]) + older.certificate}
     here.done("upgrade", *RELEASE, values=VALUES)
