@@ -109,6 +109,13 @@ WebhookService = Annotated[
 WebhookHost = Annotated[
     str | None, typer.Option("--webhook-host", help="Further name or address in its certificate.")
 ]
+WebhookCertFile = Annotated[
+    str | None,
+    typer.Option("--webhook-cert-file", help="Its certificate, read again when it changes."),
+]
+WebhookKeyFile = Annotated[
+    str | None, typer.Option("--webhook-key-file", help="The key of --webhook-cert-file.")
+]
 WebhookMaxMatching = Annotated[
     str | None,
     typer.Option("--webhook-max-matching", metavar="SHARE",
@@ -347,6 +354,8 @@ def run_all(
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
+    webhook_cert_file: WebhookCertFile = None,
+    webhook_key_file: WebhookKeyFile = None,
     webhook_max_matching: WebhookMaxMatching = None,
     node_keys: NodeKeys = None,
     disruptive_node_keys: DisruptiveNodeKeys = None,
@@ -432,6 +441,8 @@ def run_remedy(
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
+    webhook_cert_file: WebhookCertFile = None,
+    webhook_key_file: WebhookKeyFile = None,
     webhook_max_matching: WebhookMaxMatching = None,
     node_keys: NodeKeys = None,
     disruptive_node_keys: DisruptiveNodeKeys = None,

@@ -15,6 +15,7 @@ from defender.webhook.callers import Callers, callers
 from kubenode.api.share import PATTERN as SHARE
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.settings import Settings
+from kubenode.runtime.tls.files import Files
 from remedy.operator import RemedySettings
 from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.webhook import WebhookSettings
@@ -201,6 +202,10 @@ class WebhookFlags(HostDoctorFlags):
     webhook_host: str | None = Field(
         None, description="further name or address of it, where the API server is given a URL"
     )
+    webhook_cert_file: str | None = Field(
+        None, description="its certificate, which others renew; without it the program makes one"
+    )
+    webhook_key_file: str | None = Field(None, description="the key of that certificate")
     webhook_max_matching: str = Field(
         MOST_MATCHING,
         pattern=f"{SHARE}|^[0-9]+$",
@@ -255,6 +260,7 @@ class WebhookFlags(HostDoctorFlags):
             hosts=(self.webhook_host,) if self.webhook_host else (),
             most=self.max_matching,
             spokesmen=tuple(_entries(self.webhook_spokesmen)),
+            files=Files(path_of(self.webhook_cert_file), path_of(self.webhook_key_file)),
             limits=self.http_limits,
         )
 

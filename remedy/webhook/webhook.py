@@ -5,7 +5,7 @@ They run on every replica, leader or not: the caches that they read are current 
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from prometheus_client import CollectorRegistry
@@ -15,8 +15,9 @@ from kubenode.runtime.admission.app import SHORT_REVIEW, app
 from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.process import Part
+from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.files import FileKeeper, Files
 from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
@@ -38,6 +39,7 @@ class WebhookSettings(WebhookPlace):
     """hook     names the validating and the mutating configuration
     most     nodes that a rule in Enforce may match when it is written
     spokesmen  users that may say for whom they speak when they write into a job
+    files    the certificate, if others make it and publish its authority
     """
 
     service: str = "kubenode-remedy-webhook"
@@ -45,6 +47,7 @@ class WebhookSettings(WebhookPlace):
     hook: str = "kubenode-remedy"
     most: int | str = MOST_MATCHING
     spokesmen: tuple[str, ...] = ()
+    files: Files = field(default_factory=Files)
 
 
 class Webhook:
@@ -93,7 +96,21 @@ class Webhook:
             flag="--webhook-port",
             limits=settings.limits,
         )
-        self.keeper = CertificateKeeper(
+        self.keeper = self._keeper(kube, clock, settings)
+
+    def _keeper(
+        self, kube: Kube, clock: Clock, settings: WebhookSettings
+    ) -> FileKeeper | CertificateKeeper:
+        files = settings.files
+        if (files.certificate is None) is not (files.key is None):
+            raise CannotStart(
+                "--webhook-cert-file and --webhook-key-file belong together: give both, or none"
+            )
+        if files.certificate is not None:
+            keeper = FileKeeper(clock, self.context, files)
+            keeper.start("--webhook-cert-file")
+            return keeper
+        return CertificateKeeper(
             kube,
             clock,
             self.context,

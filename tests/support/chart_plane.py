@@ -1,5 +1,6 @@
 """A real API server with a kwok node, and the chart on it: installed, and its programs started."""
 
+import base64
 import json
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from support.programs import KUBENODE, Program
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
 DEFENDER_AUDIENCE = "kubenode-defender"
+WEBHOOK_SECRET = "kubenode-remedy-webhook-tls"
 CORE = "/api/v1/namespaces/kubenode-system"
 
 
@@ -103,6 +105,14 @@ class ChartPrograms:
             "--lineage-file": str(self._folder / f"{name}.lineage.json"),
             **(own or {}),
         }
+        if any(word.startswith("--webhook-cert-file=") for word in container["args"]):
+            for flag, key in (
+                ("--webhook-cert-file", "tls.crt"),
+                ("--webhook-key-file", "tls.key"),
+            ):
+                file = self._folder / f"webhook-{key}"
+                file.write_bytes(base64.b64decode(secret(self._cp, WEBHOOK_SECRET)[key]))
+                here[flag] = str(file)
         words = [_here(word, here) for word in container["args"]]
         return [*words, f"--kubeconfig={config}"]
 

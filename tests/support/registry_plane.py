@@ -55,7 +55,7 @@ class RegistryPlane:
     def __enter__(self) -> Self:
         done = kubenode("install", "--kubeconfig", self.cp.kubeconfig)
         assert done.returncode == 0, done.stderr
-        self.cp.kubectl("apply", "-f", CHART / "rbac.yaml")
+        self.cp.kubectl("apply", "-f", CHART / "rbac.yaml", "-f", CHART / "publishing.yaml")
         self.kubeconfig = self.cp.kubeconfig_for(ACCOUNT)
         return self
 

@@ -1,7 +1,7 @@
 {{/*
 Documents of a file of this chart, but for those of `without` (KIND/NAME). Files hold no templates.
 With cert-manager the Secrets of certificates are its own, and so is what webhooks are to trust: no
-program has the right to publish that.
+program has the right to publish that. `bundle`, if given, is what the webhooks trust.
 */}}
 {{- define "kubenode.file" -}}
 {{- $managed := .root.Values.certManager.enabled }}
@@ -14,11 +14,65 @@ program has the right to publish that.
 {{- $secret := ternary $one.metadata.name (printf "%s-webhook" $one.metadata.name) (eq $one.metadata.name "kubenode-defender") }}
 {{- $_ := set $one.metadata "annotations" (dict "cert-manager.io/inject-ca-from" (printf "kubenode-system/%s" $secret)) }}
 {{ toYaml $one }}
+{{- else if and $.bundle (hasSuffix "WebhookConfiguration" $one.kind) }}
+{{- range $one.webhooks }}{{ $_ := set .clientConfig "caBundle" $.bundle }}{{ end }}
+{{ toYaml $one }}
 {{- else }}
 {{ . | trim }}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* `helm upgrade --reuse-values` takes the values of the release before, which may not have these. */}}
+{{- define "kubenode.certificateValues" -}}
+{{- $defaults := dict "source" "Helm" "generation" 1 "days" 3650 "existingSecret" "" "caBundle" "" }}
+{{- mergeOverwrite $defaults (.Values.remedy.webhook.certificate | default dict) | toYaml }}
+{{- end -}}
+
+{{/* Not empty where helm writes the certificate of the remedy operator's webhook, or names its Secret. */}}
+{{- define "kubenode.webhookByHelm" -}}
+{{- if and .Values.remedy.webhook.enabled (not .Values.certManager.enabled) (eq (include "kubenode.certificateValues" . | fromYaml).source "Helm") }}yes{{ end }}
+{{- end -}}
+
+{{/*
+The certificate of the remedy operator's webhook, as YAML: secret, bundle (base64), and what the Secret
+holds, where it is the chart's. A Secret of the same generation is kept. The name is not that of the
+Secret which older operators fill: those that still run would write into it. What callers trusted
+before goes on being trusted until the next upgrade, so no replica is refused during a rollout. The
+key of the authority is kept nowhere: nobody can sign another certificate.
+*/}}
+{{- define "kubenode.webhookCertificate" -}}
+{{- $wanted := include "kubenode.certificateValues" . | fromYaml }}
+{{- $name := "kubenode-remedy-webhook-tls" }}
+{{- if $wanted.existingSecret }}
+secret: {{ $wanted.existingSecret }}
+bundle: {{ b64enc $wanted.caBundle }}
+{{- else }}
+{{- $found := lookup "v1" "Secret" "kubenode-system" $name | default dict }}
+{{- $data := $found.data | default dict }}
+{{- $made := dig "metadata" "annotations" "kubenode.io/generation" "" $found }}
+{{- $whole := and (index $data "tls.crt") (index $data "tls.key") (index $data "ca.crt") }}
+{{- $crt := "" }}{{ $key := "" }}{{ $ca := "" }}{{ $before := "" }}
+{{- if and $whole (eq $made (toString (int $wanted.generation))) }}
+{{- $crt = index $data "tls.crt" }}{{ $key = index $data "tls.key" }}{{ $ca = index $data "ca.crt" }}
+{{- else }}
+{{- $days := int $wanted.days }}
+{{- $authority := genCA "kubenode-remedy-webhook" $days }}
+{{- $host := "kubenode-remedy-webhook.kubenode-system" }}
+{{- $signed := genSignedCert (printf "%s.svc" $host) nil (list (printf "%s.svc" $host) $host (printf "%s.svc.cluster.local" $host)) $days $authority }}
+{{- $crt = b64enc $signed.Cert }}{{ $key = b64enc $signed.Key }}{{ $ca = b64enc $authority.Cert }}
+{{- $older := (lookup "v1" "Secret" "kubenode-system" "kubenode-remedy-webhook" | default dict).data | default dict }}
+{{- $before = index $data "ca.crt" | default (index $older "ca.crt") | default "" }}
+{{- end }}
+secret: {{ $name }}
+generation: {{ int $wanted.generation | quote }}
+bundle: {{ printf "%s%s" (b64dec $ca) (b64dec $before) | b64enc }}
+data:
+  ca.crt: {{ $ca }}
+  tls.crt: {{ $crt }}
+  tls.key: {{ $key }}
 {{- end }}
 {{- end -}}
 
@@ -190,6 +244,10 @@ spec:
 {{- if .Values.remedy.webhook.enabled }}
 - --webhook-address=0.0.0.0
 - --webhook-port=8443
+{{- if include "kubenode.webhookByHelm" . }}
+- --webhook-cert-file=/etc/kubenode/webhook/tls.crt
+- --webhook-key-file=/etc/kubenode/webhook/tls.key
+{{- end }}
 {{- end }}
 {{- if .Values.remedy.hostDoctor.enabled }}
 - --host-doctor-address=0.0.0.0

@@ -2,7 +2,10 @@
 
 import logging
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+
+from cryptography import x509
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import CannotStart
@@ -13,6 +16,10 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 10.0
 """How late a renewed file is noticed. By content: kubelet swaps links, and keeps times."""
+
+
+LATE = 0.1
+"""Share of a certificate's life that is left when its end is told: whoever renews it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,7 @@ class FileKeeper:
         trouble = ""
         try:
             self._load()
+            trouble = _ending(self._context.pair, self._clock.now())
         except (OSError, Unreadable) as error:
             trouble = str(error)
         if trouble and trouble != self._trouble:
@@ -63,6 +71,17 @@ class FileKeeper:
             self._context.trust(_read(files.client_authorities))
         if files.certificate is not None and files.key is not None:
             self._context.load(Pair(_read(files.certificate), _read(files.key)))
+
+
+def _ending(pair: Pair | None, now: datetime) -> str:
+    """A warning if nobody has renewed it for most of its life; "" otherwise."""
+    if pair is None:
+        return ""
+    leaf = x509.load_pem_x509_certificates(pair.certificate)[0]
+    starts, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    if ends - now > (ends - starts) * LATE:
+        return ""
+    return f"the certificate ends at {ends:%Y-%m-%dT%H:%M:%SZ}, and nobody has renewed it"
 
 
 def _read(path: Path) -> bytes:

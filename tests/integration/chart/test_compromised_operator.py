@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 from support.chart_rights import ENFORCED_SECONDS, ChartRights, account
 from support.control_plane import ControlPlane
 from support.defender_objects import policy_object
+from support.helm import CHART, documents
 from support.machine_requests import REQUESTS, a_key, a_request, as_object
 from support.machine_world import MACHINES, a_machine, closing
 from support.rights import wrong
@@ -470,13 +471,10 @@ def test_the_others_make_no_bootstrap_token_and_approve_nothing(
 # -- what remains possible ------------------------------------------------------------------------
 
 OURS, HOOK_GROUP = "kubenode.io", "admissionregistration.k8s.io"
-MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
+VALIDATING = "validatingwebhookconfigurations"
 SIGNER = "kubernetes.io/kube-apiserver-client"
-PUBLISHES = {
-    REMEDY: [
-        ("patch", HOOK_GROUP, MUTATING, "", "kubenode-remedy"),
-        ("patch", HOOK_GROUP, VALIDATING, "", "kubenode-remedy"),
-    ],
+PUBLISHES: dict[str, list[tuple[str, str, str, str, str]]] = {
+    REMEDY: [],
     DEFENDER: [("patch", HOOK_GROUP, VALIDATING, "", "kubenode-defender")],
     MACHINE: [("patch", HOOK_GROUP, VALIDATING, "", "kubenode-machine")],
 }
@@ -522,7 +520,25 @@ def test_what_remains_possible_is_as_documented(rights: ChartRights, user: str) 
     assert wrong(rights.cp, user, [*REMAINS[user], *PUBLISHES[user]], others) == []
 
 
-@pytest.mark.parametrize("user", PROGRAMS)
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+def test_remedy_points_no_webhook_at_other_objects(rights: ChartRights, kind: str) -> None:
+    """helm writes who signs (decision 0038): the program needs no right on the configurations."""
+    hooks = documents((CHART / "remedy" / "webhook.yaml").read_text())
+    (hook,) = (one for one in hooks if one["kind"].lower() == f"{kind}webhookconfiguration")
+    path = f"/apis/{HOOK_GROUP}/v1/{kind}webhookconfigurations/kubenode-remedy"
+    everything = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+                  "resources": ["pods", "secrets"]}  # fmt: skip
+    patch = [{"op": "replace", "path": "/webhooks/0/rules", "value": [everything]}]
+    rights.cp.kubectl("create", "-f", "-", stdin=json.dumps(hook))
+    try:
+        said = rights.send(REMEDY, "PATCH", path, patch, dry_run=True)
+        assert "cannot patch" in said
+        assert "cannot get" in rights.send(REMEDY, "GET", path)
+    finally:
+        rights.cp.kubectl("delete", f"{kind}webhookconfiguration", "kubenode-remedy")
+
+
+@pytest.mark.parametrize("user", [DEFENDER, MACHINE])
 def test_without_its_role_no_program_patches_its_webhook(rights: ChartRights, user: str) -> None:
     """As the chart installs it with cert-manager."""
     name = f"{user.rpartition(':')[2]}-publish-ca"

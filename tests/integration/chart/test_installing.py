@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from support import waiting
 from support.api_everything import everything
 from support.chart_plane import (
     NODE,
+    WEBHOOK_SECRET,
     ChartPrograms,
     account,
     monitoring_kinds,
@@ -24,8 +26,11 @@ from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.helm import CHART, NAMESPACE, Helm, Object, documents
+from support.kustomize_base import BY_OPERATOR
 
 from kubenode.cli.app import app
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.tls.certificates import new_authority
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 PATIENCE = 120.0
@@ -67,6 +72,7 @@ def test_an_installation_runs_is_upgraded_and_leaves_nothing(
     programs_run_with_its_flags_and_rights(plane, here.rendered(VALUES), tmp_path)
     older_kinds_are_brought_up_to_date(plane, here.rendered(VALUES), tmp_path)
     an_upgrade_keeps_certificates(plane, here)
+    the_webhook_of_an_older_release_goes_on(plane, here)
     every_field_is_known(plane, here)
     here.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
     left = {name for name in everything(plane) - pristine if NAMESPACE not in name}
@@ -161,6 +167,39 @@ def an_upgrade_keeps_certificates(plane: ControlPlane, here: Helm) -> None:
     assert secret(plane, "kubenode-defender") == keys
     assert plane.get(f"{HOOKS}/kubenode-defender")["webhooks"] == hooks
     assert "clusterroles//kubenode-crds" not in everything(plane)
+
+
+def the_webhook_of_an_older_release_goes_on(plane: ControlPlane, here: Helm) -> None:
+    """Its operator filled a Secret and published who signed; replicas of it still run for a while.
+
+    Upgrades keep what helm then makes, until `generation` is another.
+    """
+    here.done("upgrade", *RELEASE, values={**VALUES, **BY_OPERATOR})
+    older = new_authority(timedelta(days=1), SystemClock().now())
+    data = {"data": {"ca.crt": base64.b64encode(older.certificate).decode()}}
+    plane.kubectl("patch", "secret", "kubenode-remedy-webhook", "-n", NAMESPACE,
+                  "--type=merge", "-p", json.dumps(data))  # fmt: skip
+    without = {"remedy": {"webhook": {"certificate": None}}}  # values that --reuse-values brings
+    here.done("upgrade", *RELEASE, values={**VALUES, **without})
+    first = secret(plane, WEBHOOK_SECRET)
+    assert _bundles(plane) == {base64.b64decode(first["ca.crt"]) + older.certificate}
+    here.done("upgrade", *RELEASE, values=VALUES)
+    assert secret(plane, WEBHOOK_SECRET) == first
+    assert _bundles(plane) == {base64.b64decode(first["ca.crt"])}
+    second = {"remedy": {"webhook": {"certificate": {"generation": 2}}}}
+    here.done("upgrade", *RELEASE, values={**VALUES, **second})
+    made = secret(plane, WEBHOOK_SECRET)
+    assert made["tls.crt"] != first["tls.crt"]
+    both = base64.b64decode(made["ca.crt"]) + base64.b64decode(first["ca.crt"])
+    assert _bundles(plane) == {both}
+    assert "clusterroles//kubenode-remedy-publish-ca" not in everything(plane)
+
+
+def _bundles(plane: ControlPlane) -> set[bytes]:
+    """What callers of the remedy operator's webhooks trust."""
+    kinds = (HOOKS, HOOKS.replace("validating", "mutating"))
+    hooks = [hook for kind in kinds for hook in plane.get(f"{kind}/kubenode-remedy")["webhooks"]]
+    return {base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks}
 
 
 def every_field_is_known(plane: ControlPlane, here: Helm) -> None:

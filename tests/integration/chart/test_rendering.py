@@ -1,5 +1,6 @@
 """What the chart renders to, for the choices that matter; no cluster is needed."""
 
+import base64
 import json
 import subprocess
 import tomllib
@@ -7,17 +8,20 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from cryptography import x509
 from support.chart_values import CERTIFICATES, CHOICES, EVERYTHING
 from support.components import CONTROL_PLANE, require
 from support.control_plane import kubectl_command
 from support.helm import CHART, Helm, Object, documents, ident, is_hook, pod_specs
 from support.idle_rights import IDLE
-from support.kustomize_base import written
+from support.kustomize_base import BY_OPERATOR, written
 from support.named_tests import missing
 from support.rule_authors import EXAMPLE, grants_of, with_grants
 from support.used_rights import given
 
 from kubenode.cli.app import app
+from kubenode.runtime.tls.certificates import Pair
+from kubenode.runtime.tls.context import LiveContext
 
 pytestmark = pytest.mark.integration
 
@@ -101,7 +105,8 @@ def test_a_program_that_is_switched_off_leaves_nothing(
 
 
 def test_what_the_files_say_is_what_is_installed(helm: Helm) -> None:
-    there = {ident(found): found for found in helm.rendered(EVERYTHING)}
+    remedy = {**EVERYTHING["remedy"], **BY_OPERATOR["remedy"]}  # else helm writes into the files
+    there = {ident(found): found for found in helm.rendered({**EVERYTHING, "remedy": remedy})}
     files = [CHART / "people.yaml"]
     for part in ("agent", "remedy", "defender", "machine"):
         files += sorted((CHART / part).glob("*.yaml"))
@@ -140,7 +145,8 @@ def test_with_cert_manager_each_secret_is_its_own_and_each_webhook_trusts_what_i
     objects = helm.rendered(CERTIFICATES)
     made = {one["spec"]["secretName"]: one for one in objects if one["kind"] == "Certificate"}
     without = helm.rendered({**CERTIFICATES, "certManager": {"enabled": False}})
-    assert set(made) == {one["metadata"]["name"] for one in without if one["kind"] == "Secret"}
+    ours = {one["metadata"]["name"] for one in without if one["kind"] == "Secret"}
+    assert set(made) == {name.removesuffix("-tls") for name in ours}
     assert [ident(one) for one in objects if one["kind"] == "Secret"] == []
     for hook in (one for one in objects if one["kind"].endswith("WebhookConfiguration")):
         space, _, name = hook["metadata"]["annotations"][INJECTED].partition("/")
@@ -167,7 +173,69 @@ def test_only_a_program_that_publishes_its_own_authority_may_patch_its_webhook(h
     accounts = {
         r.account for r in given(helm.rendered({})) if r.resource.endswith("configurations")
     }
-    assert len(accounts) == 3
+    assert {name.rpartition("/")[2] for name in accounts} == {
+        "kubenode-defender",
+        "kubenode-machine",
+    }
+
+
+def _webhook(objects: list[Object]) -> tuple[dict[str, Object], set[str]]:
+    """The Secrets of the remedy operator's webhook by name, and the bundles that callers trust."""
+    secrets = {
+        one["metadata"]["name"]: one
+        for one in objects
+        if one["kind"] == "Secret" and "remedy-webhook" in one["metadata"]["name"]
+    }
+    bundles = {
+        hook["clientConfig"].get("caBundle", "")
+        for one in objects
+        if one["kind"].endswith("WebhookConfiguration")
+        and one["metadata"]["name"] == "kubenode-remedy"
+        for hook in one["webhooks"]
+    }
+    return secrets, bundles
+
+
+def _remedy_pod(objects: list[Object]) -> Object:
+    return next(s for name, s in pod_specs(objects) if name.endswith("/kubenode-remedy"))
+
+
+def test_helm_signs_for_the_webhook_of_the_remedy_operator(helm: Helm) -> None:
+    """One authority in every webhook, which signed what the pod has; its key is nowhere."""
+    objects = helm.rendered({})
+    secrets, bundles = _webhook(objects)
+    (name,) = secrets
+    data = {key: base64.b64decode(text) for key, text in secrets[name]["data"].items()}
+    assert set(data) == {"ca.crt", "tls.crt", "tls.key"}
+    assert {base64.b64decode(text) for text in bundles} == {data["ca.crt"]}
+    authority, leaf = (x509.load_pem_x509_certificate(data[k]) for k in ("ca.crt", "tls.crt"))
+    leaf.verify_directly_issued_by(authority)
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "kubenode-remedy-webhook.kubenode-system.svc" in names.get_values_for_type(x509.DNSName)
+    assert (leaf.not_valid_after_utc - leaf.not_valid_before_utc).days >= 3649
+    context = LiveContext()
+    context.load(Pair(data["tls.crt"], data["tls.key"]))
+    spec = _remedy_pod(objects)
+    assert {"name": "webhook", "secret": {"secretName": name}} in spec["volumes"]
+    assert "--webhook-cert-file=/etc/kubenode/webhook/tls.crt" in spec["containers"][0]["args"]
+
+
+def test_a_named_secret_renders_the_same_each_time(helm: Helm) -> None:
+    """As GitOps needs it: without a cluster there is nothing to look up."""
+    certificate = {"existingSecret": "ours", "caBundle": "-----BEGIN CERTIFICATE-----"}
+    values = {"remedy": {"webhook": {"certificate": certificate}}}
+    objects = helm.rendered(values)
+    assert objects == helm.rendered(values)
+    wanted = base64.b64encode(certificate["caBundle"].encode()).decode()
+    assert _webhook(objects) == ({}, {wanted})
+    assert {"name": "webhook", "secret": {"secretName": "ours"}} in _remedy_pod(objects)["volumes"]
+
+
+def test_the_operator_makes_its_certificate_only_where_the_values_say_so(helm: Helm) -> None:
+    objects = helm.rendered({"remedy": {"webhook": {"certificate": {"source": "Operator"}}}})
+    secrets, bundles = _webhook(objects)
+    assert (set(secrets), bundles) == ({"kubenode-remedy-webhook"}, {""})
+    assert "ClusterRole//kubenode-remedy-publish-ca" in map(ident, objects)
 
 
 def test_no_caller_shows_its_full_token(helm: Helm) -> None:
@@ -257,6 +325,10 @@ def test_whoever_asks_kube_defender_names_every_replica(helm: Helm) -> None:
         ({"rules": {"mode": "enforce"}}, "mode"),
         ({"image": {"digest": "latest"}}, "digest"),
         ({"certManager": {"enabled": True}}, "certManager.issuer.name"),
+        (
+            {"remedy": {"webhook": {"certificate": {"existingSecret": "ours"}}}},
+            "existingSecret and caBundle belong together",
+        ),
     ],
 )
 def test_values_that_would_not_work_are_refused_by_name(
@@ -310,5 +382,5 @@ def test_kustomize_installs_what_helm_installs(helm: Helm, tmp_path: Path) -> No
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     plain = {ident(one) for one in documents(done.stdout)}
     kinds = {ident(one) for one in documents(helm.done("show", "crds", CHART))}
-    charted = {ident(one) for one in helm.rendered({}) if not is_hook(one)}
+    charted = {ident(one) for one in helm.rendered(BY_OPERATOR) if not is_hook(one)}
     assert plain == kinds | charted | {"Namespace//kubenode-system"}

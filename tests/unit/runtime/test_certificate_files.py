@@ -1,0 +1,55 @@
+"""Certificate files that somebody else renews: read again, and told when nobody renews them."""
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from support.clock import FakeClock
+
+from kubenode.runtime.tls.certificates import Pair, new_authority, new_serving
+from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.files import FileKeeper, Files
+
+DAY = timedelta(days=1)
+
+
+def write(folder: Path, clock: FakeClock, life: timedelta) -> Pair:
+    authority = new_authority(life, clock.now())
+    pair = new_serving(authority, ["hook"], life, clock.now())
+    (folder / "tls.crt").write_bytes(pair.certificate)
+    (folder / "tls.key").write_bytes(pair.key)
+    return pair
+
+
+def test_a_renewed_certificate_is_served_with(tmp_path: Path) -> None:
+    clock, context = FakeClock(), LiveContext()
+    first = write(tmp_path, clock, 10 * DAY)
+    keeper = FileKeeper(clock, context, Files(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    keeper.start("--webhook-cert-file")
+    assert context.pair == first
+    second = write(tmp_path, clock, 10 * DAY)
+    keeper.look()
+    assert context.pair == second
+
+
+def test_a_certificate_that_nobody_renews_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    write(tmp_path, clock, 100 * DAY)
+    files = Files(tmp_path / "tls.crt", tmp_path / "tls.key")
+    keeper = FileKeeper(clock, LiveContext(), files)
+    keeper.start("--webhook-cert-file")
+    with caplog.at_level(logging.WARNING):
+        clock.step(80 * DAY)
+        keeper.look()
+        assert caplog.records == []
+        clock.step(15 * DAY)
+        keeper.look()
+        keeper.look()
+        (record,) = caplog.records
+        assert "nobody has renewed it" in record.__dict__["why"]
+        write(tmp_path, clock, 100 * DAY)
+        keeper.look()
+    assert len(caplog.records) == 1
