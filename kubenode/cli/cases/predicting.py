@@ -16,7 +16,8 @@ STORM = frozenset(
 )
 """Refusals that hold every repair of a scope."""
 QUEUED = frozenset({Reason.CONCURRENCY_LIMIT})
-"""The job has its turn when another is done: it is still what the decision leads to."""
+"""The job has its turn after others of the same decision: it is still what that leads to. Behind a
+repair that was under way before, it is held."""
 
 
 PARSE_ERROR, CLUSTER_WIDE = "parse_error", "cluster_wide_alert"
@@ -35,7 +36,7 @@ def _predict(case: Case, outcome: Outcome) -> Prediction:
     if job is None:
         return _held(case, outcome)
     probes = list(_probes(outcome))
-    refusal = _refusal(job)
+    refusal = _refusal(case, job)
     if job.mode is Mode.DRY_RUN:
         return _quiet(case, outcome, RepairClass.NONE_OBSERVE, probes)
     if refusal is not None:
@@ -97,12 +98,13 @@ def _quiet(case: Case, outcome: Outcome, repair: RepairClass, words: list[str]) 
     )
 
 
-def _refusal(job: JobRecord) -> Reason | None:
-    """Kube Defender's word against the job, but for its place in a queue."""
+def _refusal(case: Case, job: JobRecord) -> Reason | None:
+    """Kube Defender's word against the job, but for its place among those of the same decision."""
     if not disruptive(job) or job.permit_at is not None or job.hold is None:
         return None
     found = next((reason for reason in Reason if reason.value == job.hold.reason), None)
-    return None if found in QUEUED else found
+    under_way = case.facts.fleet is not None and case.facts.fleet.in_remediation > 0
+    return None if found in QUEUED and not under_way else found
 
 
 def _probes(outcome: Outcome) -> Iterator[str]:
