@@ -25,7 +25,7 @@ _LEVEL = re.compile(r"<\d{1,3}>|(?:kern|user|daemon) *:[a-z]{3,6} *: ")
 """The priority in front: syslog(2), or `dmesg -x`."""
 _SYSLOG = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)?)"
-    r" (?:\S+ )?(?P<who>[\w.@/-]{1,48})(?:\[\d+\])?: "
+    r" (?:(?P<host>\S+) )?(?P<who>[\w.@/-]{1,48})(?:\[\d+\])?: "
 )
 """Time, host and writer in front: rsyslog's forms (RFC 3164, RFC 3339) and journalctl's."""
 _NAMED = re.compile(r"(?P<who>[\w.@-]{1,48})(?:\[\d+\])?: ?")
@@ -56,14 +56,18 @@ def without_stamp(text: str) -> str:
     return text[found.end() :] if found else text
 
 
-def bare(source: str, text: str) -> str:
+def bare(source: str, text: str, host: str = "") -> str:
     """The line as its writer wrote it, without what a log or a program put before it.
+
+    host  where the log is, "" if that does not matter: a line of another host stays as it is
 
     Only for lines whose writer is known from elsewhere: what stands in front of a line is no proof
     of who wrote it.
     """
     found = _SYSLOG.match(text)
     if found is not None and _is(source, found["who"]):
+        if host and found["host"] and found["host"].split(".")[0] != host.split(".")[0]:
+            return text
         text = text[found.end() :]
     for _ in range(3):
         before = text
@@ -82,7 +86,7 @@ def _is(source: str, who: str) -> bool:
     return who == source or (source == KERNEL and who == "klogd")
 
 
-def recorded(source: str, text: str, at: datetime) -> list[Line]:
+def recorded(source: str, text: str, at: datetime, host: str = "") -> list[Line]:
     """Lines of a record that names its source in one word, as cases of tests do.
 
     A `source` other than kernel and systemd is the unit of that name, run by root.
@@ -90,7 +94,7 @@ def recorded(source: str, text: str, at: datetime) -> list[Line]:
     origin = source if source in (KERNEL, MANAGER) else f"{source}.service"
     uid = None if origin == KERNEL else 0
     return [
-        Line(bare(source, one.rstrip())[:LONGEST], at, origin, identifier=source, uid=uid)
+        Line(bare(source, one.rstrip(), host)[:LONGEST], at, origin, identifier=source, uid=uid)
         for one in text.splitlines()
         if one.strip()
     ]

@@ -203,7 +203,7 @@ def _garbled(case: Case) -> bool:
     for signal in case.signals:
         if not isinstance(signal, LogSignal):
             continue
-        for line in recorded(signal.source, signal.text, case.now):
+        for line in recorded(signal.source, signal.text, case.now, signal.node):
             state, reports = watch_line(program, state, line, case.now)
             said = (one.reason for one in reports if isinstance(one, EventReport))
             if NOT_UNDERSTOOD in said:

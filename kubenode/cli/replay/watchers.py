@@ -46,7 +46,7 @@ class Watchers:
         if agent is None:
             agent = self._agents[node] = _started(program, now)
             yield from _conditions(agent)
-        for line in recorded(log.source, log.text, now):
+        for line in recorded(log.source, log.text, now, node):
             agent.state, reports = watch(program, agent.state, line, now)
             yield from _published(agent, reports, now)
 

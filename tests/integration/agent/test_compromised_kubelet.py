@@ -271,6 +271,27 @@ def test_a_kubelet_changes_no_event_about_another_node(stolen: Caller, admin: Ca
         admin.ask("DELETE", path)
 
 
+POD = {"kind": "Pod", "apiVersion": "v1", "name": "p", "namespace": "default"}
+
+
+@pytest.mark.parametrize("host", [THEIRS, ""])
+def test_a_kubelet_reports_about_pods_as_itself_alone(stolen: Caller, host: str) -> None:
+    event = an_event(NODE, involvedObject=POD, source={"component": "kubelet", "host": host})
+    code, said = stolen.ask("POST", f"{EVENTS}?dryRun=All", event)
+    assert (code, "names its own Node" in said) == (403, True), said
+    event["source"]["host"] = NODE
+    assert stolen.ask("POST", f"{EVENTS}?dryRun=All", event)[0] == 201
+
+
+def test_who_may_create_events_reports_nothing_as_a_kubelet(cluster: ControlPlane) -> None:
+    somebody = Caller(cluster, "system:kube-controller-manager", [])
+    event = an_event(NODE, involvedObject=POD, source={"component": "kubelet", "host": NODE})
+    code, said = somebody.ask("POST", f"{EVENTS}?dryRun=All", event)
+    assert (code, "only a kubelet reports" in said) == (403, True), said
+    event["source"]["component"] = "attachdetach-controller"
+    assert somebody.ask("POST", f"{EVENTS}?dryRun=All", event)[0] == 201
+
+
 # ---- KubeNode's labels and annotations: findings 6 and 17
 
 

@@ -13,7 +13,7 @@ from support.waiting import until
 
 PARTS = {
     "pods": {"Pending"},  # displaced ones wait; a cluster has a hundred pods for each
-    "events": {"Node"},  # those of Pods are most of what is written
+    "events": {"Node", "Pod"},  # of Pods the kubelet's warnings, the smaller part
     "leases.coordination.k8s.io": {"kube-node-lease", "kubenode-agents"},  # hosts' signs of life
     # What agents may read of the Secrets of their components.
     "roles.rbac.authorization.k8s.io": {"kubenode-components"},

@@ -263,3 +263,9 @@ def test_what_a_log_puts_before_a_line_is_no_part_of_it(before: str) -> None:
 @pytest.mark.parametrize("before", ["Jan 10 10:00:00 node1 java[77]: ", "java: ", "(kernel): "])
 def test_what_another_writer_puts_before_a_line_stays(before: str) -> None:
     assert bare(KERNEL, before + BARE) == before + BARE
+
+
+def test_a_line_that_names_another_host_stays_as_it_is() -> None:
+    line = f"Feb 17 08:00:01 worker-9 kernel: {BARE}"
+    assert bare(KERNEL, line, "worker-9.example.org") == BARE
+    assert bare(KERNEL, line, "worker-3") == line

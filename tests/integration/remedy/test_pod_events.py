@@ -1,0 +1,65 @@
+"""The kubelet's warnings about pods, as a real API server selects them, make a job of their node."""
+
+from typing import Any
+
+import pytest
+from support.remedy_cluster import Cluster, now, operating
+from support.remedy_engine import two_engines
+
+from kubenode.api.meta import format_time
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube import paths
+
+pytestmark = pytest.mark.integration
+RULE: dict[str, Any] = {
+    "mode": "Enforce",
+    "faultClass": "container_create_failed",
+    "nodes": {"all": True},
+    "when": {
+        "any": [
+            {"event": {"reason": "FailedCreatePodSandBox", "count": 2}},
+            {"event": {"reason": "BackOff"}},
+        ]
+    },
+    "groupWait": "0s",
+    "startupGrace": "0s",
+    "ladder": [{"name": "tell", "steps": [{"notify": {"message": "look"}}]}],
+}
+
+
+async def reported(cluster: Cluster, node: str, name: str, reason: str, **parts: Any) -> None:
+    """As the kubelet of `node` writes it about one of its pods."""
+    at = format_time(now())
+    event = {
+        "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default", "apiVersion": "v1"},
+        "source": {"component": "kubelet", "host": node},
+        "type": "Warning",
+        "reason": reason,
+        "message": "failed to create pod sandbox",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+    await cluster.kube.create(paths.events("default"), event | parts)
+
+
+async def test_warnings_about_pods_of_a_node_make_its_job(cluster: Cluster) -> None:
+    for node in ("p1", "p2", "p3"):
+        await cluster.node(node)
+    await cluster.rule("sandboxes", **RULE)
+    # One comes before the operator starts.
+    await reported(cluster, "p1", "p1.before", "FailedCreatePodSandBox")
+    async with operating(cluster.operator(two_engines())):
+        await reported(cluster, "p2", "p2.once", "FailedCreatePodSandBox")
+        await reported(cluster, "p3", "p3.backoff", "BackOff")
+        normal = {"type": "Normal", "count": 9}
+        await reported(cluster, "p3", "p3.normal", "FailedCreatePodSandBox", **normal)
+        await reported(cluster, "p1", "p1.after", "FailedCreatePodSandBox")
+        deadline = SystemClock().monotonic() + 30
+        while not (jobs := await cluster.jobs()):
+            assert SystemClock().monotonic() < deadline, "no job"
+            await SystemClock().sleep(0.05)
+        await SystemClock().sleep(1)
+        jobs = await cluster.jobs()
+    assert {job.spec.node_name for job in jobs} == {"p1"}
