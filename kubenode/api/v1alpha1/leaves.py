@@ -74,8 +74,8 @@ class EventLeaf(Model):
     """At least `count` occurrences of an Event of the node within a sliding window."""
 
     reason: str | None = Field(default=None, min_length=1, max_length=128)
-    """The Event's reason, exactly. With a reason the kubelet's warnings about pods of the node count
-    as well, but for BackOff and Unhealthy."""
+    """The Event's reason, exactly. With a reason the kubelet's warnings about pods of the node
+    count as well, but for BackOff and Unhealthy."""
     message: str | None = Field(default=None, min_length=1, max_length=512)
     """RE2 expression that the message must contain."""
     source: str | None = Field(default=None, min_length=1, max_length=128)

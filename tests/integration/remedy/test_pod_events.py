@@ -1,4 +1,4 @@
-"""The kubelet's warnings about pods, as a real API server selects them, make a job of their node."""
+"""The kubelet's warnings about pods make a job of their node, as a real API server selects them."""
 
 from typing import Any
 
