@@ -23,7 +23,7 @@ from kubenode.cli.pausing import caller
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.remedier.build import agent_of
 
@@ -62,7 +62,10 @@ async def diagnose(kubeconfig: str | None, context: str | None, wish: Wish) -> E
             raise Refusal(f"there is no node {wish.node}") from error
         body = question(wish, agent_of(node), await caller(kube), kube.clock.now())
         name = body["metadata"]["name"]
-        await kube.create(paths.custom(PLURAL), body)
+        try:
+            await kube.create(paths.custom(PLURAL), body)
+        except AlreadyExists as error:
+            raise Refusal(f"HostProbe {name} was created in this second: try again") from error
         typer.echo(f"asked agent {agent_of(node)}: HostProbe {name}", err=True)
         found = await _answer(kube, name, wish.wait, kube.clock)
     for line in told(found):

@@ -16,6 +16,7 @@ from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from remedy.hostdoctor.gate import GateSettings
+from remedy.hostdoctor.parsers.about import ABOUT
 from remedy.hostdoctor.server import SECRET, HostDoctorSettings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -60,7 +61,7 @@ async def test_an_alert_is_an_event_until_it_is_resolved_though_the_operator_res
             alertmanager.fire(LABELS, since=since)
             event = await has(doctor, in_phase(HostEventPhase.ACTIVE), "it is active")
             assert event.spec.node.name == "a"
-            assert event.spec.attributes == LABELS
+            assert event.spec.attributes == LABELS | {ABOUT: "other"}
             assert event.spec.message == "A test's alert."
         alertmanager.resolve(LABELS, since=since)
         await until(lambda: alertmanager.failures() > 0, SECONDS, "nobody listens")
