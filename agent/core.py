@@ -28,6 +28,7 @@ from agent.jobpermits import RECENT_SECONDS, JobPermits
 from agent.journal import Entry, Journal, JournalError, PatientJournal
 from agent.outcome import INTERRUPTED, Outcome, State, failed, refused
 from agent.patience import AT_ONCE, Waits
+from agent.probes import CannotAnswer
 from agent.request import BadRequest, Request
 from agent.settling import Settling
 from agent.wire import Answer, Job, StepStatus, format_time
@@ -244,6 +245,8 @@ class AgentCore:
             return proven or failed(f"{error}; what came of it is unknown")
         except HostError as error:
             return failed(str(error))
+        except CannotAnswer as error:
+            return failed(f"{error}; what came of it is unknown")
 
     def _left(self, request: Request, entry: Entry) -> float:
         """Seconds for the act: the operator gives up at the expiry, and would be surprised by an

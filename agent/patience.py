@@ -52,28 +52,36 @@ AT_ONCE = AtOnce()
 
 
 class Patience:
-    """Implements Waits. `most`: pieces of work that may hang at one time."""
+    """Implements Waits. `most`: pieces of work that run at one time; others wait for their turn.
+
+    Work that has outlasted its time hangs. Once all that may run hang, more is refused at once.
+    """
 
     def __init__(self, most: int = MOST_HANGING) -> None:
         self._most = most
-        self._busy = 0
+        self._hanging = 0
+        self._turns = asyncio.Semaphore(most)
 
     async def wait_for(self, work: Callable[[], T], seconds: float, what: str) -> T:
-        if self._busy >= self._most:
-            raise CannotAnswer(f"{what}: {self._busy} earlier looks at this host still hang")
-        self._busy += 1
-        done = beside(work, what)
-        done.add_done_callback(self._ended)
+        if self._hanging >= self._most:
+            raise CannotAnswer(f"{what}: {self._hanging} earlier looks at this host still hang")
+        done: asyncio.Future[T] | None = None
         try:
             async with asyncio.timeout(seconds):
+                await self._turns.acquire()
+                done = beside(work, what)
+                done.add_done_callback(lambda _: self._turns.release())
                 return await asyncio.shield(done)
         except TimeoutError as error:
+            if done is not None and not done.done():
+                self._hanging += 1
+                done.add_done_callback(self._returned)
             raise CannotAnswer(f"{what}: no answer within {seconds:g} s") from error
         except OSError as error:
             raise CannotAnswer(f"{what}: {error.strerror or error}") from error
 
-    def _ended(self, done: "asyncio.Future[T]") -> None:
-        self._busy -= 1
+    def _returned(self, done: "asyncio.Future[T]") -> None:
+        self._hanging -= 1
 
 
 def _worked(done: "asyncio.Future[T]", result: T) -> None:

@@ -230,6 +230,29 @@ async def test_reads_that_hang_cost_a_bounded_number_of_threads() -> None:
                 await asyncio.sleep(0)
 
 
+async def test_work_beside_other_work_waits_for_its_turn() -> None:
+    patience, free = Patience(1), threading.Event()
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(patience.wait_for(lambda: free.wait(5), 5, "disk"))
+        await asyncio.sleep(0)
+        second = tasks.create_task(patience.wait_for(lambda: "later", 5, "disk"))
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        free.set()
+    assert (first.result(), second.result()) == (True, "later")
+
+
+async def test_a_turn_that_does_not_come_in_time_is_no_answer() -> None:
+    patience, free = Patience(1), threading.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(patience.wait_for(lambda: free.wait(5), 5, "disk"))
+        await asyncio.sleep(0)
+        with pytest.raises(CannotAnswer, match=r"no answer within 0\.01 s"):
+            await patience.wait_for(lambda: "later", 0.01, "disk")
+        free.set()
+    assert await patience.wait_for(lambda: "next", 5, "disk") == "next"
+
+
 async def test_a_read_that_fails_says_why() -> None:
     def broken() -> None:
         raise OSError(5, "Input/output error")
