@@ -8,11 +8,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from support.benign import Total, engines_of_this_process, run, tasks_for
-from support.case_data import OWN, own_files, shared_folder
+from support.case_data import OWN, half, own_files, shared_folder
 from support.negatives import negatives
 from support.negatives_run import acted_on
 
@@ -114,6 +115,32 @@ def test_own_cases_meet_the_same_shares_and_every_miss_is_answered() -> None:
     assert result.recall is not None, "something is wanted"
     assert result.recall >= 0.9, told(result)
     assert {j.case.id for j in result.wrong} <= answered().keys(), told(result)
+
+
+@pytest.mark.parametrize("name", ["open", "sealed"])
+def test_a_case_from_public_material_lies_in_the_half_of_its_hash(name: str) -> None:
+    for case in read(half(name)):
+        even = sha256(case.id.encode()).digest()[0] % 2 == 0
+        assert even == (name == "open"), case.id
+
+
+def test_no_case_of_the_open_half_is_acted_on_wrongly() -> None:
+    _, _, result = judged(half("open"))
+    assert result.cases >= 200
+    assert result.false_actions == 0, told(result)
+    assert result.precision is not None and result.precision >= 0.94, told(result)
+    assert result.recall is not None and result.recall >= 0.85, told(result)
+
+
+def test_the_sealed_half_is_no_worse_than_it_was() -> None:
+    """Figures alone: its misses stay unread. Targets: 0.95, 0.9, no false act, 2 % silent."""
+    _, _, result = judged(half("sealed"))
+    assert result.cases >= 200
+    assert result.precision is not None and result.precision >= 0.83
+    assert result.recall is not None and result.recall >= 0.8
+    assert result.false_actions <= 2
+    assert result.violations <= 6
+    assert result.silent_misses <= 17
 
 
 def test_three_thousand_labelled_negatives_are_left_alone() -> None:
