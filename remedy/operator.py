@@ -179,22 +179,15 @@ class RemedyOperator:
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
         self._audit, self._restored, self._unverified = audit, restored, unverified
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
-        self.events: Informer[Event] = informer(
-            kube,
-            paths.events(),
-            structs(Event),
-            field_selector=ABOUT_NODES,
-            name="node events",
-            clock=clock,
-        )
-        self.pod_events: Informer[Event] = informer(
-            kube,
-            paths.events(),
-            structs(Event),
-            field_selector=ABOUT_PODS,
-            name="pod events",
-            clock=clock,
-        )
+
+        def events(about: str, name: str) -> Informer[Event]:
+            decode = structs(Event)
+            return informer(
+                kube, paths.events(), decode, field_selector=about, name=name, clock=clock
+            )
+
+        self.events = events(ABOUT_NODES, "node events")
+        self.pod_events = events(ABOUT_PODS, "pod events")
 
         def of(kind: type[Resource]) -> Informer[Any]:
             return informer(kube, paths.custom(kind.resource.plural), kind.from_server, clock=clock)

@@ -298,7 +298,10 @@ class FactStore:
         """All that are loaded, by the ids that a Diagnosis gives them."""
         leaves = tuple(_event_leaves(rules.values()))
         self._long = tuple(leaf for leaf in leaves if leaf.within > ONE_DAY)
-        self._name_pod_reasons(frozenset(leaf.reason for leaf in leaves if leaf.reason is not None))
+        reasons = frozenset(leaf.reason for leaf in leaves if leaf.reason is not None)
+        self._pod_reasons = reasons
+        for window in self._pod_windows.values():
+            window.drop(lambda event: event.reason not in reasons)
         self._recall()
         for window in self._windows.values():
             window.sort_out()
@@ -307,11 +310,6 @@ class FactStore:
         self.wide.rules_loaded(rules, self._kept, self._now())
         if self._leases is not None:
             self._leases.rules_loaded(rules.values())
-
-    def _name_pod_reasons(self, reasons: frozenset[str]) -> None:
-        self._pod_reasons = reasons
-        for window in self._pod_windows.values():
-            window.drop(lambda event: event.reason not in reasons)
 
     @property
     def unjudged(self) -> int:
@@ -434,10 +432,9 @@ class FactStore:
             self._deaf = ()
             for kept in self._kept.values():
                 kept.stepped(step, now)
-            for window in (*self._windows.values(), *self._strangers.values()):
-                window.stepped(now)
-            for window in self._pod_windows.values():
-                window.stepped(now)
+            for windows in (self._windows, self._strangers, self._pod_windows):
+                for window in windows.values():
+                    window.stepped(now)
             self.wide.stepped(step)
             self.host_events.stepped(step)
         return now
