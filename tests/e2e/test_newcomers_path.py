@@ -253,7 +253,7 @@ class Newcomer:
         self.has_jobs(["Succeeded"])
 
     def declares_a_host(self) -> None:
-        """With the README's component; its agent has yet to come."""
+        """With the component of docs/overview.md; no agent has joined yet."""
         self._plane.kubectl("apply", "-f", "-", stdin=HOST)
         sets, host = f"{OUR_PATH}/machinecomponentsets/containerd", f"{OUR_PATH}/machines/sh-113"
         self.until(lambda: self._plane.get(sets)["metadata"].get("finalizers"), "the set is seen")

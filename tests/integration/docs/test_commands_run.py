@@ -52,7 +52,7 @@ OURS |= {"remedyoperationjobs", "defenderpolicies", "defenderpolicy"}
 TUTORIAL = BLOCK.findall((ROOT / "docs/tutorial-first-rule.md").read_text())
 
 
-def example(kind: str, page: str = "README.md") -> Any:
+def example(kind: str, page: str = "docs/overview.md") -> Any:
     """The last object of the kind that the page shows."""
     shown = [text for text in BLOCK.findall((ROOT / page).read_text()) if f"kind: {kind}\n" in text]
     return YAML(typ="safe").load(shown[-1])
