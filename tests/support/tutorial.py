@@ -1,0 +1,133 @@
+"""A tutorial as its reader follows it: files saved as it says, commands typed in a shell.
+
+    reader = Reader("docs/tutorial-first-rollout.md", folder)
+    with reader.demo("rollout"):
+        reader.types("kubectl apply -f node-exporter.yaml")
+    assert reader.left_out() == []
+
+The demo runs in the background, as in the reader's second terminal.
+"""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.command import environment, started
+from support.components import control_plane_folder
+from support.documented import BLOCK, ROOT
+from support.waiting import until
+
+SAVED = re.compile(r"Save as `([^`]+)`[^\n]*\n\n```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DEMO = re.compile(r"^make demo(?: ARGS=\"([^\"]*)\")?$", re.MULTILINE)
+KUBECONFIG = re.compile(r"kubectl --kubeconfig (\S+)")
+COMMAND_SECONDS = 60.0
+START_SECONDS = 120.0
+LINES_KEPT = 200
+UNTYPED = re.compile(r"^export (?:PATH|KUBECONFIG)=.*$\n?", re.MULTILINE)
+"""What `Reader` sets itself: the path of a checkout, and that of the running demo."""
+
+
+class Reader:
+    """Reads one page and types its blocks in `folder`."""
+
+    def __init__(self, page: str, folder: Path) -> None:
+        text = (ROOT / page).read_text()
+        self.folder = folder
+        saved = SAVED.findall(text)
+        for name, content in saved:
+            (folder / name).write_text(content)
+        files = {content for _, content in saved}
+        self._blocks = [block for block in BLOCK.findall(text) if block not in files]
+        self._typed: set[str] = set()
+        self._kubeconfig = ""
+        self._output: deque[str] = deque(maxlen=LINES_KEPT)
+
+    @contextmanager
+    def demo(self, phrase: str, *more: str) -> Iterator[None]:
+        """Runs the demo of the block with this phrase; `more` are flags for a repeatable test."""
+        block = self._block(phrase)
+        match = DEMO.search(block)
+        assert match is not None, block
+        flags = (match[1] or "").split()
+        with started("demo", *flags, *more, "--json", "--port", "0") as demo:
+            lines, self._output = demo.stderr, deque(maxlen=LINES_KEPT)
+            assert lines is not None
+            follow = threading.Thread(target=self._output.extend, args=(lines,))
+            follow.start()
+            try:
+                self._kubeconfig = until(self._printed, "a kubeconfig", START_SECONDS, self.said)
+                self._typed.add(block)
+                yield
+            finally:
+                demo.send_signal(signal.SIGINT)
+                demo.wait(COMMAND_SECONDS)
+                follow.join(COMMAND_SECONDS)
+
+    def types(self, phrase: str, code: int = 0) -> str:
+        """Types the first block with this phrase, and returns what it prints.
+
+        Raises AssertionError unless it ends with `code`.
+        """
+        block = self._block(phrase)
+        found = self._run(UNTYPED.sub("", block))
+        assert found.returncode == code, f"{block}\n{found.stdout}\n{found.stderr}\n{self.said()}"
+        self._typed.add(block)
+        return found.stdout
+
+    def sees(self, command: str, pattern: str, seconds: float) -> str:
+        """Repeats one command of the page until its output matches. Counts as typed if a block has
+        nothing else.
+        """
+        assert any(command in block for block in self._blocks), f"{command}: not on the page"
+        last = [""]
+
+        def matches() -> bool:
+            last[0] = self._run(command).stdout
+            return re.search(pattern, last[0], re.MULTILINE) is not None
+
+        until(matches, f"{command}: {pattern}", seconds, lambda: last[0] + self.said(), every=1.0)
+        self._typed |= {block for block in self._blocks if block.strip() == command}
+        return last[0]
+
+    def left_out(self) -> list[str]:
+        """Blocks that were not typed, but for those that set the reader's shell."""
+        return [
+            block
+            for block in self._blocks
+            if block not in self._typed and UNTYPED.sub("", block).strip()
+        ]
+
+    def said(self) -> str:
+        """The demo's last lines, for a failure's message."""
+        return "".join(list(self._output)[-10:])
+
+    def _block(self, phrase: str) -> str:
+        for block in self._blocks:
+            if phrase in block:
+                return block
+        raise AssertionError(f"no block with {phrase!r}")
+
+    def _printed(self) -> str:
+        found = KUBECONFIG.search("".join(list(self._output)))
+        return str(found[1]) if found else ""
+
+    def _run(self, text: str) -> subprocess.CompletedProcess[str]:
+        variables = environment(KUBECONFIG=self._kubeconfig, HOME=str(self.folder))
+        programs = (str(Path(sys.executable).parent), str(control_plane_folder()))
+        variables["PATH"] = ":".join((*programs, variables["PATH"]))
+        return subprocess.run(
+            ("bash", "-uc", text),
+            cwd=self.folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
