@@ -24,7 +24,7 @@ def test_first_rollout_stops_goes_on_and_goes_back(tmp_path: Path) -> None:
     with reader.demo("--scenario rollout", *SEED):
         assert "n00003" in reader.types("kubenode machine list")
         reader.sees("kubenode component sets", r"^containerd .* Paused .*RolledBack", PATIENCE)
-        assert "starts nothing" in reader.types("kubenode component plan containerd", code=1)
+        assert "starts nothing" in reader.types("kubenode component plan containerd", 1)
         planned = reader.types("kubectl apply -f node-exporter.yaml")
         assert "node-exporter-1.9.0  node-exporter-1.9.1  Restart  permit" in planned
         reader.types('"component":"node-exporter-1.9.1"')
@@ -44,15 +44,15 @@ def test_first_week_with_kube_defender(tmp_path: Path) -> None:
         reader.sees("kubectl get defenderpolicies", r"^default ", PATIENCE)
         read = reader.types("kubectl get defenderpolicies")
         assert "maxConcurrent" in read and "minHealthy" in read
-        assert "ruled by default" in reader.types("kubenode defender explain n00009")
+        assert "ruled by default" in reader.types("kubenode defender explain n00009", 0, 1)
         reader.sees("kubenode job list --open", r"^n\d{5}-", PATIENCE)
-        explained = reader.types("kubenode pause --scope zone=zone-a")
+        explained = reader.types("kubenode pause --scope zone=zone-a", 1)
         assert "no, Paused: " in explained and "switch is being replaced" in explained
         assert "resumed" in reader.types("kubenode resume --scope zone=zone-a")
         assert "WITH THE NEW" in reader.types("kubenode defender simulate --policy memory.yaml")
         reader.types("kubectl apply -f memory.yaml")
         reader.sees("kubenode defender status", r"^memory +cluster +rate ", PATIENCE)
-        assert "no, Excluded: " in reader.types("kubenode.io/hands-off=true")
+        assert "no, Excluded: " in reader.types("kubenode.io/hands-off=true", 1)
         reader.types("kubenode.io/hands-off-")
     with reader.demo("--scenario storm", *SEED):
         reader.sees("kubenode defender status", r"^default +\S*zone=\S+ +Open ", PATIENCE)

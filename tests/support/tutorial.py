@@ -69,14 +69,16 @@ class Reader:
                 demo.wait(COMMAND_SECONDS)
                 follow.join(COMMAND_SECONDS)
 
-    def types(self, phrase: str, code: int = 0) -> str:
+    def types(self, phrase: str, *codes: int) -> str:
         """Types the first block with this phrase, and returns what it prints.
 
-        Raises AssertionError unless it ends with `code`.
+        Raises AssertionError unless it ends with one of `codes`, or with 0 if there are none.
         """
         block = self._block(phrase)
         found = self._run(UNTYPED.sub("", block))
-        assert found.returncode == code, f"{block}\n{found.stdout}\n{found.stderr}\n{self.said()}"
+        assert found.returncode in (codes or (0,)), (
+            f"{block}\n{found.stdout}\n{found.stderr}\n{self.said()}"
+        )
         self._typed.add(block)
         return found.stdout
 
