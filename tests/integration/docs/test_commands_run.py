@@ -45,7 +45,15 @@ NAMES = {
     "machine": {"NAME": MACHINE},
     "permit": {"NAME": "p1"},
     "component": {"NAME": "containerd", "SET": "containerd"},
-    "": {"NAME": JOB, "JOB": JOB, "w1-0f789fe0c5": JOB, "NODE": NODE, "RULE": RULE, "$NODE": NODE},
+    "": {
+        "n00009": NODE,
+        "NAME": JOB,
+        "JOB": JOB,
+        "w1-0f789fe0c5": JOB,
+        "NODE": NODE,
+        "RULE": RULE,
+        "$NODE": NODE,
+    },
 }
 OURS = {"knj", "knm", "knms", "knms,kncl", "noderemediers", "permits", "hostevents", "noderemedier"}
 OURS |= {"remedyoperationjobs", "defenderpolicies", "defenderpolicy"}

@@ -1,4 +1,4 @@
-"""The pictures of README.md are in the repository, small, and readable by a screen reader."""
+"""README.md is short, counts right, and its pictures are small and readable by a screen reader."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,18 @@ from pathlib import Path
 import pytest
 from support.documented import ROOT
 
+from kubenode.cli.library import packs
+
 README = (ROOT / "README.md").read_text()
 PICTURES = re.findall(r"^!\[([^\]]+)\]\(([^)]+)\)$", README, re.MULTILINE)
 MOST_BYTES = 150_000
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/overview.md"])
+def test_page_counts_the_rules_and_packs_of_the_library(page: str) -> None:
+    found = packs()
+    counted = f"{sum(map(len, found.values()))} rules in {len(found)} packs"
+    assert counted in (ROOT / page).read_text()
 
 
 def test_readme_is_short_and_shows_pictures() -> None:
