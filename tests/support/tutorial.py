@@ -1,9 +1,9 @@
 """A tutorial as its reader follows it: files saved as it says, commands typed in a shell.
 
     reader = Reader("docs/tutorial-first-rollout.md", folder)
-    with reader.demo("rollout"):
-        reader.types("kubectl apply -f node-exporter.yaml")
-    assert reader.left_out() == []
+    with reader.run_demo("rollout"):
+        reader.type_block("kubectl apply -f node-exporter.yaml")
+    assert reader.untyped_blocks() == []
 
 The demo runs in the background, as in the reader's second terminal.
 """
@@ -34,7 +34,7 @@ UNTYPED = re.compile(r"^export (?:PATH|KUBECONFIG)=.*$\n?", re.MULTILINE)
 
 
 class Reader:
-    """Reads one page and types its blocks in `folder`."""
+    """Reader of one page, who types its blocks in `folder`."""
 
     def __init__(self, page: str, folder: Path) -> None:
         text = (ROOT / page).read_text()
@@ -43,14 +43,14 @@ class Reader:
         for name, content in saved:
             (folder / name).write_text(content)
         files = {content for _, content in saved}
-        self._blocks = [block for block in BLOCK.findall(text) if block not in files]
+        self._blocks: list[str] = [block for block in BLOCK.findall(text) if block not in files]
         self._typed: set[str] = set()
         self._kubeconfig = ""
         self._output: deque[str] = deque(maxlen=LINES_KEPT)
 
     @contextmanager
-    def demo(self, phrase: str, *more: str) -> Iterator[None]:
-        """Runs the demo of the block with this phrase; `more` are flags for a repeatable test."""
+    def run_demo(self, phrase: str, *more: str) -> Iterator[None]:
+        """Run the demo of the block with this phrase; `more` are flags for a repeatable test."""
         block = self._block(phrase)
         match = DEMO.search(block)
         assert match is not None, block
@@ -61,7 +61,9 @@ class Reader:
             follow = threading.Thread(target=self._output.extend, args=(lines,))
             follow.start()
             try:
-                self._kubeconfig = until(self._printed, "a kubeconfig", START_SECONDS, self.said)
+                self._kubeconfig = until(
+                    self._printed_kubeconfig, "a kubeconfig", START_SECONDS, self.demo_output
+                )
                 self._typed.add(block)
                 yield
             finally:
@@ -69,22 +71,23 @@ class Reader:
                 demo.wait(COMMAND_SECONDS)
                 follow.join(COMMAND_SECONDS)
 
-    def types(self, phrase: str, *codes: int) -> str:
-        """Types the first block with this phrase, and returns what it prints.
+    def type_block(self, phrase: str, *codes: int) -> str:
+        """Type the first block with this phrase, and return its output.
 
-        Raises AssertionError unless it ends with one of `codes`, or with 0 if there are none.
+        A command that fails ends the block. Raises AssertionError unless its code is one of
+        `codes`, or 0 if there are none.
         """
         block = self._block(phrase)
-        found = self._run(UNTYPED.sub("", block))
-        assert found.returncode in (codes or (0,)), (
-            f"{block}\n{found.stdout}\n{found.stderr}\n{self.said()}"
+        result = self._run(UNTYPED.sub("", block))
+        assert result.returncode in (codes or (0,)), (
+            f"{block}\n{result.stdout}\n{result.stderr}\n{self.demo_output()}"
         )
         self._typed.add(block)
-        return found.stdout
+        return result.stdout
 
-    def sees(self, command: str, pattern: str, seconds: float) -> str:
-        """Repeats one command of the page until its output matches. Counts as typed if a block has
-        nothing else.
+    def wait_for_output(self, command: str, pattern: str, seconds: float) -> str:
+        """Repeat one command of the page until its output matches. A block that has nothing else
+        counts as typed.
         """
         assert any(command in block for block in self._blocks), f"{command}: not on the page"
         last = [""]
@@ -93,20 +96,26 @@ class Reader:
             last[0] = self._run(command).stdout
             return re.search(pattern, last[0], re.MULTILINE) is not None
 
-        until(matches, f"{command}: {pattern}", seconds, lambda: last[0] + self.said(), every=1.0)
+        until(
+            matches,
+            f"{command}: {pattern}",
+            seconds,
+            lambda: last[0] + self.demo_output(),
+            every=1.0,
+        )
         self._typed |= {block for block in self._blocks if block.strip() == command}
         return last[0]
 
-    def left_out(self) -> list[str]:
-        """Blocks that were not typed, but for those that set the reader's shell."""
+    def untyped_blocks(self) -> list[str]:
+        """Blocks that were not typed, except those that only set the shell of the reader."""
         return [
             block
             for block in self._blocks
             if block not in self._typed and UNTYPED.sub("", block).strip()
         ]
 
-    def said(self) -> str:
-        """The demo's last lines, for a failure's message."""
+    def demo_output(self) -> str:
+        """Last lines of the demo, for the message of a failure."""
         return "".join(list(self._output)[-10:])
 
     def _block(self, phrase: str) -> str:
@@ -115,16 +124,16 @@ class Reader:
                 return block
         raise AssertionError(f"no block with {phrase!r}")
 
-    def _printed(self) -> str:
-        found = KUBECONFIG.search("".join(list(self._output)))
-        return str(found[1]) if found else ""
+    def _printed_kubeconfig(self) -> str:
+        printed = KUBECONFIG.search("".join(list(self._output)))
+        return str(printed[1]) if printed else ""
 
     def _run(self, text: str) -> subprocess.CompletedProcess[str]:
         variables = environment(KUBECONFIG=self._kubeconfig, HOME=str(self.folder))
         programs = (str(Path(sys.executable).parent), str(control_plane_folder()))
         variables["PATH"] = ":".join((*programs, variables["PATH"]))
         return subprocess.run(
-            ("bash", "-uc", text),
+            ("bash", "-euc", text),
             cwd=self.folder,
             env=variables,
             stdin=subprocess.DEVNULL,
