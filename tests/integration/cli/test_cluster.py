@@ -15,7 +15,7 @@ import pytest
 from support.command import kubenode, started
 from support.daemons import free_port
 
-from kubenode.apiserver.server import EmbeddedApiServer
+from simulation.apiserver.server import EmbeddedApiServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
