@@ -83,8 +83,8 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --quiet --upgrade pyproject.toml --group dev --all-extras -o requirements.lock
 
-wheel: $(READY) ## build dist/*.whl
-	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+wheel: $(READY) ## build dist/*.whl: kubenode, and kubenode-simulation, which no image holds
+	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist . ./simulation
 
 sbom: $(READY) ## what each image holds, as CycloneDX, into dist/
 	@$(PY) -m images.sbom dist
