@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import Heard
 from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import Asked, Found, Made, made_at, newest_of, taken, young
+from remedy.power.ways import Asked, Found, Made, created, newest_of, taken, young
 
 POOL = "karpenter.sh/nodepool"
 
@@ -31,7 +31,7 @@ class Karpenter(Made):
             return f"NodeClaim {owner.name} is not in this cluster"
         if (claim.get("status") or {}).get("nodeName") != node.metadata.name:
             return f"NodeClaim {owner.name} says that it is another node's"
-        made = [made_at(one) for one in await self.all() if _pool(one) == _pool(claim)]
+        made = [created(one) for one in await self.all() if _pool(one) == _pool(claim)]
         return Found(f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}", newest_of(made))
 
     async def ask(self, asked: Asked) -> Heard:

@@ -235,7 +235,7 @@ async def test_a_young_ready_node_of_the_same_group_is_the_replacement() -> None
     young = a_node("n9", age=-2, **POOL)
     group, provider = a_group(OLD, young)
     found = await group.find(OLD)
-    assert found == Found("memory:///n1", "kubenode.io/pool=a", "2026-01-01T12:02:00.000Z")
+    assert found == Found("memory:///n1", "kubenode.io/pool=a", "2026-01-01T12:02:00.000Z uid-n9")
     assert (await group.ask(ASKED)).outcome is Outcome.TAKEN
     far = await group.far(ASKED)
     assert (far.gone, far.new) == (True, "n9")
