@@ -1,6 +1,6 @@
 """`kubenode rules explain`: one node, one rule: each leaf with its value, source and age.
 
-Here of a live cluster; kubenode.cli.rules_explain_recorded does it of a recording. The rule may be
+Here of a live cluster; simulation.replay.explain_recorded does it of a recording. The rule may be
 one of a file: so a person sees what a rule would find before it is loaded.
 """
 
