@@ -115,8 +115,11 @@ def load_pack(path: Path) -> Pack:
     return read_pack(str(path), text)
 
 
-def build_pack(name: str, pack: Pack) -> Part:
-    """Raises ConfigError."""
+def build_pack(name: str, pack: Pack, *, tested: bool = False) -> Part:
+    """Raises ConfigError.
+
+    tested  a pack of this package, which a test compiles: a monitor compiles it at its first line
+    """
     conditions = [_condition(name, pack, one) for one in pack.condition]
     known = {one.type for one in conditions}
     rules = []
@@ -137,7 +140,7 @@ def build_pack(name: str, pack: Pack) -> Part:
     if not pack.origins:
         raise ConfigError(f"{name}: origins []: say whose lines count, such as kernel")
     try:
-        return monitor(pack.detector, chosen, rules), conditions
+        return monitor(pack.detector, chosen, rules, tested=tested), conditions
     except PatternError as error:
         raise ConfigError(f"{name}: {error}") from error
 
@@ -203,4 +206,5 @@ def _seconds(where: str, text: str) -> float:
 
 def our_program() -> Program:
     """What this package knows, without any file of the site."""
-    return join([build_pack(name, read_pack(name, text)) for name, text in shipped()])
+    parts = [build_pack(name, read_pack(name, text), tested=True) for name, text in shipped()]
+    return join(parts)
