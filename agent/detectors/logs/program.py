@@ -110,6 +110,22 @@ class Selector:
         return not self.exes or line.exe.rpartition("/")[2] in self.exes
 
 
+class LazyPattern:
+    """A pattern that is known to compile, compiled when the first line is searched for it."""
+
+    __slots__ = ("_compiled", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._compiled: Any = None
+
+    def search(self, text: str) -> Any:
+        """Search as a compiled pattern of re2 does."""
+        if self._compiled is None:
+            self._compiled = compile_pattern(self._text)
+        return self._compiled.search(text)
+
+
 class PatternSet:
     """All patterns of a monitor as one RE2::Set, which `compile` or the first line compiles.
 
@@ -118,22 +134,22 @@ class PatternSet:
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        """Raises re2.error."""
-        self._patterns = re2.Set.SearchSet(options())
-        for pattern in patterns:
-            self._patterns.Add(pattern)
-        self._compiled = False
+        self._patterns = tuple(patterns)
+        self._set: Any = None
 
     def compile(self) -> None:
-        """Raises re2.error when the patterns together need more than PATTERN_BYTES."""
-        if not self._compiled:
-            self._patterns.Compile()
-            self._compiled = True
+        """Raises re2.error, also when the patterns together need more than PATTERN_BYTES."""
+        if self._set is None:
+            made = re2.Set.SearchSet(options())
+            for pattern in self._patterns:
+                made.Add(pattern)
+            made.Compile()
+            self._set = made
 
     def match(self, text: bytes) -> Sequence[int]:
         """Return the places of the patterns that the text matches, in any order."""
         self.compile()
-        found: Sequence[int] = self._patterns.Match(text)
+        found: Sequence[int] = self._set.Match(text)
         return found
 
 
