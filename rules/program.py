@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, ProbeLeaf
+from kubenode.runtime.collector import paused_collector
 from rules.atoms import AnyLeaf, Atom, CountedFact
 from rules.builtin import SAME_FAULT
 from rules.checks import check
@@ -118,7 +119,8 @@ def compile_program(rules: Sequence[Rule], spoiled: Iterable[str] = ()) -> Progr
     while True:
         found, program = _first_faults(good, lost), Program()
         if not found:
-            program, found = _Compiler(good).program()
+            with paused_collector():
+                program, found = _Compiler(good).program()
         if not found:
             return replace(program, rejected=tuple(rejected))
         rejected += found.values()

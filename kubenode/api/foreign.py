@@ -24,6 +24,8 @@ FOREIGN_TAINTS = DELETION_TAINTS | {
     "medik8s.io/remediation",  # self-node-remediation
     "medik8s.io/fence-agents-remediation",
     "medik8s.io/drain",  # node-maintenance-operator
+    "kubevirt.io/drain",  # KubeVirt and Harvester move virtual machines away
+    "autoscaling.cast.ai/draining",  # CAST AI replaces the node
     # AKS node auto-repair and auto-drain, until release 2024-04-11 and since
     "remediator.aks.microsoft.com/unschedulable",
     "remediator.kubernetes.azure.com/unschedulable",
@@ -37,6 +39,8 @@ FOREIGN_TAINTS = DELETION_TAINTS | {
 FOREIGN_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     # machine-config-daemon of OpenShift: its states of an update under way
     "machineconfiguration.openshift.io/state": frozenset({"Working", "Degraded", "Rebooting"}),
+    # machine-controller-manager of Gardener is asked to delete the machine
+    "node.machine.sapcloud.io/trigger-deletion-by-mcm": frozenset({"true"}),
     # kured while it drains and boots
     "weave.works/kured-reboot-in-progress": frozenset(),
     # AKS: why it keeps the autoscaler away
@@ -73,6 +77,8 @@ FOREIGN_LABELS: Mapping[str, frozenset[str]] = {
     "nvidia.com/gpu-driver-upgrade-state": _DRIVER_UPGRADE,
     "nvidia.com/vgpu-driver-upgrade-state": _DRIVER_UPGRADE,
     "nvidia.com/ofed-driver-upgrade-state": _DRIVER_UPGRADE,
+    # CAST AI, with the reason as its value
+    "autoscaling.cast.ai/draining": frozenset(),
     # GKE before it drains for an upgrade or a smaller pool
     "operation.gke.io/type": frozenset({"drain"}),
 }

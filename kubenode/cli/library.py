@@ -11,6 +11,7 @@ from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.cli.documents import Document, Unreadable, files, read
 from kubenode.cli.exits import Exit, Refusal
+from kubenode.runtime.collector import paused_collector
 
 FOLDER = Path(rules.__file__).parent / "library"
 
@@ -32,10 +33,11 @@ def packs() -> dict[str, list[NodeRemedier]]:
 def _shipped() -> tuple[tuple[str, NodeRemedier], ...]:
     """Each rule with its pack, in the order of packs and file names. Read once: it ships."""
     found = []
-    for path in files([FOLDER]):
-        pack = path.parent.relative_to(FOLDER).as_posix()
-        named = "" if pack == "." else pack
-        found += [(named, NodeRemedier.from_user(document.data)) for document in read(path)]
+    with paused_collector():
+        for path in files([FOLDER]):
+            pack = path.parent.relative_to(FOLDER).as_posix()
+            named = "" if pack == "." else pack
+            found += [(named, NodeRemedier.from_user(document.data)) for document in read(path)]
     return tuple(sorted(found, key=lambda one: one[0]))
 
 

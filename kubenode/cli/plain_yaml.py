@@ -6,6 +6,7 @@ whose messages name the place.
 """
 
 import re
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import yaml  # type: ignore[import-untyped]
@@ -31,6 +32,9 @@ RARE = re.compile(r"(^|[\s\[{,])!|^\.\.\.", re.MULTILINE)
 """Tags, and ends of documents."""
 
 
+TEXT = "tag:yaml.org,2002:str"
+REMEMBERED = 4096
+"""Scalars with a known tag: files of rules repeat the same words."""
 DEEPEST = 200
 """Lists and maps inside one another. Both readers recurse, libyaml until the process ends."""
 
@@ -48,19 +52,35 @@ class _Loader(BASE):  # type: ignore[misc]  # of a module without types
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        if kind is yaml.ScalarNode:
+            return _resolve_plain(value) if implicit[0] else TEXT
+        return super().resolve(kind, value, implicit)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        # Nine of ten values are texts, and a text needs no constructor.
+        return node.value if node.tag == TEXT else super().construct_object(node, deep)
+
+
+@lru_cache(REMEMBERED)
+def _resolve_plain(value: str) -> str:
+    """Return the tag of a scalar without quotes."""
+    for tag, pattern in _Loader.yaml_implicit_resolvers.get(value[:1], ()):
+        if pattern.match(value):
+            return tag
+    return TEXT
+
 
 def _construct_map(loader: Any, node: Any) -> Any:
     data: dict[Any, Any] = {}
     yield data
-    seen = set()
-    for key, _ in node.value:
+    for key, value in node.value:
         if key.tag.endswith(":merge"):
             raise Otherwise("merge keys")
         name = loader.construct_object(key, deep=True)
-        if name in seen:
+        if name in data:
             raise Otherwise(f"duplicate key {name!r}")
-        seen.add(name)
-    data.update(loader.construct_mapping(node))
+        data[name] = loader.construct_object(value)
 
 
 def _construct_number(loader: Any, node: Any) -> Any:

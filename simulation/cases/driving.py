@@ -41,6 +41,8 @@ HELD = timedelta(hours=1)
 """A condition that a log line has set holds this long, unless the watcher ends it: longer than any
 rule waits."""
 AN_HOUR = timedelta(hours=1)
+_ENDS = {False: CloseReason.PROVEN, True: CloseReason.SUPERSEDED}
+"""How a repair ended that did not give up, by whether its job had a next rung to go on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,10 @@ def drive(case: Case, rules: Sequence[NodeRemedier], compiled: Compiled) -> Outc
 
 
 def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
-    """The recent actions as jobs of the rule that would act now, where its ladder has them."""
+    """The recent actions as jobs of the rule that would act now, where its ladder has them.
+
+    The next rung of a job whose rung failed is decided on as that of a relapse.
+    """
     found = []
     for number, action in enumerate(case.facts.recent_actions):
         rung = next(
@@ -100,6 +105,9 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
         if rung is None:
             continue
         at = case.now - timedelta(seconds=action.age_s)
+        # A job whose rung failed goes on with the next one; it gives up after the last.
+        goes_on = not action.ok and rung + 1 < len(rule.spec.ladder or ())
+        gave_up = not action.ok and not goes_on
         found.append(
             Past(
                 name=f"earlier-{number}",
@@ -109,10 +117,10 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
                 phase=JobPhase.SUCCEEDED if action.ok else JobPhase.FAILED,
                 created=at,
                 acted=True,
-                acted_at=at,
+                acted_at=None if goes_on else at,
                 rung=rung,
                 closed=at,
-                reason=CloseReason.PROVEN if action.ok else CloseReason.GAVE_UP,
+                reason=CloseReason.GAVE_UP if gave_up else _ENDS[goes_on],
                 false_since=at,
             )
         )

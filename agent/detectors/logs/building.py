@@ -107,16 +107,16 @@ def _npd(
 
 
 def _packs(given: LogSettings, taken: Collection[str], complaints: list[str]) -> list[Part]:
-    packs = [(name, read_pack(name, text)) for name, text in shipped()]
+    packs = [(name, read_pack(name, text), True) for name, text in shipped()]
     for path in given.packs:
         try:
-            packs.append((path, load_pack(Path(path))))
+            packs.append((path, load_pack(Path(path)), False))
         except ConfigError as error:
             complaints.append(str(error))
     parts = []
-    for name, pack in packs:
+    for name, pack, tested in packs:
         try:
-            part = build_pack(name, without(pack, taken))
+            part = build_pack(name, without(pack, taken), tested=tested)
         except ConfigError as error:
             complaints.append(str(error))
             continue

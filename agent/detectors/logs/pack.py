@@ -35,6 +35,7 @@ from agent.detectors import Severity
 from agent.detectors.logs.program import (
     Clear,
     Condition,
+    LazyPattern,
     Monitor,
     PatternError,
     Program,
@@ -115,8 +116,11 @@ def load_pack(path: Path) -> Pack:
     return read_pack(str(path), text)
 
 
-def build_pack(name: str, pack: Pack) -> Part:
-    """Raises ConfigError."""
+def build_pack(name: str, pack: Pack, *, tested: bool = False) -> Part:
+    """Raises ConfigError.
+
+    tested  a pack of this package, which a test compiles: here its first lines compile it
+    """
     conditions = [_condition(name, pack, one) for one in pack.condition]
     known = {one.type for one in conditions}
     rules = []
@@ -128,7 +132,7 @@ def build_pack(name: str, pack: Pack) -> Part:
             raise ConfigError(f"{where}.reason '': name the reason in one word")
         if one.severity not in tuple(Severity):
             raise ConfigError(f"{where}.severity {one.severity!r}: give Warning or Normal")
-        rules.append(_rule(where, f"{pack.detector}/{name}/{number}", one))
+        rules.append(_rule(where, f"{pack.detector}/{name}/{number}", one, tested=tested))
     chosen = Selector(
         origins=frozenset(pack.origins),
         uid=None if pack.any_user else 0,
@@ -137,7 +141,7 @@ def build_pack(name: str, pack: Pack) -> Part:
     if not pack.origins:
         raise ConfigError(f"{name}: origins []: say whose lines count, such as kernel")
     try:
-        return monitor(pack.detector, chosen, rules), conditions
+        return monitor(pack.detector, chosen, rules, tested=tested), conditions
     except PatternError as error:
         raise ConfigError(f"{name}: {error}") from error
 
@@ -164,11 +168,12 @@ def _condition(name: str, pack: Pack, one: PackCondition) -> Condition:
     return Condition(one.type, pack.detector, one.reason, one.message, clear)
 
 
-def _rule(where: str, name: str, one: PackRule) -> Rule:
+def _rule(where: str, name: str, one: PackRule, *, tested: bool) -> Rule:
     within = _seconds(f"{where}.within", one.within)
     if (one.count > 1) != bool(within):
         raise ConfigError(f"{where}.count {one.count}: count and within go together")
     keyed = "(?P<key>" in one.pattern
+    regexp = _lazy if tested else _regexp
     return Rule(
         name=name,
         pattern=one.pattern,
@@ -179,10 +184,14 @@ def _rule(where: str, name: str, one: PackRule) -> Rule:
         within=within,
         clears=one.clears,
         fallback=one.fallback,
-        unless=_regexp(f"{where}.unless", one.unless) if one.unless else None,
+        unless=regexp(f"{where}.unless", one.unless) if one.unless else None,
         keyed=keyed,
-        regexp=_regexp(f"{where}.pattern", one.pattern),
+        regexp=regexp(f"{where}.pattern", one.pattern),
     )
+
+
+def _lazy(where: str, pattern: str) -> object:
+    return LazyPattern(pattern)
 
 
 def _regexp(where: str, pattern: str) -> object:
@@ -203,4 +212,5 @@ def _seconds(where: str, text: str) -> float:
 
 def our_program() -> Program:
     """What this package knows, without any file of the site."""
-    return join([build_pack(name, read_pack(name, text)) for name, text in shipped()])
+    parts = [build_pack(name, read_pack(name, text), tested=True) for name, text in shipped()]
+    return join(parts)

@@ -110,6 +110,49 @@ class Selector:
         return not self.exes or line.exe.rpartition("/")[2] in self.exes
 
 
+class LazyPattern:
+    """A pattern that is known to compile, compiled when the first line is searched for it."""
+
+    __slots__ = ("_compiled", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._compiled: Any = None
+
+    def search(self, text: str) -> Any:
+        """Search as a compiled pattern of re2 does."""
+        if self._compiled is None:
+            self._compiled = compile_pattern(self._text)
+        return self._compiled.search(text)
+
+
+class PatternSet:
+    """All patterns of a monitor as one RE2::Set, which `compile` or the first line compiles.
+
+    A set costs ten times as much as its patterns alone, and many hosts lack the writers of some
+    monitors. RE2 must not match with a set that it could not compile.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._patterns = tuple(patterns)
+        self._set: Any = None
+
+    def compile(self) -> None:
+        """Raises re2.error, also when the patterns together need more than PATTERN_BYTES."""
+        if self._set is None:
+            made = re2.Set.SearchSet(options())
+            for pattern in self._patterns:
+                made.Add(pattern)
+            made.Compile()
+            self._set = made
+
+    def match(self, text: bytes) -> Sequence[int]:
+        """Return the places of the patterns that the text matches, in any order."""
+        self.compile()
+        found: Sequence[int] = self._set.Match(text)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Monitor:
     """Rules for the lines of one kind of writer.
@@ -127,7 +170,7 @@ class Monitor:
     separate: bool = True
     since: datetime = LONG_AGO
     events_since: datetime = LONG_AGO
-    chosen: Any = field(default=None, compare=False, repr=False)
+    chosen: PatternSet | None = field(default=None, compare=False, repr=False)
     singles: tuple[int, ...] = ()
     spanning: tuple[int, ...] = ()
 
@@ -165,17 +208,20 @@ def monitor(
     *,
     lines: int = 1,
     separate: bool = True,
+    tested: bool = False,
 ) -> Monitor:
-    """A monitor ready to match. Raises PatternError."""
+    """A monitor ready to match. Raises PatternError.
+
+    tested  the patterns are known to compile together, so that the first line may compile them
+    """
     made = tuple(rules)
     singles = tuple(n for n, rule in enumerate(made) if not rule.spans)
     chosen = None
     if singles:
-        chosen = re2.Set.SearchSet(options())
         try:
-            for place in singles:
-                chosen.Add(made[place].pattern)
-            chosen.Compile()
+            chosen = PatternSet(made[place].pattern for place in singles)
+            if not tested:
+                chosen.compile()
         except re2.error as error:
             raise PatternError(f"the patterns of {detector} together: {error}") from error
     spanning = tuple(n for n, rule in enumerate(made) if rule.spans)

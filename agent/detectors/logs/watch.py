@@ -101,7 +101,7 @@ def _matches(
     """Rules that match, in their order, and the lines that each matched."""
     hits = None
     if monitor.chosen is not None:
-        hits = monitor.chosen.Match(line.text.encode(errors="replace"))
+        hits = monitor.chosen.match(line.text.encode(errors="replace"))
     if not hits and not monitor.spanning:
         return ()
     places = [monitor.singles[hit] for hit in hits or ()]

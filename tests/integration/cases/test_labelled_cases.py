@@ -128,8 +128,8 @@ def test_no_case_of_the_open_half_is_acted_on_wrongly() -> None:
     _, _, result = judged(half("open"))
     assert result.cases >= 200
     assert result.false_actions == 0, told(result)
-    assert result.precision is not None and result.precision >= 0.94, told(result)
-    assert result.recall is not None and result.recall >= 0.85, told(result)
+    assert result.precision is not None and result.precision >= 0.95, told(result)
+    assert result.recall is not None and result.recall >= 0.91, told(result)
 
 
 def test_the_sealed_half_is_no_worse_than_it_was() -> None:
@@ -137,10 +137,10 @@ def test_the_sealed_half_is_no_worse_than_it_was() -> None:
     _, _, result = judged(half("sealed"))
     assert result.cases >= 200
     assert result.precision is not None and result.precision >= 0.83
-    assert result.recall is not None and result.recall >= 0.8
+    assert result.recall is not None and result.recall >= 0.82
     assert result.false_actions <= 2
     assert result.violations <= 6
-    assert result.silent_misses <= 17
+    assert result.silent_misses <= 13
 
 
 def test_three_thousand_labelled_negatives_are_left_alone() -> None:

@@ -164,3 +164,15 @@ def test_the_page_for_users_names_every_condition_and_event() -> None:
         owners = [row for row in rows if f"`{case.pack.detector}`" in row]
         for word in words:
             assert any(f"`{word}`" in row for row in owners), (case.pack.detector, word)
+
+
+def test_patterns_of_a_site_that_need_too_much_memory_are_refused_when_built() -> None:
+    rules = [PackRule(rf"^{n}\w{{900}}", "s", reason="A") for n in range(400)]
+    with pytest.raises(ConfigError, match=r"p\.toml: the patterns of x together"):
+        build_pack("p.toml", Pack("x", ["kernel"], rule=rules))
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_our_packs_compile_as_those_of_a_site_do(name: str) -> None:
+    """Their sets are compiled at the first line of a writer, so nothing else checks them."""
+    build_pack(name, PACKS[name])
