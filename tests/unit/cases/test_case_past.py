@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier
-from kubenode.cli.cases.driving import past_of
-from kubenode.cli.cases.form import Case
 from kubenode.cli.library import library
 from remedy.job.model import CloseReason
+from simulation.cases.driving import past_of
+from simulation.cases.form import Case
 
 
 def a_rule(name: str) -> NodeRemedier:
