@@ -49,7 +49,7 @@ from kubenode.runtime.process import Part
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300.0
-"""Per watch; 10,000 agents share the server (kube.md)."""
+"""Length of a watch. 10,000 agents share the server."""
 RETRY_HIGH = 30.0
 """Longest wait between two tries to answer while the API server is away."""
 

@@ -2,7 +2,7 @@
 
 The API's models refuse most of this already. It is looked at again here because what gets past
 them (an object that was built without validation, or stored before a check existed) must not turn
-"nothing asked" into "every node": F06 of the failures that we are built against.
+"nothing asked" into "every node": failure mode F06.
 """
 
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ from rules.engines.ruleset import MOST_PROPERTIES
 from rules.rule import CompileError
 
 MOST_DISJUNCTS = 64
-"""Per root and polarity; engine.md section 2."""
+"""Per root and polarity."""
 MOST_LITERALS = MOST_PROPERTIES // 2
 """In one alternative: a ruleset of durable_rules has so many properties, two for each slot."""
 

@@ -2,7 +2,7 @@
 
 Only checks that the agent's configuration lists can be asked for: by name, with their argv and the
 digest of their file. Exit 0 is well and another status is not; a check that is missing, changed,
-killed or too slow says nothing either way (failures.md F01).
+killed or too slow says nothing either way (failure mode F01).
 
 What is run are the bytes whose digest was compared, from a sealed copy in memory: a file that is
 replaced in between is never run. A script sees `/proc/self/fd/N` as its own path.

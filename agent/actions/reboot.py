@@ -1,7 +1,7 @@
 """Reboot: the host goes down and comes up again; the agent that ordered it does not see the end.
 
 The intent is on disk and the answer Running at the API server before systemd is asked. What ends
-the agent proves nothing; the next boot's ID does (failures.md F23).
+the agent proves nothing; the next boot's ID does (failure mode F23).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The newest state of every condition that the agent owns, and which of it is untold.
 
 Pure. A condition belongs to one detector. While that detector does not run its conditions are not
-renewed: readers see them grow stale (failures.md F03) instead of trusting a last word.
+renewed: readers see them grow stale (failure mode F03) instead of trusting a last word.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,5 @@
 """Takes off cordons whose holder is gone: a set that was deleted in the middle of a batch leaves no
-node behind that nobody makes schedulable again (failures.md F34).
+node behind that nobody makes schedulable again (failure mode F34).
 
 A holder that lives looks after its own marks.
 """

@@ -1,6 +1,6 @@
 """The rule engine behind one worker thread.
 
-The engines are synchronous and may block up to their timeouts (engine.md section 1). One thread
+The engines are synchronous and may block up to their timeouts. One thread
 serves loads and evaluations in the order they come, so a program never changes under a question.
 """
 

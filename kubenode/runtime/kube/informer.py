@@ -104,7 +104,7 @@ class Informer(Generic[T]):
     resync         seconds between two rounds in which handlers see every object again, None for
                    none: level-triggered controllers then forget nothing for longer than that
     relist         seconds between full lists, None for none: the last resort against a watch that
-                   lives but tells lies (failures.md F47)
+                   lives but tells lies (failure mode F47)
     relist_spread  seconds over which the list after a lost place (410) is spread: thousands of
                    agents lose theirs together when the API server starts anew
     relist_after_loss  list anew after each lost connection. Behind it etcd may have been restored

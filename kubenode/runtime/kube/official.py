@@ -2,7 +2,7 @@
 
 Of `kubernetes.aio` we take how it reads credentials and builds TLS and its pool. Requests go
 straight to its aiohttp session: `ApiClient.call_api` wants bodies as dicts, turns a PATCH with a
-dict into a strategic merge patch, and copies every body twice (kube.md, "Traps").
+dict into a strategic merge patch, and copies every body twice.
 
 Its tokens from exec plugins and `tokenFile` are read once and expire; `reload` builds everything
 anew, client certificates included.

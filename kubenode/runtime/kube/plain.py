@@ -1,6 +1,6 @@
 """A Transport of aiohttp alone, for the agent.
 
-Importing the `kubernetes` package costs 1 s of CPU and 48 MB per process (kube.md), too much on
+Importing the `kubernetes` package costs 1 s of CPU and 48 MB per process, too much on
 every node; so this module, and all that it imports, stays free of it and of pydantic.
 """
 

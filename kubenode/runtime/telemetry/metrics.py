@@ -1,7 +1,8 @@
 """What the runtime tells Prometheus, into a registry that is handed in.
 
 Whatever is a state (ages, depths, sizes) is read when the page is asked for; only durations are
-pushed. Label values come from closed sets and start at zero. Names: style.md, section 5.
+pushed. Label values come from closed sets and start at zero. CONTRIBUTING.md has the
+rules of their names.
 """
 
 from collections.abc import Iterator

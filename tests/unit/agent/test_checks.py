@@ -1,4 +1,4 @@
-"""RunCheck: only what is listed, and a check that says nothing is no answer (failures.md F01)."""
+"""RunCheck: only what is listed, and a check that says nothing is no answer (failure mode F01)."""
 
 import hashlib
 import os

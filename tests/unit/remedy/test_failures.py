@@ -1,6 +1,6 @@
-"""What happened to others and must not happen here: failures.md, as far as the remedier decides.
+"""Failure modes that the remedier decides; docs/explanation/failure-modes.md lists them all.
 
-F16 to F22 and F46 are of the jobs: test_step.py, test_drain.py, tests/integration/remedy.
+Jobs have F16 to F22 and F46: test_step.py, test_drain.py, tests/integration/remedy.
 """
 
 from collections.abc import Callable, Mapping

@@ -228,7 +228,7 @@ class Layers(Downloads):
         return [Blob(Path(shutil.copy(path, folder / path.name))) for path in self._layers]
 
 
-async def test_f09_layers_that_lead_out_of_the_tree_are_refused_at_staging(world: World) -> None:
+async def test_layers_that_lead_out_of_the_tree_are_refused_at_staging(world: World) -> None:
     """A link in the first layer, files behind it in the second: each is harmless by itself."""
     outside = world.folder / "outside"
     outside.mkdir()

@@ -114,7 +114,7 @@ def test_a_link_that_leads_out_of_the_tree_is_refused(world: World, up: str) -> 
         world.unpack(tar(a_file("deep/a"), a_link("deep/x", deep)))
 
 
-def test_f09_a_second_layer_writes_nothing_through_a_link_of_the_first(world: World) -> None:
+def test_a_second_layer_writes_nothing_through_a_link_of_the_first(world: World) -> None:
     """Also a link that stays in the tree is not followed on the way to another file."""
     (world.tree / "x").symlink_to(world.outside)
     for layer in (
