@@ -1,4 +1,4 @@
-"""The Informer against a server that misbehaves: lost, stuck, repeated and reordered answers."""
+"""The Informer against a server that misbehaves: lost, stuck, expired and undecodable answers."""
 
 import asyncio
 import time
