@@ -99,7 +99,7 @@ NAME_FIELDS: dict[type[ast.AST], str] = {
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
-class Finding(NamedTuple):
+class NameFinding(NamedTuple):
     """A name that breaks a rule, in the order of the fields of a line of the baseline."""
 
     path: str
@@ -107,7 +107,7 @@ class Finding(NamedTuple):
     name: str
 
 
-Findings = Counter[Finding]
+Findings = Counter[NameFinding]
 
 
 def scan(root: Path) -> Findings:
@@ -126,12 +126,12 @@ def _scan(root: Path) -> Findings:
     classes: dict[str, list[str]] = defaultdict(list)
     for path, file in paths.items():
         for name, is_class in defined_names(ast.parse(file.read_bytes(), path)):
-            findings.update(Finding(path, "vague", word) for word in vague_words(name))
+            findings.update(NameFinding(path, "vague", word) for word in vague_words(name))
             if is_class:
                 classes[name].append(path)
     for name, places in classes.items():
         if len(places) > 1:
-            findings.update(Finding(path, "class", name) for path in places)
+            findings.update(NameFinding(path, "class", name) for path in places)
     return findings
 
 
@@ -174,7 +174,7 @@ def stem(module: str) -> str:
     return base.removesuffix("e")
 
 
-def _module_findings(paths: Iterable[str]) -> Iterator[Finding]:
+def _module_findings(paths: Iterable[str]) -> Iterator[NameFinding]:
     packages: dict[tuple[str, str], set[str]] = defaultdict(set)
     for path in paths:
         folder, _, file = path.rpartition("/")
@@ -182,17 +182,17 @@ def _module_findings(paths: Iterable[str]) -> Iterator[Finding]:
         parent = folder.rpartition("/")[0] if file == "__init__.py" else folder
         packages[parent, stem(module)].add(module)
         if is_participle(module):
-            yield Finding(path, "participle", module)
-        yield from (Finding(path, "vague", word) for word in vague_words(module))
+            yield NameFinding(path, "participle", module)
+        yield from (NameFinding(path, "vague", word) for word in vague_words(module))
     for (folder, _), modules in packages.items():
         if len(modules) > 1 and any(module.endswith("ing") for module in modules):
-            yield Finding(folder, "pair", "/".join(sorted(modules)))
+            yield NameFinding(folder, "pair", "/".join(sorted(modules)))
 
 
 def read_baseline(text: str) -> Findings:
     """Parse the lines of a baseline."""
     fields = (line.split(" ") for line in text.splitlines())
-    return Counter({Finding(path, kind, name): int(n) for path, kind, name, n in fields})
+    return Counter({NameFinding(path, kind, name): int(n) for path, kind, name, n in fields})
 
 
 def write_baseline(findings: Findings) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.dashboard.people import Proxy, Writers, networks
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.service import Defender
@@ -37,8 +37,10 @@ def dashboard_parts(
     if settings.dashboard_port is None:
         return
     context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
-    gate = Gate(
-        kube, clock, GateSettings(token_file=path_of(settings.token_file), review_tokens=True)
+    gate = RequestAuthenticator(
+        kube,
+        clock,
+        RequestAuthenticatorSettings(token_file=path_of(settings.token_file), review_tokens=True),
     )
     connect = partial(connect_as, kubeconfig=settings.kubeconfig, context=settings.context)
     dashboard = Dashboard(

@@ -11,11 +11,11 @@ from typing import Any
 
 import typer
 
-from defender.budgets import Kind, budgets
+from defender.budgets import BudgetKind, budgets
 from defender.client import HttpPermits
 from defender.control import RiskControl
-from defender.eviction import Preview, look
-from defender.limits.case import Refusal as No
+from defender.eviction import EvictionPreview, look
+from defender.limits.case import LimitRefusal as No
 from defender.pauses import lasting, scope_of
 from defender.verdict import judge, refusals
 from kubenode.api.meta import format_time
@@ -32,9 +32,9 @@ from rules.leaves.window import inside
 
 SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
 PARTS = {
-    Reason.CONCURRENCY_LIMIT: Kind.CONCURRENCY,
-    Reason.MIN_HEALTHY: Kind.HEALTHY,
-    Reason.RATE_LIMIT: Kind.RATE,
+    Reason.CONCURRENCY_LIMIT: BudgetKind.CONCURRENCY,
+    Reason.MIN_HEALTHY: BudgetKind.HEALTHY,
+    Reason.RATE_LIMIT: BudgetKind.RATE,
 }
 Report = dict[str, Any]
 
@@ -265,7 +265,7 @@ def _held_jobs(seen: Objects, node: str) -> list[Report]:
     ]
 
 
-def shown_preview(preview: Preview) -> Report:
+def shown_preview(preview: EvictionPreview) -> Report:
     return {
         "problem": preview.problem,
         "pods": len(preview.pods),

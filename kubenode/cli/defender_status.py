@@ -13,11 +13,11 @@ from typing import Any
 import typer
 
 from defender.answers import Waiting
-from defender.budgets import Budget, budgets
+from defender.budgets import LimitBudget, budgets
 from defender.client import HttpPermits
 from defender.control import RiskControl
 from defender.pauses import lasting, scope_of
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
 from kubenode.api.v1alpha1.permit import Reason
@@ -122,7 +122,7 @@ def _breaker(policy: str, status: BreakerStatus) -> Row:
     }
 
 
-def _pauses(policy: Policy, now: datetime) -> list[Row]:
+def _pauses(policy: LoadedPolicy, now: datetime) -> list[Row]:
     held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
     return [
         {
@@ -137,7 +137,7 @@ def _pauses(policy: Policy, now: datetime) -> list[Row]:
     ]
 
 
-def _windows(policy: Policy, now: datetime) -> list[Row]:
+def _windows(policy: LoadedPolicy, now: datetime) -> list[Row]:
     found = []
     for window in policy.spec.windows if policy.spec is not None else ():
         is_open, until = inside(window, now)
@@ -154,7 +154,7 @@ def _windows(policy: Policy, now: datetime) -> list[Row]:
     return found
 
 
-def _budget(budget: Budget) -> Row:
+def _budget(budget: LimitBudget) -> Row:
     return {
         "policy": budget.policy,
         "index": budget.index,

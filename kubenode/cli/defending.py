@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.http.app import create_app
 from defender.http.owners import Owners
 from defender.http.shown import ShownService
@@ -37,7 +37,7 @@ CHART = "charts/kubenode/defender/webhook.yaml"
 class Doors:
     """`gate` says who may come in; `parts` run on every replica."""
 
-    gate: Gate
+    gate: RequestAuthenticator
     parts: list[Part] = field(default_factory=list)
 
 
@@ -78,7 +78,7 @@ def doors(
     settings: ApiFlags,
 ) -> Doors:
     """Of `checked` settings. Raises CannotStart."""
-    gate = Gate(kube, clock, gate_settings(settings))
+    gate = RequestAuthenticator(kube, clock, gate_settings(settings))
     own = LiveContext()
     parts: list[Part] = []
     if settings.listen_port is not None:
@@ -96,7 +96,7 @@ def doors(
     return Doors(gate, parts)
 
 
-def gate_settings(settings: ApiFlags) -> GateSettings:
+def gate_settings(settings: ApiFlags) -> RequestAuthenticatorSettings:
     shown = settings.token_file or settings.client_ca_file or settings.token_review
     anyone = local(settings.listen_address) and not shown
     if anyone and settings.listen_port is not None:
@@ -105,7 +105,7 @@ def gate_settings(settings: ApiFlags) -> GateSettings:
             " change that",
             extra={"address": settings.listen_address},
         )
-    return GateSettings(
+    return RequestAuthenticatorSettings(
         token_file=path_of(settings.token_file),
         review_tokens=settings.token_review is not False,
         audience=settings.token_audience,
@@ -114,7 +114,12 @@ def gate_settings(settings: ApiFlags) -> GateSettings:
 
 
 def _api(
-    service: Defender, kube: Kube, gate: Gate, clock: Clock, settings: ApiFlags, own: LiveContext
+    service: Defender,
+    kube: Kube,
+    gate: RequestAuthenticator,
+    clock: Clock,
+    settings: ApiFlags,
+    own: LiveContext,
 ) -> Iterable[Part]:
     assert settings.listen_port is not None
     owners = Owners(service.ledger, settings.holder_users)

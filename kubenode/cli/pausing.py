@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
-from defender.pauses import Outcome, Scope, lasting, read_scope, scope_of
-from defender.pausing import Written, pause, resume
+from defender.pauses import PausedScope, PauseOutcome, lasting, read_scope, scope_of
+from defender.pausing import PauseEdit, pause, resume
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import PermitState
@@ -33,7 +33,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 class Asked:
     """until  None: until resumed"""
 
-    scope: Scope
+    scope: PausedScope
     until: datetime | None
     why: str
     now: bool
@@ -41,7 +41,7 @@ class Asked:
     allow_empty: bool
 
 
-def scope_from(text: str) -> Scope:
+def scope_from(text: str) -> PausedScope:
     try:
         return read_scope(text)
     except ValueError as error:
@@ -111,7 +111,7 @@ async def pause_command(kubeconfig: str | None, context: str | None, asked: Aske
 
 
 async def resume_command(
-    kubeconfig: str | None, context: str | None, scope: Scope | None, policy: str | None
+    kubeconfig: str | None, context: str | None, scope: PausedScope | None, policy: str | None
 ) -> Exit:
     """scope  None: every pause"""
     async with connected(kubeconfig, context) as kube:
@@ -143,7 +143,7 @@ async def caller(kube: Kube) -> str:
         return f"{getpass.getuser()}@{socket.gethostname()} (as the machine says)"
 
 
-def require_nodes(seen: Objects, scope: Scope) -> None:
+def require_nodes(seen: Objects, scope: PausedScope) -> None:
     """Raises Refusal if the scope is of no node: a person who mistypes believes it is paused."""
     if scope.kind == "Cluster" or _inside(seen, scope):
         return
@@ -161,11 +161,11 @@ def require_nodes(seen: Objects, scope: Scope) -> None:
     raise Refusal(f"--scope: no node has {scope}; {has}{anyway}")
 
 
-def _inside(seen: Objects, scope: Scope) -> list[str]:
+def _inside(seen: Objects, scope: PausedScope) -> list[str]:
     return [name for name, node in seen.nodes.items() if scope.has(name, node.metadata.labels)]
 
 
-def tell(written: Sequence[Written], scope: Scope | None) -> bool:
+def tell(written: Sequence[PauseEdit], scope: PausedScope | None) -> bool:
     """Say what was done to each policy. Whether something could not be."""
     if not written:
         typer.echo("nothing is paused: there is no DefenderPolicy")
@@ -180,18 +180,18 @@ def tell(written: Sequence[Written], scope: Scope | None) -> bool:
     return any(one.edit is None for one in written)
 
 
-def _told(one: Written, scope: Scope | None) -> list[str]:
+def _told(one: PauseEdit, scope: PausedScope | None) -> list[str]:
     edit = one.edit
     assert edit is not None
     held = next((pause for pause in edit.pauses if scope_of(pause) == scope), None)
     match edit.outcome:
-        case Outcome.PAUSED if held is not None:
+        case PauseOutcome.PAUSED if held is not None:
             return [f"paused {said(held)}"]
-        case Outcome.PROLONGED if held is not None:
+        case PauseOutcome.PROLONGED if held is not None:
             return [f"prolonged: {said(held)}; it was {said(edit.before[0])}"]
-        case Outcome.SHARPENED if held is not None:
+        case PauseOutcome.SHARPENED if held is not None:
             return [f"already paused, and permits are taken back now: {said(held)}"]
-        case Outcome.RESUMED:
+        case PauseOutcome.RESUMED:
             return [f"resumed; it was {said(pause)}" for pause in edit.before]
         case _ if edit.before:
             text = f"unchanged: already paused for as long: {said(edit.before[0])}"

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from defender.charge.making import Shares
 from defender.client import HttpPermits, Permits
-from defender.endpoints import Endpoints
+from defender.endpoints import EndpointPublisher
 from defender.service import Defender
 from kubenode.cli.asking import checked_client
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
@@ -276,7 +276,7 @@ def _endpoints(ground: Ground, settings: DefenderFlags) -> list[Part]:
     address = settings.leader_address
     if address is None:
         return []
-    return [Endpoints(ground.kube, ground.clock, ground.fence, address, settings.namespace)]
+    return [EndpointPublisher(ground.kube, ground.clock, ground.fence, address, settings.namespace)]
 
 
 async def _everything(settings: EverythingFlags) -> None:

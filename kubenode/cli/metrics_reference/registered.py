@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from defender.service import Defender
-from defender.webhook.metrics import Metrics as GuardMetrics
+from defender.webhook.metrics import GuardMetrics as GuardMetrics
 from kubenode.providers.metered import ProviderMetrics
 from kubenode.providers.metered_instances import InstanceMetrics
 from kubenode.runtime.audit import AuditLog, StandardOutput

@@ -14,7 +14,7 @@ from support.pki import Authority, Identity
 from support.running import running, until
 
 from defender import connection
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.identity import AUTHENTICATED, Proof
 from defender.auth.identity import Identity as Caller
 from defender.client import ClientTls, DefenderUnreachable, HttpPermits
@@ -32,11 +32,11 @@ pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
 
 
-class Open(Gate):
+class Open(RequestAuthenticator):
     """Whoever has a certificate may do everything; who came is kept."""
 
     def __init__(self) -> None:
-        super().__init__(None, CLOCK, GateSettings())
+        super().__init__(None, CLOCK, RequestAuthenticatorSettings())
         self.came: list[Caller | None] = []
 
     async def identify(self, token: str, peer: Peer | None = None) -> Caller | None:
@@ -184,7 +184,7 @@ async def test_a_client_whose_certificate_was_renewed_shows_the_new_one(
 
 @asynccontextmanager
 async def replica(port: Recording) -> AsyncIterator[str]:
-    gate = Gate(None, CLOCK, GateSettings(anyone=True))
+    gate = RequestAuthenticator(None, CLOCK, RequestAuthenticatorSettings(anyone=True))
     server = DefenderServer(create_app(port, Nothing(), gate))
     async with running(server.run()):
         await server.listening.wait()
@@ -278,7 +278,7 @@ async def test_a_server_that_stops_does_not_wait_for_its_streams() -> None:
 
 async def test_only_so_many_may_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     port = Recording(woken=[an_ask().holder])
-    gate = Gate(None, CLOCK, GateSettings(anyone=True))
+    gate = RequestAuthenticator(None, CLOCK, RequestAuthenticatorSettings(anyone=True))
     app = create_app(port, Nothing(), gate)
     app.streams._most = 2
     server = DefenderServer(app)

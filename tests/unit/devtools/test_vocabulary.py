@@ -8,7 +8,7 @@ import pytest
 from devtools.vocabulary import (
     BASELINE,
     ROOT,
-    Finding,
+    NameFinding,
     defined_names,
     is_participle,
     read_baseline,
@@ -41,8 +41,8 @@ def test_class_name_is_reported_in_each_file_when_two_classes_share_it(tmp_path:
         },
     )
     assert scan(tree) == {
-        Finding("agent/a.py", "class", "Metrics"): 1,
-        Finding("rules/b.py", "class", "Metrics"): 1,
+        NameFinding("agent/a.py", "class", "Metrics"): 1,
+        NameFinding("rules/b.py", "class", "Metrics"): 1,
     }
 
 
@@ -67,7 +67,9 @@ def test_noun_is_a_module_name(module: str) -> None:
 
 def test_package_is_checked_as_a_module(tmp_path: Path) -> None:
     tree = a_tree(tmp_path, {"agent/publishing/__init__.py": "", "agent/publishing/board.py": ""})
-    assert scan(tree) == {Finding("agent/publishing/__init__.py", "participle", "publishing"): 1}
+    assert scan(tree) == {
+        NameFinding("agent/publishing/__init__.py", "participle", "publishing"): 1
+    }
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_package_is_checked_as_a_module(tmp_path: Path) -> None:
 def test_pair_is_reported_when_names_differ_by_ing(tmp_path: Path, one: str, other: str) -> None:
     tree = a_tree(tmp_path, {f"rules/{one}.py": "", f"rules/{other}.py": "", f"agent/{one}.py": ""})
     pairs = [finding for finding in scan(tree) if finding.kind == "pair"]
-    assert pairs == [Finding("rules", "pair", f"{one}/{other}")]
+    assert pairs == [NameFinding("rules", "pair", f"{one}/{other}")]
 
 
 def test_neighbours_are_no_pair_when_only_their_first_letters_are_equal(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support.defender_core import Core, a_node, a_policy
 from support.documented import ROOT
 from support.remedy_builders import a_job
 
-from defender.metrics import Metrics as DefenderMetrics
+from defender.metrics import DefenderMetrics as DefenderMetrics
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.remedyoperationjob import Hold
 from kubenode.cli import metrics_reference
