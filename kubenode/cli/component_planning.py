@@ -22,17 +22,17 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Node, structs
 from machine.bootstrap.agentready import Lifesign
 from machine.componentset import leaving
-from machine.componentset.access import ServerVersion, Texts
+from machine.componentset.access import ReferencedTexts, ServerVersion
 from machine.componentset.aiming import Aim, Aimer
-from machine.componentset.board import Board
+from machine.componentset.board import Assignments
 from machine.componentset.controller import view_of
 from machine.componentset.disturbance import Disturbance, disturbance
 from machine.componentset.forecast import Forecast, forecast
-from machine.componentset.looking import Look, Looker, rivals_of
-from machine.componentset.revisions import Made
-from machine.componentset.rollout import Reason, Said, Seen
+from machine.componentset.looking import Looker, MembershipSnapshot, rivals_of
+from machine.componentset.revisions import AssignableRevision
+from machine.componentset.rollout import ConditionMessage, RolloutObservation, RolloutReason
 from machine.componentset.status import remembered
-from machine.ground import Job
+from machine.ground import RepairJob
 from rules.leaves.window import inside
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class _Nodes(msgspec.Struct):
 
 
 class _Jobs(msgspec.Struct):
-    items: list[Job]
+    items: list[RepairJob]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Planned:
 
     set_: MachineComponentSet
     aim: Aim
-    look: Look
+    look: MembershipSnapshot
     forecast: Forecast
     changes: Mapping[str, Disturbance]
     shared: Mapping[str, str]
@@ -135,14 +135,18 @@ def asked(
 
 
 async def planned(
-    fleet: Snapshot, set_: MachineComponentSet, texts: Texts, server: ServerVersion, clock: Clock
+    fleet: Snapshot,
+    set_: MachineComponentSet,
+    texts: ReferencedTexts,
+    server: ServerVersion,
+    clock: Clock,
 ) -> Planned:
     """set_  as `asked`"""
     sets = {**fleet.component_sets.cache, set_.metadata.name: set_}
     aimer = Aimer(fleet.components, texts, server)
     aim = await aimer.aim(set_)
     rivals = rivals_of(set_, aim.family, [(s, aimer.family_of(s)) for s in sets.values()])
-    looker = Looker(fleet, Board(), set_, view_of(set_, aim), aim.target, aim.current, rivals)
+    looker = Looker(fleet, Assignments(), set_, view_of(set_, aim), aim.target, aim.current, rivals)
     look = looker.look()
     found = forecast(
         remembered(set_.status), set_.spec.update_strategy, _seen(set_, aim, look, clock)
@@ -160,15 +164,17 @@ async def planned(
     )
 
 
-def _seen(set_: MachineComponentSet, aim: Aim, look: Look, clock: Clock) -> Seen:
+def _seen(
+    set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot, clock: Clock
+) -> RolloutObservation:
     """A meltdown, and what waits for permits, is in the operator's memory alone."""
     window, now = set_.spec.update_strategy.window, clock.now()
-    hole = Said(Reason.MISSING_COMPONENT, look.hole) if look.hole else None
+    hole = ConditionMessage(RolloutReason.MISSING_COMPONENT, look.hole) if look.hole else None
     said = next(
         (c for c in set_.status.conditions if c.type == ComponentSetConditionType.PAUSED), None
     )
-    melts = said is not None and said.status == "True" and said.reason == Reason.MELTDOWN
-    return Seen(
+    melts = said is not None and said.status == "True" and said.reason == RolloutReason.MELTDOWN
+    return RolloutObservation(
         members=look.members,
         target=aim.target.name if aim.target is not None else "",
         now=now,
@@ -188,7 +194,7 @@ class _There:
 
     def __init__(self, aimer: Aimer) -> None:
         self._aimer = aimer
-        self._known: dict[tuple[object, ...], Made | None] = {}
+        self._known: dict[tuple[object, ...], AssignableRevision | None] = {}
 
     async def read(self, machine: Machine, families: Collection[str]) -> None:
         """So that it is `known`."""
@@ -196,7 +202,7 @@ class _There:
             if entry.name in families and (key := _key(entry)) not in self._known:
                 self._known[key] = await _made(self._aimer, entry)
 
-    def known(self, entry: AssignedComponent) -> Made | None:
+    def known(self, entry: AssignedComponent) -> AssignableRevision | None:
         return self._known[_key(entry)]
 
 
@@ -230,12 +236,14 @@ async def _changes(
     return changes, shared
 
 
-async def _made(aimer: Aimer, entry: AssignedComponent) -> Made | None:
+async def _made(aimer: Aimer, entry: AssignedComponent) -> AssignableRevision | None:
     found = await aimer.made(entry.revision, entry.component, entry.values, entry.desired_state)
     return found[0] if found is not None and not found[1] else None
 
 
-def _left_out(fleet: Snapshot, set_: MachineComponentSet, look: Look) -> dict[str, str]:
+def _left_out(
+    fleet: Snapshot, set_: MachineComponentSet, look: MembershipSnapshot
+) -> dict[str, str]:
     members = {member.name for member in look.members}
     found = {}
     for name, machine in sorted(fleet.machines.cache.items()):
@@ -246,7 +254,7 @@ def _left_out(fleet: Snapshot, set_: MachineComponentSet, look: Look) -> dict[st
 
 def _why_not(machine: Machine, *, conflict: bool) -> str:
     if conflict:
-        return f"{Reason.CONFLICT}: another set has this component there"
+        return f"{RolloutReason.CONFLICT}: another set has this component there"
     if machine.metadata.deletion_timestamp is not None:
         return "it is being deleted"
     if machine.spec.mode is not MachineMode.MANAGE:

@@ -27,7 +27,7 @@ from remedy.job.model import unsupported
 from remedy.noderecord.memory import past_of
 from remedy.remedier.build import build
 from remedy.remedier.choice import trigger
-from remedy.remedier.decide import Candidate, Order, job_name, latest_closed
+from remedy.remedier.decide import Candidate, JobOrder, job_name, latest_closed
 from remedy.remedier.judge import rule_id
 from rules.diagnose import Diagnoser, Match
 from rules.explain import Explanation, explained
@@ -178,7 +178,7 @@ def made(
     candidate = Candidate(id_, rule, Truth.UNKNOWN, disputed=False, since=now)
     facts = trigger(match) if (match := _match(rule, live, now)) is not None else []
     told = live.facts.host_events
-    body = build(Order(job, candidate, rung), node, facts, found.text(), now, told)
+    body = build(JobOrder(job, candidate, rung), node, facts, found.text(), now, told)
     spec = body["spec"]
     spec.pop("remedier", None)
     spec |= {"mode": str(mode), "startRung": rung}

@@ -9,7 +9,7 @@ from kubenode.cli.machine_ssh import Ran, Remote
 from kubenode.runtime.clock import Clock
 from machine.importing.components import LeftOf, left_of, program
 from machine.importing.joining import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
-from machine.importing.preflight import Clock as Offset
+from machine.importing.preflight import ClockOffset as Offset
 from machine.importing.probe import HostFacts, parse, probe_script
 
 FOLDER = "/var/lib/kubenode-import"

@@ -25,10 +25,10 @@ from machine.access import PLURAL
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Need
 from machine.importing.joining import Download, Joining
-from machine.importing.preflight import Level, Wanted, findings
+from machine.importing.preflight import ImportTarget, Level, findings
 from machine.importing.probe import HostFacts
 from machine.importing.script import join_script
-from machine.importing.steps import Mark, Name, Step, missing, steps
+from machine.importing.steps import ImportStep, Name, StepMark, missing, steps
 
 LOOK_SECONDS = 1.0
 TOKEN_SECONDS = 60.0
@@ -115,9 +115,9 @@ class Importer:
             outcome = await self._follow(row, host, installed)
         return Outcome(row.host, name, outcome.result, outcome.step, outcome.why, tuple(told))
 
-    def _wanted(self, row: ImportRow) -> Wanted:
+    def _wanted(self, row: ImportRow) -> ImportTarget:
         package, name = self.package, row.machine_name
-        return Wanted(
+        return ImportTarget(
             machine=name,
             node=row.node_name or name,
             expects_node=row.node == "Expected",
@@ -147,7 +147,7 @@ class Importer:
 
     async def _follow(self, row: ImportRow, host: Host, installed: bool) -> Outcome:
         name, clock = row.machine_name, self.kube.clock
-        shown: dict[Name, Step] = {}
+        shown: dict[Name, ImportStep] = {}
         end, bad_since = clock.monotonic() + self.seconds, None
         while True:
             machine = await self.kube.get(custom(PLURAL, name), Machine.from_server)
@@ -159,7 +159,7 @@ class Importer:
             gap, now = missing(found), clock.monotonic()
             if gap is None:
                 return Outcome(row.host, name, Result.RUNNING)
-            bad_since = (bad_since or now) if gap.mark is Mark.FAILED else None
+            bad_since = (bad_since or now) if gap.mark is StepMark.FAILED else None
             if bad_since is not None and now - bad_since >= FAILED_SECONDS:
                 return Outcome(row.host, name, Result.FAILED, gap.name, gap.why)
             if now >= end:
@@ -173,7 +173,7 @@ class Importer:
         except Refusal as error:
             self._say(name, f"warning: the used token stays on the host: {error}")
 
-    def _show(self, name: str, found: list[Step], shown: dict[Name, Step]) -> None:
+    def _show(self, name: str, found: list[ImportStep], shown: dict[Name, ImportStep]) -> None:
         """Of each step what is new; of those that wait the first alone."""
         gap = missing(found)
         for step in found:
@@ -186,15 +186,15 @@ class Importer:
         self.tell(f"{name}: {text}")
 
 
-def _words(step: Step) -> str:
+def _words(step: ImportStep) -> str:
     match step.mark:
-        case Mark.DONE:
+        case StepMark.DONE:
             return f"done, {step.why}" if step.why else "done"
-        case Mark.SKIPPED:
+        case StepMark.SKIPPED:
             return f"none, {step.why}"
-        case Mark.WAITING:
+        case StepMark.WAITING:
             return f"waiting, {step.why}"
-        case Mark.FAILED:
+        case StepMark.FAILED:
             return f"failed, {step.why}"
 
 

@@ -21,7 +21,7 @@ from machine.certificates.wire import BASE as CERTIFICATES
 from machine.ground import MachineSettings
 from machine.operator import MachineOperator
 from machine.provisioning import Provisioning
-from machine.webhook.webhook import Webhook, WebhookSettings
+from machine.webhook.webhook import MachineWebhook, MachineWebhookSettings
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,13 @@ async def _machine(settings: MachineFlags) -> None:
 
 @contextmanager
 def _admission(
-    operator: MachineOperator, settings: WebhookSettings | None
+    operator: MachineOperator, settings: MachineWebhookSettings | None
 ) -> Iterator[Sequence[Part]]:
     """The parts of the webhook, none without settings. Followers answer too."""
     if settings is None:
         yield ()
         return
-    webhook = Webhook(operator.grounds, config_problems, settings)
+    webhook = MachineWebhook(operator.grounds, config_problems, settings)
     try:
         yield webhook.parts
     finally:

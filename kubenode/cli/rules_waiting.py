@@ -16,7 +16,7 @@ from kubenode.cli.live import Live
 from remedy.noderecord.memory import past_of
 from remedy.registry.status import is_crowded
 from remedy.remedier.choice import Mind
-from remedy.remedier.decide import Decision, Waiting, Why
+from remedy.remedier.decide import Decision, RuleWait, WaitReason
 from remedy.remedier.judge import rule_id
 from remedy.remedier.words import sentence
 from rules.diagnose import Diagnoser
@@ -66,7 +66,7 @@ def of_live(live: Live, now: datetime) -> Mapping[str, Standing]:
     return found
 
 
-def waits_of(waiting: Sequence[Waiting]) -> dict[str, Standing]:
+def waits_of(waiting: Sequence[RuleWait]) -> dict[str, Standing]:
     """By rule."""
     return {wait.rule: Standing(str(wait.why), sentence(wait), wait.until) for wait in waiting}
 
@@ -79,7 +79,7 @@ def with_job(
     held  reason and sentence of its hold
     """
     standing = found.get(rule)
-    if standing is None or standing.why != Why.OPEN_JOB:
+    if standing is None or standing.why != WaitReason.OPEN_JOB:
         return
     why = f", held: {held[0]}: {held[1]}" if held is not None else ""
     found[rule] = Standing("Job", f"its job {name} is {phase}{why}")
@@ -101,7 +101,7 @@ def _of_decision(decision: Decision) -> dict[str, Standing]:
 def _ordered(wait: InitialWait | None) -> Standing:
     if wait is None:
         return Standing("Acts", "its job is made now")
-    waiting = Waiting("", Why(wait.reason), wait.not_before)
+    waiting = RuleWait("", WaitReason(wait.reason), wait.not_before)
     return Standing(str(wait.reason), f"its job is made now and waits: {sentence(waiting)}")
 
 

@@ -58,7 +58,7 @@ from remedy.hostdoctor.pollers.build import event_pollers
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import CONTROLLER, Revisions
 from remedy.registry.sizes import FleetSizeLimit
-from remedy.webhook.webhook import CachedFleet, Webhook, WebhookSettings
+from remedy.webhook.webhook import CachedFleet, RuleWebhook, RuleWebhookSettings
 
 if TYPE_CHECKING:
     from kubenode.cli.defending import Doors
@@ -392,13 +392,13 @@ def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:
 
 @contextmanager
 def _admission(
-    operator: RemedyOperator, ground: Ground, settings: WebhookSettings | None
+    operator: RemedyOperator, ground: Ground, settings: RuleWebhookSettings | None
 ) -> Iterator[Sequence[Part]]:
     """The parts of the webhook, none without settings. Followers answer too."""
     if settings is None:
         yield ()
         return
-    webhook = Webhook(operator, ground.kube, ground.clock, ground.metrics.registry, settings)
+    webhook = RuleWebhook(operator, ground.kube, ground.clock, ground.metrics.registry, settings)
     try:
         yield webhook.parts
     finally:

@@ -18,7 +18,7 @@ from kubenode.runtime.settings import Settings
 from kubenode.runtime.tls.files import Files
 from remedy.operator import RemedySettings
 from remedy.registry.radius import MOST_MATCHING
-from remedy.webhook.webhook import WebhookSettings
+from remedy.webhook.webhook import RuleWebhookSettings
 from rules.nodekeys import ALLOWED, NodeKeys
 
 HEADER = "^[A-Za-z0-9-]*$"
@@ -248,11 +248,11 @@ class WebhookFlags(HostDoctorFlags):
         return RemedySettings(node_keys=keys)
 
     @property
-    def webhook(self) -> WebhookSettings | None:
+    def webhook(self) -> RuleWebhookSettings | None:
         """None: there shall be no webhook."""
         if self.webhook_port is None:
             return None
-        return WebhookSettings(
+        return RuleWebhookSettings(
             self.webhook_port,
             address=self.webhook_address,
             namespace=self.namespace,

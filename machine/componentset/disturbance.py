@@ -15,9 +15,9 @@ from kubenode.runtime.components.render import (
     TemplateError,
 )
 from kubenode.runtime.components.wire import ChangeClass
-from machine.componentset.revisions import Made
+from machine.componentset.revisions import AssignableRevision
 
-MadeOf = Callable[[AssignedComponent], Made | None]
+MadeOf = Callable[[AssignedComponent], AssignableRevision | None]
 """What is assigned, ready to be rendered; None: its MachineComponent or its texts are gone."""
 _EDITED = "\0"
 """Content that no file has."""
@@ -38,7 +38,10 @@ class Disturbance:
 
 
 def disturbance(
-    machine: Machine, target: Made, current: Made | None, made_of: MadeOf
+    machine: Machine,
+    target: AssignableRevision,
+    current: AssignableRevision | None,
+    made_of: MadeOf,
 ) -> Disturbance:
     """current  the set's, which a machine still has that only downloads ahead"""
     entry = next((c for c in machine.spec.components if c.name == target.spec.component), None)
@@ -60,7 +63,7 @@ def disturbance(
     return _between(made.component, form, after)
 
 
-def _form(made: Made, machine: Machine) -> Form | TemplateError | None:
+def _form(made: AssignableRevision, machine: Machine) -> Form | TemplateError | None:
     try:
         return made.form_on(machine)
     except TemplateError as error:

@@ -18,7 +18,7 @@ from kubenode.runtime.components.render import (
     machine_values,
     rendered,
 )
-from machine.componentset.rollout import Move
+from machine.componentset.rollout import AssignmentMove
 from machine.machine.success import status_of
 
 KEPT = 10
@@ -38,7 +38,7 @@ class _Recorded(dict[str, str]):
 
 
 @dataclass(slots=True)
-class Made:
+class AssignableRevision:
     """A revision that can be assigned.
 
     exact  its texts are those that it was named by; else they have been edited since
@@ -78,7 +78,9 @@ class Made:
         found = rendered(self.spec, self.values, has, self.texts)
         return form_of(self.spec, found, self.desired.value)
 
-    def assigned(self, move: Move, machine: Machine, set_: str, now: datetime) -> AssignedComponent:
+    def assigned(
+        self, move: AssignmentMove, machine: Machine, set_: str, now: datetime
+    ) -> AssignedComponent:
         """What the move writes. Raises TemplateError."""
         family = self.spec.component
         return AssignedComponent(
@@ -145,7 +147,10 @@ def kept_name(computed: str, set_: MachineComponentSet, edited: Callable[[str], 
 
 
 def history(
-    known: Sequence[SetRevision], made: Made | None, in_use: Collection[str], now: datetime
+    known: Sequence[SetRevision],
+    made: AssignableRevision | None,
+    in_use: Collection[str],
+    now: datetime,
 ) -> list[SetRevision]:
     """Oldest first: the last ten and all in use, with the new one."""
     found = list(known)

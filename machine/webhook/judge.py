@@ -33,7 +33,7 @@ Validate = Callable[[str, Mapping[str, Any]], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AdmissionContext:
     """What is there, by name."""
 
     machines: Mapping[str, Machine]
@@ -50,7 +50,11 @@ KINDS: Mapping[str, type[Resource]] = {
 
 
 def judged(
-    resource: str, new: Mapping[str, Any] | None, name: str, known: Known, validate: Validate
+    resource: str,
+    new: Mapping[str, Any] | None,
+    name: str,
+    known: AdmissionContext,
+    validate: Validate,
 ) -> Verdict:
     """new  as it would be; None: `name` is deleted"""
     kind = KINDS[resource]
@@ -80,7 +84,7 @@ def _no(message: str) -> Verdict:
     return Verdict(False, message)
 
 
-def _deleted(name: str, known: Known) -> Verdict:
+def _deleted(name: str, known: AdmissionContext) -> Verdict:
     users = [
         machine.metadata.name
         for machine in known.machines.values()
@@ -94,7 +98,7 @@ def _deleted(name: str, known: Known) -> Verdict:
     )
 
 
-def _machine(machine: Machine, known: Known) -> Verdict:
+def _machine(machine: Machine, known: AdmissionContext) -> Verdict:
     for other in known.machines.values():
         if other.metadata.name == machine.metadata.name:
             continue
@@ -114,7 +118,7 @@ def _machine(machine: Machine, known: Known) -> Verdict:
     return YES
 
 
-def _machine_set(wanted: MachineSet, known: Known) -> Verdict:
+def _machine_set(wanted: MachineSet, known: AdmissionContext) -> Verdict:
     labels = wanted.spec.template.metadata.labels
     for other in known.machine_sets.values():
         if other.metadata.name == wanted.metadata.name:
@@ -136,7 +140,7 @@ def _machine_set(wanted: MachineSet, known: Known) -> Verdict:
     return YES
 
 
-def _component(component: MachineComponent, known: Known) -> Verdict:
+def _component(component: MachineComponent, known: AdmissionContext) -> Verdict:
     spec = component.spec
     try:
         asked(spec_of(spec.to_dict()))
@@ -153,7 +157,7 @@ def _component(component: MachineComponent, known: Known) -> Verdict:
     return YES
 
 
-def _component_set(wanted: MachineComponentSet, known: Known) -> Verdict:
+def _component_set(wanted: MachineComponentSet, known: AdmissionContext) -> Verdict:
     spec = wanted.spec
     chosen = {
         name for name, m in known.machines.items() if spec.selector.matches(m.metadata.labels)
@@ -170,7 +174,7 @@ def _component_set(wanted: MachineComponentSet, known: Known) -> Verdict:
 
 
 def _rivals(
-    wanted: MachineComponentSet, family: str, chosen: Collection[str], known: Known
+    wanted: MachineComponentSet, family: str, chosen: Collection[str], known: AdmissionContext
 ) -> Iterable[str]:
     for other in known.component_sets.values():
         theirs = known.components.get(other.spec.component)

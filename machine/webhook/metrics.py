@@ -9,7 +9,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 ALLOWED, WARNED, REFUSED = "allowed", "warned", "refused"
 
 
-class Metrics:
+class MachineWebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._answers = Counter(
             "kubenode_machine_admissions",

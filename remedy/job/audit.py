@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.runtime.audit import SILENT, Audit, Line
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.kube.errors import KubeError, Unreachable
-from remedy.job.model import CLOSING, Act, CloseReason, Heard, Job
+from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobActResult
 
 PART, WHO = "remedy", "kubenode-remedy"
 DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
@@ -38,7 +38,7 @@ _OF_STATE = {
 class Acting:
     """What came of an act; `heard` is set by whoever did it."""
 
-    heard: Heard | None = None
+    heard: JobActResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class JobAudit:
             self.audit.write(line)
 
     @contextmanager
-    def acting(self, job: Job, what: Act) -> Iterator[Acting]:
+    def acting(self, job: Job, what: JobAct) -> Iterator[Acting]:
         """Around one act. What it raises is told and goes on."""
         acting = Acting()
         try:
@@ -111,7 +111,7 @@ class JobAudit:
             job, what, outcome, record.message, before, str(record.state), record.request_id
         )
 
-    def _write(self, job: Job, what: Act, outcome: str, why: str, *, after: str = "") -> None:
+    def _write(self, job: Job, what: JobAct, outcome: str, why: str, *, after: str = "") -> None:
         if self.audit is SILENT:
             return
         request = job.record.request_id if job.record is not None else ""
@@ -153,7 +153,7 @@ def without_output(job: Job, text: str) -> str:
     return text
 
 
-def _came_of(heard: Heard | None) -> tuple[str, str, str]:
+def _came_of(heard: JobActResult | None) -> tuple[str, str, str]:
     """Outcome, why and what it is now."""
     if heard is None:
         return DONE, "", ""

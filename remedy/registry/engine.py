@@ -17,7 +17,7 @@ from rules.lint import Severity, lint
 from rules.program import Rule
 
 
-class Engine:
+class RuleEngineThread:
     """`close` ends the thread after what is under way, and the second engine with it."""
 
     def __init__(self, diagnoser: Diagnoser, clock: Clock) -> None:

@@ -23,7 +23,7 @@ from remedy.registry.radius import (
     most_at_once,
 )
 from remedy.registry.select import id_of
-from remedy.webhook.estimate import Count, Fleet, estimate
+from remedy.webhook.estimate import FleetReader, RuleEstimate, estimate
 from remedy.webhook.neighbours import readers
 from rules.program import Rule
 
@@ -69,7 +69,7 @@ class FleetSizeLimit:
     """
 
     def __init__(
-        self, fleet: Fleet, clock: Clock, threads: Executor, most: int | str = MOST_MATCHING
+        self, fleet: FleetReader, clock: Clock, threads: Executor, most: int | str = MOST_MATCHING
     ) -> None:
         self._fleet, self._clock, self._threads, self._most = fleet, clock, threads, most
 
@@ -131,7 +131,7 @@ def _acting(rule: NodeRemedier, there: Rules) -> Sequence[NodeRemedier]:
 
 
 def _worst(
-    rules: Sequence[NodeRemedier], counts: Mapping[str, Count], most: int
+    rules: Sequence[NodeRemedier], counts: Mapping[str, RuleEstimate], most: int
 ) -> NodeRemedier | None:
     worst = max(rules, key=lambda rule: counts[id_of(rule)].matching)
     return worst if counts[id_of(worst)].matching > most else None

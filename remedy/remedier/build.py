@@ -16,7 +16,7 @@ from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
 from kubenode.runtime.telemetry.places import Place
 from remedy.job.model import ALSO_MATCHED
-from remedy.remedier.decide import Order
+from remedy.remedier.decide import JobOrder
 from remedy.remedier.events import deadline, evidence_events
 from rules.facts import HostEventFact
 
@@ -33,7 +33,7 @@ def agent_of(node: Node) -> str:
 
 
 def build(
-    order: Order,
+    order: JobOrder,
     node: Node,
     facts: Sequence[TriggerFact],
     explanation: str,

@@ -6,7 +6,7 @@ from datetime import datetime
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.telemetry.places import Place, place_of
 from kubenode.runtime.telemetry.tracing import Span, Value, emit, on
-from remedy.remedier.decide import Order
+from remedy.remedier.decide import JobOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Decided:
     judged: datetime
 
 
-def fault_of(order: Order, node: Node) -> Place | None:
+def fault_of(order: JobOrder, node: Node) -> Place | None:
     """The span of the fault that the order's job is for; None while nobody collects."""
     return place_of(node.metadata.uid, order.name) if on() else None
 
 
 def made(
-    fault: Place, order: Order, node: Node, decided: Decided, sent: datetime, now: datetime
+    fault: Place, order: JobOrder, node: Node, decided: Decided, sent: datetime, now: datetime
 ) -> None:
     """The job was `sent` and is made."""
     turned, noticed = decided.turned or (order.candidate.since, decided.asked)

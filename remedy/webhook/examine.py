@@ -25,7 +25,7 @@ AT_ONCE = 2
 """Estimates that run at a time; others wait for their turn, as long as their time lasts."""
 
 
-class Fleet(estimate.Fleet, Protocol):
+class ConditionReader(estimate.FleetReader, Protocol):
     def conditions(self) -> Collection[str]:
         """Types of condition that nodes of the fleet report."""
         ...
@@ -39,7 +39,7 @@ class Examiner:
     def __init__(
         self,
         rules: Callable[[], Iterable[NodeRemedier]],
-        fleet: Fleet,
+        fleet: ConditionReader,
         clock: Clock,
         threads: Executor,
         node_keys: NodeKeys | None = None,

@@ -17,7 +17,7 @@ from kubenode.api.problems import problems
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
 from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
 from kubenode.runtime.clock import Clock
-from remedy.webhook.approvals import Caller, signed
+from remedy.webhook.approvals import ApprovalCaller, signed
 from remedy.webhook.metrics import SigningMetrics
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Signer:
     def _verdict(self, review: Review) -> Verdict:
         if review.object is None or review.sub_resource:
             return YES
-        caller = Caller(review.user, review.user in self._spokesmen)
+        caller = ApprovalCaller(review.user, review.user in self._spokesmen)
         try:
             found = signed(review.object, review.old, caller, self._clock.now())
         except ValidationError as error:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from remedy.registry.radius import ACCEPT, accepted_nodes, acts, limit_of
-from remedy.webhook.estimate import Count
-from remedy.webhook.review import Verdict
+from remedy.webhook.estimate import RuleEstimate
+from remedy.webhook.review import RuleVerdict
 from rules.lint import Finding, Severity
 
 
@@ -34,19 +34,19 @@ class Examination:
     findings: Sequence[Finding] = ()
     nodes: int | None = None
     unknown: str = ""
-    counts: Mapping[str, Count] = field(default_factory=dict)
+    counts: Mapping[str, RuleEstimate] = field(default_factory=dict)
     affected: Mapping[str, NodeRemedier] = field(default_factory=dict)
 
 
-def judged(seen: Examination, most: int | str, user: str) -> Verdict:
+def judged(seen: Examination, most: int | str, user: str) -> RuleVerdict:
     """most  nodes that a rule in Enforce may match now: a count or a share"""
     faults = _faults(seen)
     if seen.rule.spec.mode is Mode.OFF:
         switched_on = [f"switched on it would be refused: {fault}" for fault in faults]
-        return Verdict(True, warnings=switched_on)
+        return RuleVerdict(True, warnings=switched_on)
     told = _advice(seen)
     if faults:
-        return Verdict(False, _joined(faults), warnings=told)
+        return RuleVerdict(False, _joined(faults), warnings=told)
     if seen.nodes is None:
         return _unknown_size(seen, told)
     told = [*_sizes(seen), *told]
@@ -54,7 +54,7 @@ def judged(seen: Examination, most: int | str, user: str) -> Verdict:
     limit = limit_of(seen.nodes, most)
     worst = _worst(seen)
     if worst is None or worst[1] <= limit:
-        return Verdict(True, warnings=told, audit=audit)
+        return RuleVerdict(True, warnings=told, audit=audit)
     name, matching = worst
     accepted = accepted_nodes(seen.rule)
     if isinstance(accepted, int) and matching <= accepted:
@@ -62,8 +62,8 @@ def judged(seen: Examination, most: int | str, user: str) -> Verdict:
             f"{user or 'somebody'} accepted with {ACCEPT}: {accepted} that rule {name} would match"
             f" {matching:,} of {seen.nodes:,} nodes, more than {limit:,}"
         )
-        return Verdict(True, warnings=told, audit={**audit, "accepted": why}, accepted=why)
-    return Verdict(False, _too_many(seen, name, matching, limit, accepted), warnings=told)
+        return RuleVerdict(True, warnings=told, audit={**audit, "accepted": why}, accepted=why)
+    return RuleVerdict(False, _too_many(seen, name, matching, limit, accepted), warnings=told)
 
 
 def _faults(seen: Examination) -> list[str]:
@@ -137,12 +137,12 @@ def _too_many(
     return f"{text} (it says {given})"
 
 
-def _unknown_size(seen: Examination, told: Sequence[str]) -> Verdict:
+def _unknown_size(seen: Examination, told: Sequence[str]) -> RuleVerdict:
     """What cannot be estimated may be written only where nothing is done without a person."""
     rules = [seen.rule, *seen.affected.values()]
     enforced = any(rule.spec.mode is Mode.ENFORCE and acts(rule) for rule in rules)
     why = f"how many nodes it would match is not known now: {seen.unknown}"
     if not enforced:
-        return Verdict(True, warnings=[why, *told])
+        return RuleVerdict(True, warnings=[why, *told])
     message = f"{why}; apply it again in a moment, or with `mode: DryRun`"
-    return Verdict(False, message, code=503, warnings=told)
+    return RuleVerdict(False, message, code=503, warnings=told)

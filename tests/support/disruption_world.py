@@ -23,8 +23,8 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import JSON, Kube, Query, as_dict
 from kubenode.runtime.kube.errors import NotFound, Throttled
 from machine.disruption.disruptions import NodeDisruptions
-from machine.disruption.leaves import HeldPermit
-from machine.ground import Ground
+from machine.disruption.leaves import NodePermit
+from machine.ground import SharedCaches
 
 T = TypeVar("T")
 LIFE = timedelta(minutes=30)
@@ -212,7 +212,9 @@ class DisruptionWorld:
 
     def process(self) -> NodeDisruptions:
         """One that has just been started: it remembers nothing."""
-        ground = Ground(self.api, AlwaysLeader(), self.clock, CollectorRegistry(), audit=self.audit)
+        ground = SharedCaches(
+            self.api, AlwaysLeader(), self.clock, CollectorRegistry(), audit=self.audit
+        )
         made = NodeDisruptions(ground, self.defender)
         made._held, made._frozen = lambda node: self.job, lambda: self.frozen
         for grant in self.defender.held.values():
@@ -220,6 +222,6 @@ class DisruptionWorld:
         return made
 
 
-def _shown(grant: Grant) -> HeldPermit:
+def _shown(grant: Grant) -> NodePermit:
     spec = {"nodeName": grant.node, "holder": grant.holder.to_dict()}
-    return msgspec.convert({"metadata": {"name": grant.name}, "spec": spec}, HeldPermit)
+    return msgspec.convert({"metadata": {"name": grant.name}, "spec": spec}, NodePermit)

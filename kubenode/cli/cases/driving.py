@@ -24,10 +24,10 @@ from kubenode.cli.replay.compiled import Compiled
 from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.watchers import builtin
 from kubenode.cli.replay.world import World
-from remedy.hostdoctor.notices import Notice
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.notices import WarningNotice
+from remedy.hostdoctor.reported import ReportedEvents
 from remedy.job.model import CloseReason
-from remedy.remedier.decide import Why
+from remedy.remedier.decide import WaitReason
 from remedy.remedier.past import Past
 from rules.atoms import read
 from rules.diagnose import Match
@@ -61,13 +61,13 @@ class Outcome:
 
     job: JobRecord | None
     winner: NodeRemedier | None
-    held: Why | None
+    held: WaitReason | None
     storm: bool
     asked: tuple[str, ...]
     granted: int
     ran: Ran | None
-    heard: tuple[Told, ...]
-    notices: tuple[Notice, ...]
+    heard: tuple[ReportedEvents, ...]
+    notices: tuple[WarningNotice, ...]
     refused: bool
 
 
@@ -264,7 +264,7 @@ def _begun(world: World, case: Case) -> list[JobRecord]:
 
 def _winner(
     world: World, case: Case, job: JobRecord | None, say: set[str]
-) -> tuple[NodeRemedier | None, Why | None, bool]:
+) -> tuple[NodeRemedier | None, WaitReason | None, bool]:
     if job is not None:
         return job.rule, None, False
     waits = world.waits(case.node)
@@ -272,7 +272,7 @@ def _winner(
         rule = _rule(world, match)
         if match.evidence is Truth.TRUE and match.rule_id in say and rule is not None:
             why = waits.get(rule.metadata.name)
-            return rule, why, why is Why.GUARD and _of_the_fleet(world, case, rule)
+            return rule, why, why is WaitReason.GUARD and _of_the_fleet(world, case, rule)
     return None, None, False
 
 

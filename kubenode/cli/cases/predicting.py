@@ -9,7 +9,7 @@ from kubenode.cli.cases.form import Case, HostEventSignal, Parsed, RepairClass
 from kubenode.cli.cases.scoring import Prediction
 from kubenode.cli.replay.records import JobRecord
 from remedy.hostdoctor.notices import WITHOUT_NODE
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 
 STORM = frozenset(
     {Reason.MIN_HEALTHY, Reason.BREAKER_OPEN, Reason.COMMON_CAUSE, Reason.DISPLACED_PODS}
@@ -65,7 +65,7 @@ def _does(job: JobRecord, outcome: Outcome) -> tuple[list[str], RepairClass]:
     return plan(job.rule, job.start_rung), repair_class(job.rule, job.start_rung)
 
 
-def _parsed(heard: Iterable[Told]) -> Parsed:
+def _parsed(heard: Iterable[ReportedEvents]) -> Parsed:
     events = [event for told in heard for event in told.events]
     finished = sum(event.phase is not None and not event.phase.open for event in events)
     return Parsed(open=len(events) - finished, finished=finished)

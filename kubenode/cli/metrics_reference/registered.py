@@ -24,12 +24,12 @@ from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import RestoreWatch
 from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.operator import MachineOperator
-from machine.webhook.metrics import Metrics as MachineWebhookMetrics
-from remedy.hostdoctor.pollers.metrics import Metrics as PollerMetrics
-from remedy.notify.metrics import Metrics as NotifyMetrics
+from machine.webhook.metrics import MachineWebhookMetrics as MachineWebhookMetrics
+from remedy.hostdoctor.pollers.metrics import PollerMetrics as PollerMetrics
+from remedy.notify.metrics import NotificationMetrics as NotifyMetrics
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import CONTROLLER
-from remedy.webhook.metrics import Metrics as RuleWebhookMetrics
+from remedy.webhook.metrics import RuleWebhookMetrics as RuleWebhookMetrics
 from remedy.webhook.metrics import SigningMetrics
 from rules.diagnose import Diagnoser
 

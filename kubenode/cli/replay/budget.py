@@ -29,7 +29,7 @@ _job = structs(ObservedJob)
 
 
 class Budget:
-    """The port that jobs ask for permits (remedy.job.act.Leave).
+    """The port that jobs ask for permits (remedy.job.act.PermitClient).
 
     policies  none: what Kube Defender itself does without any; unlimited: everything is granted
     """

@@ -25,7 +25,7 @@ from kubenode.cli.replay.records import JobRecord
 from kubenode.cli.replay.spans import Span
 from kubenode.cli.replay.timeline import Wrong
 from kubenode.cli.replay.world import START, World
-from remedy.remedier.decide import Why
+from remedy.remedier.decide import WaitReason
 
 SECOND = timedelta(seconds=1)
 
@@ -125,12 +125,12 @@ def told(replayed: Replayed, found: Sequence[Change] | None) -> Iterator[str]:
         yield "no job would have been made"
 
 
-NOT_TOLD = (Why.OPEN_JOB, Why.GROUP_WAIT)
+NOT_TOLD = (WaitReason.OPEN_JOB, WaitReason.GROUP_WAIT)
 
 
 def _told_with_job(span: Span, jobs: Sequence[JobRecord]) -> bool:
     """Whether it is the initial wait of a job of the rule: that is told as its hold."""
-    return span.what == Why.STARTUP and any(
+    return span.what == WaitReason.STARTUP and any(
         (job.node, job.remedier) == (span.node, span.rule)
         and job.made <= span.since
         and (job.begun is None or span.since < job.begun)

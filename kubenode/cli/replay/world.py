@@ -39,10 +39,10 @@ from kubenode.cli.replay.signals import NodeLook
 from kubenode.cli.replay.spans import Span, Spans
 from kubenode.cli.replay.timeline import Entry
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
-from remedy.remedier.decide import Order, Waiting, Why
+from remedy.remedier.decide import JobOrder, RuleWait, WaitReason
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge, rule_id
@@ -86,8 +86,8 @@ class _NodeState:
     """What the remedier remembers of a node, and what it said last."""
 
     mind: Mind = field(default_factory=Mind)
-    waits: dict[str, Why] = field(default_factory=dict)
-    waiting: tuple[Waiting, ...] = ()
+    waits: dict[str, WaitReason] = field(default_factory=dict)
+    waiting: tuple[RuleWait, ...] = ()
     wake: datetime | None = None
 
 
@@ -232,7 +232,7 @@ class World:
         """What was delivered to Host Doctor, and became of it."""
         return self._doctor.deliveries
 
-    def known(self, at: datetime, node: str, transport: str, told: Told) -> None:
+    def known(self, at: datetime, node: str, transport: str, told: ReportedEvents) -> None:
         """What an earlier delivery told, without its form; `node` is whose agent brought it."""
 
         def happen() -> None:
@@ -271,12 +271,12 @@ class World:
     def jobs_of(self, node: str) -> list[JobRecord]:
         return [record for record in self._jobs.records if record.node == node]
 
-    def waits(self, node: str) -> Mapping[str, Why]:
+    def waits(self, node: str) -> Mapping[str, WaitReason]:
         """By name the rules that match the node but make no job now, and why."""
         state = self._state.get(node)
         return state.waits if state is not None else {}
 
-    def waiting(self, node: str) -> Sequence[Waiting]:
+    def waiting(self, node: str) -> Sequence[RuleWait]:
         """The same, with until when."""
         state = self._state.get(node)
         return state.waiting if state is not None else ()
@@ -453,7 +453,7 @@ class World:
             and rule.spec.infer is not None
         ]
 
-    def _make(self, order: Order, match: Match, node: Node, facts: FactSet) -> None:
+    def _make(self, order: JobOrder, match: Match, node: Node, facts: FactSet) -> None:
         if self._jobs.has(order.name):
             return
         rule, now = order.candidate.rule, self.now

@@ -39,7 +39,7 @@ from kubenode.providers.settings import (
 )
 from kubenode.providers.threaded_events import ThreadedList, ThreadedQueue
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 
 pytestmark = pytest.mark.integration
 
@@ -48,7 +48,7 @@ REGION = "eu-west-1"
 SPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
-def parsed(listing: Listing) -> Told:
+def parsed(listing: Listing) -> ReportedEvents:
     """Payload and transport fit: what the SDK gives is what the parser reads."""
     return PARSERS[listing.transport](listing.payload, NOW)
 

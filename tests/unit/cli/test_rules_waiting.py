@@ -14,7 +14,7 @@ from kubenode.cli.live import Live
 from kubenode.cli.replay.world import World
 from kubenode.cli.rules_explain_recorded import standing_of
 from kubenode.cli.rules_waiting import Standing, lines, of_live, waits_of, with_job
-from remedy.remedier.decide import Waiting, Why
+from remedy.remedier.decide import RuleWait, WaitReason
 from rules.program import Rule, compile_program
 
 
@@ -92,10 +92,10 @@ def test_live_job_that_waits_tells_its_own_time() -> None:
     assert of_live(live(world, running), world.now)["sick"].text == "its job a-1 is Running"
 
 
-@pytest.mark.parametrize("why", list(Why))
-def test_every_reason_is_told(why: Why) -> None:
-    found = waits_of([Waiting("runtime", why, T0)])
+@pytest.mark.parametrize("why", list(WaitReason))
+def test_every_reason_is_told(why: WaitReason) -> None:
+    found = waits_of([RuleWait("runtime", why, T0)])
     assert found["runtime"].why == str(why) and found["runtime"].text
     with_job(found, "runtime", "n1-1", JobPhase.RUNNING, ("PDBBlocked", "no"))
     own = found["runtime"] == Standing("Job", "its job n1-1 is Running, held: PDBBlocked: no")
-    assert own is (why is Why.OPEN_JOB)
+    assert own is (why is WaitReason.OPEN_JOB)

@@ -13,11 +13,11 @@ from kubenode.providers.errors import Denied, ProviderError, Throttled, Unreacha
 from kubenode.providers.events import Listing, Message
 from kubenode.runtime.kube.errors import Conflict
 from remedy.hostdoctor.desk import NotReady
-from remedy.hostdoctor.pollers.metrics import Metrics
+from remedy.hostdoctor.pollers.metrics import PollerMetrics
 from remedy.hostdoctor.pollers.pace import LONGEST, after_failure
 from remedy.hostdoctor.pollers.poller import ListPoller, QueuePoller
 from remedy.hostdoctor.pollers.schedule import Pollers
-from remedy.hostdoctor.reported import Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents
 
 MINUTE = timedelta(minutes=1)
 OURS, OTHERS = "i-0123456789abcdef0", "i-0fedcba9876543210"
@@ -28,10 +28,10 @@ class Desk:
 
     def __init__(self) -> None:
         self.ready = True
-        self.told: list[Told] = []
+        self.told: list[ReportedEvents] = []
         self.broken: Exception | None = None
 
-    async def take(self, told: Told) -> object:
+    async def take(self, told: ReportedEvents) -> object:
         if self.broken is not None:
             raise self.broken
         self.told.append(told)
@@ -95,7 +95,7 @@ class World:
     def __init__(self) -> None:
         self.clock, self.desk = FakeClock(), Desk()
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(self.registry)
+        self.metrics = PollerMetrics(self.registry)
         self.status = Status()
 
     def ours(self, event: Reported) -> bool:

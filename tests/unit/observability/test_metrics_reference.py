@@ -22,7 +22,7 @@ from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
 from machine.insight.metrics import InsightCollector
 from machine.insight.rollouts import RolloutCollector
 from remedy.hostdoctor.parsers.about import ABOUT
-from remedy.job.metrics import Metrics as JobMetrics
+from remedy.job.metrics import JobMetrics as JobMetrics
 
 NAME = re.compile(r"\bkubenode_[a-z0-9_]*[a-z0-9]\b")
 ENDINGS = ("_bucket", "_sum", "_count")

@@ -19,7 +19,7 @@ from kubenode.runtime.telemetry import tracing
 from kubenode.runtime.telemetry.places import TRACEPARENT, Place, place_of, read
 from kubenode.runtime.telemetry.tracing import Span, collecting
 from remedy.job import traces
-from remedy.job.model import Act, Heard, Job
+from remedy.job.model import Job, JobAct, JobActResult
 from remedy.job.spans import ended, fault_of
 
 LATER = T0 + timedelta(minutes=3)
@@ -131,10 +131,10 @@ def test_the_fault_is_told_at_the_end_of_its_job_and_only_then() -> None:
 
 def test_an_act_is_part_of_its_step_and_calls_of_others_belong_to_it() -> None:
     job, clock = at_the_agent(), FakeClock()
-    with collected() as spans, traces.acting(job, Act.ASK_PERMIT, clock) as doing:
+    with collected() as spans, traces.acting(job, JobAct.ASK_PERMIT, clock) as doing:
         header = tracing.headers()[TRACEPARENT]
         clock.step(timedelta(seconds=2))
-        traces.heard(doing, Heard(Act.ASK_PERMIT, refused()))
+        traces.heard(doing, JobActResult(JobAct.ASK_PERMIT, refused()))
     (span,) = spans
     assert span.place == read(header)
     assert span.end - span.start == timedelta(seconds=2)
@@ -148,7 +148,7 @@ def test_what_an_act_raises_is_told_and_goes_on() -> None:
     with (
         collected() as spans,
         pytest.raises(TimeoutError),
-        traces.acting(at_the_agent(), Act.CORDON, FakeClock()),
+        traces.acting(at_the_agent(), JobAct.CORDON, FakeClock()),
     ):
         raise TimeoutError("no answer")
     assert spans[0].error == "TimeoutError: no answer"
@@ -169,7 +169,7 @@ def test_tasks_do_not_see_each_others_places() -> None:
 
 def test_while_nobody_collects_nothing_is_computed_and_no_header_is_sent() -> None:
     traces.saved(a_job(), a_job(status=running(0)), FakeClock())
-    with traces.acting(a_job(), Act.CORDON, FakeClock()):
+    with traces.acting(a_job(), JobAct.CORDON, FakeClock()):
         assert tracing.headers() == {}
     assert not tracing.on()
 

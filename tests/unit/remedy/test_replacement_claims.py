@@ -17,7 +17,7 @@ from remedy.power.claims import REPLACES, ReplacementClaims
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.replacing import Replacing
 from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import Asked, Found
+from remedy.power.ways import ReplacementRequest, ReplacementTarget
 
 POOL = {"kubenode.io/pool": "online"}
 
@@ -163,8 +163,10 @@ async def test_a_sibling_that_was_made_just_before_the_request_is_no_replacement
     old, sibling = a_node("a", -600), a_node("sibling", -5)
     group = InstanceGroup(Providers(), Nodes(old, sibling), by_kubelet)  # type: ignore[arg-type]
     found = await group.find(old)
-    assert isinstance(found, Found) and found.newest
-    asked = Asked("a", "u-a", found.target, found.group, T0, "a.r0", newest=found.newest)
+    assert isinstance(found, ReplacementTarget) and found.newest
+    asked = ReplacementRequest(
+        "a", "u-a", found.target, found.group, T0, "a.r0", newest=found.newest
+    )
     assert (await group.far(asked)).candidates == ()
     nodes = Nodes(sibling, a_node("new-1", 1))
     later = InstanceGroup(Providers(), nodes, by_kubelet)  # type: ignore[arg-type]
@@ -174,5 +176,5 @@ async def test_a_sibling_that_was_made_just_before_the_request_is_no_replacement
 async def test_a_node_that_another_request_has_claimed_is_no_candidate() -> None:
     nodes = Nodes(a_node("new-1", claimed="b.r0"), a_node("new-2", claimed="a.r0"))
     group = InstanceGroup(Providers(), nodes, by_kubelet)  # type: ignore[arg-type]
-    asked = Asked("a", "u-a", "fake:///a", "kubenode.io/pool=online", T0, "a.r0")
+    asked = ReplacementRequest("a", "u-a", "fake:///a", "kubenode.io/pool=online", T0, "a.r0")
     assert (await group.far(asked)).candidates == ("new-2",)
