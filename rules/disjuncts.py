@@ -23,7 +23,7 @@ Disjunct = frozenset[Literal]
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class VectorSlot:
     """A place of the vector as a leaf of a tree."""
 
     index: int
@@ -34,14 +34,14 @@ class Tree:
     """all, any or not of members; the original expression with its leaves numbered."""
 
     op: str
-    members: "tuple[Tree | Slot, ...]"
+    members: "tuple[Tree | VectorSlot, ...]"
 
 
-Root = Tree | Slot
+Root = Tree | VectorSlot
 
 
 def slots_of(root: Root) -> Iterable[int]:
-    if isinstance(root, Slot):
+    if isinstance(root, VectorSlot):
         yield root.index
         return
     for member in root.members:
@@ -60,7 +60,7 @@ def disjuncts(root: Root, known: bool, rule: str = "", path: str = "") -> tuple[
     """
 
     def expand(node: Root, known: bool) -> set[Disjunct]:
-        if isinstance(node, Slot):
+        if isinstance(node, VectorSlot):
             return {frozenset({(node.index, known)})}
         if node.op == "not":
             return expand(node.members[0], not known)

@@ -30,7 +30,7 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.initialwait import waits_until
 from remedy.job.model import Job
-from rules.explain import Explanation, explained
+from rules.explain import RuleExplanation, explained
 from rules.truth import Truth
 
 CLOSED_SHOWN = 3
@@ -177,7 +177,7 @@ def _of_rules(live: Live, now: datetime) -> list[str]:
     return told
 
 
-def _says_something(found: Explanation) -> bool:
+def _says_something(found: RuleExplanation) -> bool:
     """Whether a leaf of its evidence is true."""
     left = [found.evidence] if found.evidence is not None else []
     while left:

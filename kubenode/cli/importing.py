@@ -16,7 +16,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.lint import parts
 from kubenode.cli.tables import as_yaml
 from rules.importing import CannotImport, Imported, imported
-from rules.lint import Severity, lint
+from rules.lint import LintSeverity, lint
 
 WIDTH = 100
 
@@ -97,7 +97,7 @@ def _checked(found: Imported) -> NodeRemedier:
 
 
 def _linted(rule: NodeRemedier) -> Exit:
-    errors = [one for one in lint([rule]) if one.severity is Severity.ERROR]
+    errors = [one for one in lint([rule]) if one.severity is LintSeverity.ERROR]
     for one in errors:
         typer.echo(f"kubenode: {one.rule}: {one.path}: {one.message} [{one.code}]", err=True)
     return Exit.FINDING if errors else Exit.FINE

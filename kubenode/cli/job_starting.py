@@ -30,8 +30,8 @@ from remedy.remedier.choice import trigger
 from remedy.remedier.decide import Candidate, JobOrder, job_name, latest_closed
 from remedy.remedier.judge import rule_id
 from rules.diagnose import Diagnoser, Match
-from rules.explain import Explanation, explained
-from rules.program import Rule
+from rules.explain import RuleExplanation, explained
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 SHOWN = 8
@@ -123,7 +123,7 @@ def require_alone(jobs: Sequence[RemedyOperationJob], node: str, mode: Mode) -> 
 
 
 def warned(
-    found: Explanation, rule: NodeRemedier, rung: int, mode: Mode, asked: Asked
+    found: RuleExplanation, rule: NodeRemedier, rung: int, mode: Mode, asked: Asked
 ) -> list[str]:
     """What the person should know before. Raises Refusal for what needs --yes."""
     name, node = rule.metadata.name, asked.node
@@ -160,7 +160,7 @@ def made(
     rule: NodeRemedier,
     node: Node,
     live: Live,
-    found: Explanation,
+    found: RuleExplanation,
     mode: Mode,
     rung: int,
     by: str,
@@ -190,7 +190,7 @@ def made(
 def _match(rule: NodeRemedier, live: Live, now: datetime) -> Match | None:
     diagnoser = Diagnoser()
     id_ = rule_id(rule.metadata.name, rule.metadata.generation)
-    diagnoser.load([Rule(id_, rule)])
+    diagnoser.load([RuleVersion(id_, rule)])
     for diagnosis in diagnoser.diagnose([live.facts], now):
         for match in diagnosis.matches:
             return match

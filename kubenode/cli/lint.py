@@ -22,7 +22,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.fleet_rules import FleetRules, fleet_rules
 from kubenode.cli.options import Findings
 from kubenode.cli.sarif import Told, sarif
-from rules.lint import Severity
+from rules.lint import LintSeverity
 
 LINTED: Mapping[str, type[NodeRemedier] | type[DefenderPolicy]] = {
     "NodeRemedier": NodeRemedier,
@@ -42,7 +42,7 @@ class Report:
         path = field_path(at) if at else ""
         self.findings.append(Told(document.path, line, column, rule, path, code, message))
 
-    def count(self, severity: Severity) -> int:
+    def count(self, severity: LintSeverity) -> int:
         return sum(told.severity is severity for told in self.findings)
 
 
@@ -66,7 +66,7 @@ def lint(
         raise Refusal(str(error), Exit.USAGE) from error
     report = judged(paths, known, conditions)
     _print(report, output)
-    errors, advice = report.count(Severity.ERROR), report.count(Severity.ADVICE)
+    errors, advice = report.count(LintSeverity.ERROR), report.count(LintSeverity.ADVICE)
     typer.echo(_counted(errors, advice, _fine(report)), err=True)
     return Exit.FINDING if errors or (strict and advice) else Exit.FINE
 
@@ -163,10 +163,10 @@ def _name(data: Mapping[str, Any]) -> str:
 
 def _compile(report: Report, known: Sequence[NodeRemedier]) -> None:
     """Findings of the compiler, over all rules together: derived facts may form a cycle."""
-    from rules.program import Rule, compile_program
+    from rules.program import RuleVersion, compile_program
 
-    own = [Rule(name, rule) for name, (_, rule) in report.rules.items()]
-    beside = [Rule(f"{rule.metadata.name}@0", rule) for rule in known]
+    own = [RuleVersion(name, rule) for name, (_, rule) in report.rules.items()]
+    beside = [RuleVersion(f"{rule.metadata.name}@0", rule) for rule in known]
     for error in compile_program([*own, *beside]).rejected:
         if error.rule in report.rules:
             document, _ = report.rules.pop(error.rule)
@@ -233,15 +233,15 @@ def _as_json(report: Report) -> dict[str, Any]:
             }
             for told in report.findings
         ],
-        "errors": report.count(Severity.ERROR),
-        "advice": report.count(Severity.ADVICE),
+        "errors": report.count(LintSeverity.ERROR),
+        "advice": report.count(LintSeverity.ADVICE),
         "fine": _fine(report),
     }
 
 
 def _fine(report: Report) -> int:
     """Valid rules without an error."""
-    bad = {told.rule for told in report.findings if told.severity is Severity.ERROR}
+    bad = {told.rule for told in report.findings if told.severity is LintSeverity.ERROR}
     taken = {told.rule for told in report.findings if told.code == "taken-name"}
     return sum(name not in bad - taken for name in report.rules)
 

@@ -35,7 +35,7 @@ from remedy.remedier.judge import rule_id
 from remedy.remedier.leases import NODE_LEASES
 from rules.diagnose import Diagnoser
 from rules.facts import FactSet
-from rules.program import Program, Rule, compile_program, stored_facts
+from rules.program import RuleProgram, RuleVersion, compile_program, stored_facts
 
 LIST_SECONDS = 60.0
 NODES_OF = "node"
@@ -54,7 +54,7 @@ class Live:
     facts: FactSet
     jobs: Sequence[RemedyOperationJob]
     rules: Sequence[NodeRemedier]
-    program: Program
+    program: RuleProgram
     record: NodeRecordSpec = field(default_factory=NodeRecordSpec)
     node: Node | None = None
     booted_at: datetime | None = None
@@ -129,7 +129,7 @@ class _Reader:
         """What is remembered of the node that was asked for; nothing of others."""
         return self._records.get(node, NodeRecordSpec())
 
-    async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, Rule]:
+    async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, RuleVersion]:
         """By id those that are not Off."""
         await once(self._rules)
         known = {rule.metadata.name: rule for rule in self._rules.cache.values()}
@@ -137,7 +137,7 @@ class _Reader:
         self.all_rules = list(known.values())
         on = (rule for rule in known.values() if rule.spec.mode is not Mode.OFF)
         ids = ((rule_id(rule.metadata.name, rule.metadata.generation), rule) for rule in on)
-        return {id_: Rule(id_, rule) for id_, rule in ids}
+        return {id_: RuleVersion(id_, rule) for id_, rule in ids}
 
     async def list_the_rest(self, *, everywhere: bool) -> None:
         """`everywhere` lists the Events of all nodes: others are counted."""
@@ -164,7 +164,7 @@ class _Reader:
         await once(*events, self._host_events, self._probes)
         await self._lease.read(self._kube)
 
-    def learn(self, rules: Mapping[str, Rule]) -> None:
+    def learn(self, rules: Mapping[str, RuleVersion]) -> None:
         """Ask the rules about every node: only so it is known how many have the same fault."""
         self.store.rules_loaded({id_: rule.remedier for id_, rule in rules.items()})
         diagnoser = Diagnoser()

@@ -16,7 +16,7 @@ from kubenode.cli.replay.world import START, World
 from kubenode.cli.rules_explain import require_compiled, show, unknown
 from kubenode.cli.rules_waiting import Standing, waits_of, with_job
 from rules.explain import explained
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 
 
 def of_recording(
@@ -38,7 +38,7 @@ def of_recording(
         raise Refusal(str(error), Exit.USAGE) from error
     if (facts := world.facts(node)) is None:
         raise Refusal(unknown("node", node, world.nodes))
-    program = compile_program([Rule(name, one) for name, one in known.items()])
+    program = compile_program([RuleVersion(name, one) for name, one in known.items()])
     require_compiled(rule, {error.rule: error for error in program.rejected})
     standing = standing_of(world, node).get(rule)
     show(explained(known[rule], facts, world.now, program), output, standing)

@@ -20,7 +20,7 @@ from remedy.remedier.decide import Decision, RuleWait, WaitReason
 from remedy.remedier.judge import rule_id
 from remedy.remedier.words import sentence
 from rules.diagnose import Diagnoser
-from rules.program import Rule
+from rules.program import RuleVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def of_live(live: Live, now: datetime) -> Mapping[str, Standing]:
         for rule in (compiled.rule for compiled in live.program.rules)
     }
     diagnoser = Diagnoser()
-    diagnoser.load([Rule(id_, rule) for id_, rule in active.items()])
+    diagnoser.load([RuleVersion(id_, rule) for id_, rule in active.items()])
     (diagnosis,) = diagnoser.diagnose([live.facts], now)
     past = past_of(live.record, live.jobs)
     crowded = [id_ for id_, rule in active.items() if is_crowded(rule)]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rules.lint import CODES, Code, Severity
+from rules.lint import CODES, LintCode, LintSeverity
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-LEVELS = {Severity.ERROR: "error", Severity.ADVICE: "warning"}
+LEVELS = {LintSeverity.ERROR: "error", LintSeverity.ADVICE: "warning"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Told:
     message: str
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> LintSeverity:
         return CODES[self.code].severity
 
 
@@ -55,7 +55,7 @@ def sarif(findings: Sequence[Told], version: str) -> dict[str, Any]:
     }
 
 
-def _rule(code: Code) -> dict[str, Any]:
+def _rule(code: LintCode) -> dict[str, Any]:
     return {
         "id": code.name,
         "shortDescription": {"text": code.title},

@@ -13,8 +13,8 @@ from kubenode.runtime.clock import Clock
 from rules.diagnose import Diagnoser, Diagnosis, LoadReport
 from rules.engines.disputes import DisputeRecord
 from rules.facts import FactSet
-from rules.lint import Severity, lint
-from rules.program import Rule
+from rules.lint import LintSeverity, lint
+from rules.program import RuleVersion
 
 
 class RuleEngineThread:
@@ -29,7 +29,7 @@ class RuleEngineThread:
         """What keeps single rules from being loaded although they compile, by name."""
         return await asyncio.get_running_loop().run_in_executor(None, lint_errors, rules)
 
-    async def load(self, rules: Sequence[Rule]) -> LoadReport:
+    async def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
         """Replace the program. Rules that do not compile are in the report, the rest is live."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._diagnoser.load, rules)
@@ -77,6 +77,6 @@ def lint_errors(rules: Sequence[NodeRemedier]) -> dict[str, str]:
     """By name, what lint refuses to have loaded: the same that the webhook refuses. Pure."""
     found: dict[str, list[str]] = {}
     for one in lint(rules):
-        if one.severity is Severity.ERROR:
+        if one.severity is LintSeverity.ERROR:
             found.setdefault(one.rule, []).append(f"{one.path}: {one.message} ({one.code})")
     return {name: "; ".join(errors[:8]) for name, errors in found.items()}

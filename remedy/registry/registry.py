@@ -32,7 +32,7 @@ from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
 from rules.diagnose import LoadReport
 from rules.nodekeys import NodeKeys
-from rules.program import Rule
+from rules.program import RuleVersion
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Loads(Quarantines, Protocol):
     @property
     def trouble(self) -> str: ...
     async def faults(self, rules: Sequence[NodeRemedier]) -> dict[str, str]: ...
-    async def load(self, rules: list[Rule]) -> LoadReport: ...
+    async def load(self, rules: list[RuleVersion]) -> LoadReport: ...
 
 
 class RuleRegistry:
@@ -251,7 +251,7 @@ class RuleRegistry:
         """Where there is no room for all, those that were good before come first."""
         good = self._now.good
         order = sorted(rules, key=lambda id_: (rules[id_].metadata.name not in good, id_))
-        return await self._engine.load([Rule(id_, rules[id_]) for id_ in order])
+        return await self._engine.load([RuleVersion(id_, rules[id_]) for id_ in order])
 
     async def _blame(
         self, want: SelectedRules, good: Good, found: dict[str, str]

@@ -25,7 +25,7 @@ from remedy.registry.radius import (
 from remedy.registry.select import id_of
 from remedy.webhook.estimate import FleetReader, RuleEstimate, estimate
 from remedy.webhook.neighbours import readers
-from rules.program import Rule
+from rules.program import RuleVersion
 
 log = logging.getLogger(__name__)
 Rules = Mapping[str, NodeRemedier]
@@ -83,7 +83,7 @@ class FleetSizeLimit:
             return SizeVerdicts(dict.fromkeys(acting, NOT_KNOWN))
         asked = {id_of(rule) for rules in acting.values() for rule in rules}
         found = await estimate(
-            [Rule(id_of(rule), rule) for rule in there.values()],
+            [RuleVersion(id_of(rule), rule) for rule in there.values()],
             asked,
             self._fleet,
             self._clock,

@@ -13,7 +13,7 @@ from typing import Protocol
 from kubenode.runtime.clock import Clock
 from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.facts import FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 TURN = 32
@@ -59,7 +59,7 @@ class Estimate:
 
 
 async def estimate(
-    rules: Sequence[Rule],
+    rules: Sequence[RuleVersion],
     asked: Collection[str],
     fleet: FleetReader,
     clock: Clock,

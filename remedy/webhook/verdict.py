@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from remedy.registry.radius import ACCEPT, accepted_nodes, acts, limit_of
 from remedy.webhook.estimate import RuleEstimate
 from remedy.webhook.review import RuleVerdict
-from rules.lint import Finding, Severity
+from rules.lint import LintFinding, LintSeverity
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Examination:
     rule: NodeRemedier
     refused: str = ""
     breaks: Mapping[str, str] = field(default_factory=dict)
-    findings: Sequence[Finding] = ()
+    findings: Sequence[LintFinding] = ()
     nodes: int | None = None
     unknown: str = ""
     counts: Mapping[str, RuleEstimate] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def _faults(seen: Examination) -> list[str]:
     faults += [
         f"with it rule {name} would be refused: {why}" for name, why in sorted(seen.breaks.items())
     ]
-    errors = (f for f in seen.findings if f.severity is Severity.ERROR)
+    errors = (f for f in seen.findings if f.severity is LintSeverity.ERROR)
     return faults + [f"{f.path}: {f.message} ({f.code})" for f in errors]
 
 
@@ -82,7 +82,7 @@ def _joined(faults: Sequence[str]) -> str:
 
 
 def _advice(seen: Examination) -> list[str]:
-    advice = (f for f in seen.findings if f.severity is Severity.ADVICE)
+    advice = (f for f in seen.findings if f.severity is LintSeverity.ADVICE)
     return [f"{f.path}: {f.message} ({f.code})" for f in advice]
 
 

@@ -51,7 +51,7 @@ from rules.diagnose import Diagnoser, Diagnosis, LoadReport, Match
 from rules.engines.crosscheck import CrossCheck
 from rules.explain import explain
 from rules.facts import FactSet, Value
-from rules.program import Program, Rule, compile_program
+from rules.program import RuleProgram, RuleVersion, compile_program
 from rules.truth import Truth
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -67,7 +67,7 @@ class Engine(Protocol):
 
     @property
     def check(self) -> CrossCheck: ...
-    def load(self, rules: Sequence[Rule]) -> LoadReport: ...
+    def load(self, rules: Sequence[RuleVersion]) -> LoadReport: ...
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]: ...
 
 
@@ -171,7 +171,7 @@ class World:
     def _load(self, rules: Sequence[NodeRemedier]) -> None:
         self.rules = {r.metadata.name: r for r in rules if r.spec.mode is not Mode.OFF}
         versions = {rule_id(n, r.metadata.generation): r for n, r in self.rules.items()}
-        report = self._diagnoser.load([Rule(id_, rule) for id_, rule in versions.items()])
+        report = self._diagnoser.load([RuleVersion(id_, rule) for id_, rule in versions.items()])
         self.rejected = {id_.rpartition("@")[0]: why for id_, why in report.rejected.items()}
         """By name why a rule was refused by the engines; the others run."""
         bad = {*report.rejected, *report.quarantined}
@@ -314,9 +314,9 @@ class World:
         return explain(found, facts, self.now, self._program)
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> RuleProgram:
         """For explanations: which rules infer what others read."""
-        rules = [Rule(id_, rule) for id_, rule in self._active.items()]
+        rules = [RuleVersion(id_, rule) for id_, rule in self._active.items()]
         return compile_program(rules) if self._compiled is None else self._compiled.program(rules)
 
     def asked(self, node: str) -> Sequence[str]:

@@ -1,8 +1,7 @@
 """Steps `waitForEvent` and `approveEvent`: a cloud's planned act, waited for or let go ahead. Pure.
 
 Events are levels: one may be updated, put off, reported again or vanish while we look at it. What
-counts is how they stand now (`JobObservation.events`), and the host's boot ID, which nobody can take
-back.
+counts is their current state (`JobObservation.events`) and the host's boot ID, which is final.
 """
 
 from datetime import timedelta

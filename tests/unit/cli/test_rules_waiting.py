@@ -15,14 +15,14 @@ from kubenode.cli.replay.world import World
 from kubenode.cli.rules_explain_recorded import standing_of
 from kubenode.cli.rules_waiting import Standing, lines, of_live, waits_of, with_job
 from remedy.remedier.decide import RuleWait, WaitReason
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 
 
 def live(world: World, *jobs: RemedyOperationJob) -> Live:
     """The cluster of a simulated node as the command reads it."""
     facts, rules = world.facts("a"), list(world.rules.values())
     assert facts is not None
-    program = compile_program([Rule(f"{r.metadata.name}@0", r) for r in rules])
+    program = compile_program([RuleVersion(f"{r.metadata.name}@0", r) for r in rules])
     return Live(facts, jobs, rules, program, node=world.nodes["a"])
 
 
