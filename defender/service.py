@@ -67,7 +67,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from kubenode.runtime.telemetry.tracing import here, span
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.recorder import EventRecorder
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
 from machine.bootstrap.step import TokenLifetimes
 from machine.certificates.controller import OF_NODE, nodes_of_machine

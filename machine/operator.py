@@ -17,7 +17,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.access import MachineAccess
 from machine.bootstrap.controller import OF_MACHINE, Bootstrapper
 from machine.bootstrap.tokens import Tokens

@@ -41,7 +41,7 @@ from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from remedy import noticing
 from remedy.assignments.leases import AgentLeases
 from remedy.assignments.writer import NODES_OF_AGENT, AssignmentWriter

@@ -9,7 +9,7 @@ from agent.components.drift.compare import Drifted, DriftKind, Found, drifted
 from agent.components.drift.fight import Fights
 from agent.components.model import Kept, Off, Record
 from agent.components.units import running
-from kubenode.runtime.components.change import Form, change_class, same
+from kubenode.runtime.components.change import ComponentForm, change_class, same
 from kubenode.runtime.components.wire import ChangeClass, Drift, MachinePermit, UnitState
 
 AT_ONCE = frozenset({ChangeClass.NONE, ChangeClass.RELOAD})
@@ -140,6 +140,6 @@ def run_state(record: Record, found: Found | None) -> str:
     return "Stopped" if at_rest else "Running"
 
 
-def _active_units(form: Form | None) -> tuple[str, ...]:
+def _active_units(form: ComponentForm | None) -> tuple[str, ...]:
     units = form.units if form is not None else ()
     return tuple(unit.name for unit in units if unit.state is UnitState.ACTIVE)

@@ -12,8 +12,8 @@ import msgspec
 
 from agent.components.before import Before
 from agent.components.drift.fight import FRESH, Fights
-from kubenode.runtime.components.change import Form, form_of
-from kubenode.runtime.components.render import Rendered
+from kubenode.runtime.components.change import ComponentForm, form_of
+from kubenode.runtime.components.render import RenderedFiles
 from kubenode.runtime.components.wire import Assigned, ChangeClass, ComponentSpec
 
 AGENT = "kubenode-agent"
@@ -82,11 +82,11 @@ class Kept(msgspec.Struct, frozen=True):
     component: str
     config_hash: str
     spec: ComponentSpec
-    rendered: Rendered
+    rendered: RenderedFiles
     desired_state: str
 
     @property
-    def form(self) -> Form | None:
+    def form(self) -> ComponentForm | None:
         return form_of(self.spec, self.rendered, self.desired_state)
 
     @property

@@ -17,9 +17,9 @@ from agent.components.model import Kept, Record
 from kubenode.runtime.components.hashes import config_hash
 from kubenode.runtime.components.order import unfit
 from kubenode.runtime.components.render import (
-    Rendered,
+    KeyText,
+    RenderedFiles,
     TemplateError,
-    Text,
     TextRef,
     machine_values,
     references,
@@ -74,7 +74,7 @@ class Library:
         """Raises Problem, KubeError."""
         spec = await self._spec(wanted)
         if wanted.desired_state == DesiredState.ABSENT:
-            return Kept(wanted.component, wanted.config_hash, spec, Rendered(), "Absent")
+            return Kept(wanted.component, wanted.config_hash, spec, RenderedFiles(), "Absent")
         if why := _unfit(spec, self._host):
             raise Problem("RequirementsNotMet", why)
         try:
@@ -117,9 +117,9 @@ class Library:
         self._specs[wanted.component] = found.spec
         return found.spec
 
-    async def _texts(self, refs: Iterable[TextRef]) -> dict[TextRef, Text]:
+    async def _texts(self, refs: Iterable[TextRef]) -> dict[TextRef, KeyText]:
         """Those that there are. Each ConfigMap and Secret is read once, whatever its keys."""
-        texts: dict[TextRef, Text] = {}
+        texts: dict[TextRef, KeyText] = {}
         objects: dict[tuple[str, str], _Texts | None] = {}
         for ref in refs:
             if (ref.kind, ref.name) not in objects:
@@ -138,13 +138,13 @@ class Library:
             return None
 
 
-def _text(ref: TextRef, found: _Texts) -> Text:
+def _text(ref: TextRef, found: _Texts) -> KeyText:
     """Raises Problem."""
     content = found.data[ref.key]
     if ref.kind != "Secret":
-        return Text(content)
+        return KeyText(content)
     try:
-        return Text(base64.b64decode(content).decode(), str(found.metadata.get("uid", "")))
+        return KeyText(base64.b64decode(content).decode(), str(found.metadata.get("uid", "")))
     except (binascii.Error, UnicodeDecodeError):
         raise Problem("BadTemplate", f"{ref} is no UTF-8 text") from None
 

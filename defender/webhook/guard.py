@@ -27,7 +27,7 @@ from kubenode.api.v1alpha1 import Ask, Reason
 from kubenode.api.v1alpha1 import Verdict as Judgement
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.runtime.admission.app import CannotJudge
-from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
+from kubenode.runtime.admission.review import AdmissionVerdict, BadReview, Review, answer, read
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -43,7 +43,7 @@ LEAVE_SECONDS = 0.3
 BLIND = (Reason.STALE_DATA, Reason.STORE_UNAVAILABLE, Reason.UNKNOWN)
 PROLONG = LIFE - timedelta(minutes=1)
 """A permit that lasts for less than this is renewed by the next eviction."""
-YES = Verdict(True)
+YES = AdmissionVerdict(True)
 _pod = structs(Pod)
 
 
@@ -136,11 +136,11 @@ class NodeGuard:
 
     # -- judging ------------------------------------------------------------------------------
 
-    async def _verdict(self, act: GuardedAct) -> tuple[GuardOutcome, Verdict]:
+    async def _verdict(self, act: GuardedAct) -> tuple[GuardOutcome, AdmissionVerdict]:
         decision = decide(act, self._world.control, self._world.callers)
         match decision.course:
             case Course.PASS:
-                return GuardOutcome.PASSED, Verdict(True, audit={"passed": decision.why})
+                return GuardOutcome.PASSED, AdmissionVerdict(True, audit={"passed": decision.why})
             case Course.OVERRIDDEN:
                 return GuardOutcome.OVERRIDDEN, await self._overridden(act, decision)
             case Course.AUDIT:
@@ -148,17 +148,17 @@ class NodeGuard:
             case Course.ENFORCE:
                 return await self._enforced(act, decision)
 
-    async def _overridden(self, act: GuardedAct, decision: GuardDecision) -> Verdict:
+    async def _overridden(self, act: GuardedAct, decision: GuardDecision) -> AdmissionVerdict:
         why = f"{act.user} overrode Kube Defender to {act.kind} it: {decision.why}"
         log.warning("overridden", extra=_extra(act) | {"why": decision.why})
         await self._tell(act, "GuardOverridden", why)
         warning = f"Kube Defender was overridden; take annotation {OVERRIDE} off when you are done"
-        return Verdict(True, warnings=[warning], audit={"override": decision.why})
+        return AdmissionVerdict(True, warnings=[warning], audit={"override": decision.why})
 
-    async def _audited(self, act: GuardedAct) -> tuple[GuardOutcome, Verdict]:
+    async def _audited(self, act: GuardedAct) -> tuple[GuardOutcome, AdmissionVerdict]:
         judged = await self._world.permits.ask(act.ask(dry_run=True))
         if judged.allowed:
-            return GuardOutcome.ALLOWED, Verdict(
+            return GuardOutcome.ALLOWED, AdmissionVerdict(
                 True, audit={"mode": "Audit", "reason": judged.reason}
             )
         if judged.reason in BLIND:
@@ -168,18 +168,20 @@ class NodeGuard:
         await self._tell(act, "GuardWouldRefuse", why)
         warning = f"Kube Defender would refuse this ({judged.reason}): {judged.message}"
         audit = {"mode": "Audit", "reason": judged.reason, "message": judged.message}
-        return GuardOutcome.AUDITED, Verdict(True, warnings=[warning], audit=audit)
+        return GuardOutcome.AUDITED, AdmissionVerdict(True, warnings=[warning], audit=audit)
 
     async def _enforced(
         self, act: GuardedAct, decision: GuardDecision
-    ) -> tuple[GuardOutcome, Verdict]:
+    ) -> tuple[GuardOutcome, AdmissionVerdict]:
         if act.user in self._world.callers.ours and (name := await self._live_permit(act)):
-            return GuardOutcome.PASSED, Verdict(True, audit={"passed": f"permit {name} covers it"})
+            return GuardOutcome.PASSED, AdmissionVerdict(
+                True, audit={"passed": f"permit {name} covers it"}
+            )
         judged = await self._world.permits.ask(act.ask(dry_run=act.dry_run))
         audit = {"mode": "Enforce", "reason": str(judged.reason)}
         if judged.allowed:
             await self._keep(judged)
-            return GuardOutcome.ALLOWED, Verdict(
+            return GuardOutcome.ALLOWED, AdmissionVerdict(
                 True, audit=audit | {"permit": judged.permit or "none"}
             )
         if judged.reason in BLIND:
@@ -192,7 +194,7 @@ class NodeGuard:
         message = (
             f"Kube Defender ({judged.reason}): {judged.message}{_what_to_do(judged, act, decision)}"
         )
-        return GuardOutcome.DENIED, Verdict(
+        return GuardOutcome.DENIED, AdmissionVerdict(
             False, message, 429, audit=audit | {"message": judged.message}
         )
 

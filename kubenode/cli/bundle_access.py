@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.reviews import Unverified
-from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
@@ -42,7 +42,7 @@ class BundleAccess:
             return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         outcome = "Done" if allowed else "Refused"
         what = f"Download bundle of {agent[:253]}"
-        self._audit.write(Line(self._clock.now(), "hostdoctor", user.name, what, outcome))
+        self._audit.write(AuditLine(self._clock.now(), "hostdoctor", user.name, what, outcome))
         if allowed:
             return None
         text = f"{user.name} may not {VERB} {RESOURCE}.kubenode.io {agent[:253]}\n"

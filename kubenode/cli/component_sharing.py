@@ -5,7 +5,7 @@ from collections.abc import Collection
 from agent.components.claims import conflicts
 from agent.components.units import FOLDER
 from kubenode.api.v1alpha1 import Machine
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import TemplateError
 from kubenode.runtime.components.wire import ComponentSpec
 from machine.componentset.disturbance import MadeOf
@@ -33,7 +33,7 @@ def shared_on(
     return conflicts(forms).get(target.spec.component, "")
 
 
-def _form(made: AssignableRevision, machine: Machine) -> Form | None:
+def _form(made: AssignableRevision, machine: Machine) -> ComponentForm | None:
     try:
         return made.form_on(machine)
     except TemplateError:

@@ -14,7 +14,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect_as
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 
 
 def check_dashboard(settings: ApiFlags, *, encrypted: bool) -> None:
@@ -62,7 +62,7 @@ def dashboard_parts(
     yield from dashboard.ground
     yield dashboard.server
     if context is not None and settings.tls_cert_file:
-        files = Files(path_of(settings.tls_cert_file), path_of(settings.tls_key_file))
+        files = PemFiles(path_of(settings.tls_cert_file), path_of(settings.tls_key_file))
         keeper = FileKeeper(clock, context, files)
         keeper.start("--tls-cert-file and --tls-key-file")
         yield keeper

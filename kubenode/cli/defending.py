@@ -23,7 +23,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.keeper import CertificateKeeper
 
 log = logging.getLogger(__name__)
@@ -132,12 +132,12 @@ def _api(
         context=context,
         limits=settings.http_limits,
     )
-    files = Files(
+    files = PemFiles(
         path_of(settings.tls_cert_file),
         path_of(settings.tls_key_file),
         path_of(settings.client_ca_file),
     )
-    if context is not None and files != Files():
+    if context is not None and files != PemFiles():
         keeper = FileKeeper(clock, context, files)
         keeper.start("--tls-cert-file, --tls-key-file and --client-ca-file")
         yield keeper

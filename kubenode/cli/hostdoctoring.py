@@ -16,7 +16,7 @@ from kubenode.runtime.audit import Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
-from kubenode.runtime.tls.files import Files
+from kubenode.runtime.tls.files import PemFiles
 from remedy.bundles.places import BadPlace, store_at
 from remedy.bundles.port import BundleStore, StoreFailed
 from remedy.bundles.routes import BundleRoutes
@@ -95,7 +95,7 @@ def host_doctor_parts(
         namespace=settings.namespace,
         names=settings.host_doctor_names,
         tls=not settings.host_doctor_plain_http,
-        files=Files(
+        files=PemFiles(
             path_of(settings.host_doctor_cert_file),
             path_of(settings.host_doctor_key_file),
             path_of(ca),

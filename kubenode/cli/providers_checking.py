@@ -17,7 +17,7 @@ from kubenode.cli.providing import listened, provided
 from kubenode.cli.tables import table
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.events import EventSource
-from kubenode.providers.port import Machine
+from kubenode.providers.port import ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
@@ -98,11 +98,11 @@ async def _source(source: EventSource, room: asyncio.Semaphore) -> EventRow:
 
 async def _machines(
     wanted: Sequence[str], kubeconfig: str | None, context: str | None
-) -> list[Machine]:
+) -> list[ProviderMachine]:
     async with connected(kubeconfig, context) as kube:
         nodes = (await kube.get(paths.nodes()))["items"]
     machines = [
-        Machine(
+        ProviderMachine(
             node["spec"].get("providerID", ""),
             node["metadata"]["name"],
             node["metadata"].get("annotations", {}),
@@ -114,7 +114,7 @@ async def _machines(
     return [machine for machine in machines if not wanted or machine.node in wanted]
 
 
-async def _row(providers: Providers, machine: Machine, room: asyncio.Semaphore) -> Row:
+async def _row(providers: Providers, machine: ProviderMachine, room: asyncio.Semaphore) -> Row:
     provider = providers.of(machine)
     if provider is None:
         named = machine.provider_id or "no providerID and no BMC"

@@ -53,7 +53,7 @@ from kubenode.runtime.restore import KnownFile, RestoreWatch
 from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
-from kubenode.runtime.telemetry.metrics import Metrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics
 from remedy.hostdoctor.pollers.build import event_pollers
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import CONTROLLER, Revisions
@@ -79,7 +79,7 @@ class Ground:
     fence: Fence
     election: LeaderElection | None
     clock: SystemClock
-    metrics: Metrics
+    metrics: RuntimeMetrics
     health: HealthServer
     lease_kube: Kube
     audit: Audit
@@ -158,7 +158,7 @@ async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
 async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
     clock = SystemClock()
     registry = CollectorRegistry()
-    metrics = Metrics(registry)
+    metrics = RuntimeMetrics(registry)
     audit = _audit(settings, registry, clock)
     kube, lease_kube = clients(settings, metrics, clock)
     try:
@@ -191,7 +191,7 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
         await lease_kube.close()
 
 
-def clients(settings: Central, metrics: Metrics, clock: Clock) -> tuple[Kube, Kube]:
+def clients(settings: Central, metrics: RuntimeMetrics, clock: Clock) -> tuple[Kube, Kube]:
     """One for everything, one for the Lease. That one asks every 2 s, so it is the first to hear
     the end of an outage, and tells the other.
     """

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 
 from kubenode.api.v1alpha1 import Machine
-from kubenode.runtime.audit import SILENT, Audit, Line
+from kubenode.runtime.audit import SILENT, Audit, AuditLine
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
@@ -196,7 +196,7 @@ class Approver:
 
     def _write(self, request: SigningRequest, machine: str, outcome: str, why: str) -> None:
         self.audit.write(
-            Line(
+            AuditLine(
                 at=self.clock.now(),
                 by=PART,
                 who=request.spec.username,

@@ -8,7 +8,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import REISSUE
 from kubenode.api.v1alpha1.machinestatus import KubeletCertificate, MachineBootstrap
-from kubenode.runtime.tls.certificates import Unreadable, ends_at
+from kubenode.runtime.tls.certificates import UnreadablePem, ends_at
 from machine.certificates.case import CertificateOwner
 from machine.certificates.kinds import AGENT, KUBELET, CertificateKind
 from machine.certificates.wire import FAILED, SigningRequest
@@ -115,7 +115,7 @@ def _end_of(request: SigningRequest) -> datetime | None:
     """When its certificate ends; None while there is none."""
     try:
         return ends_at(request.status.certificate)
-    except Unreadable:
+    except UnreadablePem:
         return None
 
 

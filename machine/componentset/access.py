@@ -9,7 +9,7 @@ import msgspec
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import AssignedComponent, MachinePermit
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.components.render import Text, TextRef
+from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.versions import compare
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Decode, Kube
@@ -103,7 +103,7 @@ class ReferencedTexts:
         self._kube, self._clock = kube, clock
         self._known: dict[tuple[str, str], tuple[float, _TextSource | None]] = {}
 
-    async def of(self, references: Iterable[TextRef]) -> dict[TextRef, Text]:
+    async def of(self, references: Iterable[TextRef]) -> dict[TextRef, KeyText]:
         """Without those that are not there."""
         found = {}
         for ref in references:
@@ -113,7 +113,7 @@ class ReferencedTexts:
                 continue
             secret = ref.kind == "Secret"
             plain = b64decode(content).decode(errors="surrogateescape") if secret else content
-            found[ref] = Text(plain, texts.metadata.uid if secret else "")
+            found[ref] = KeyText(plain, texts.metadata.uid if secret else "")
         return found
 
     async def _read(self, kind: str, name: str) -> _TextSource | None:

@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1 import MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.render import Text, TextRef, references
+from kubenode.runtime.components.render import KeyText, TextRef, references
 from kubenode.runtime.components.versions import compare, satisfies
 from machine.componentset.access import NAMESPACE, ReferencedTexts, ServerVersion
 from machine.componentset.revisions import AssignableRevision, kept_name, named
@@ -120,7 +120,7 @@ class Aimer:
         exact = not lacks and named(spec, values, desired, texts) == name
         return AssignableRevision(name, component, spec, values, desired, texts, exact), lacks
 
-    async def _read(self, spec: wire.ComponentSpec) -> tuple[Mapping[TextRef, Text], str]:
+    async def _read(self, spec: wire.ComponentSpec) -> tuple[Mapping[TextRef, KeyText], str]:
         """What it refers to, and what of it is not there."""
         wanted = references(spec)
         found = await self.texts.of(wanted)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
-from kubenode.runtime.components.change import Form, change_class, same
+from kubenode.runtime.components.change import ComponentForm, change_class, same
 from kubenode.runtime.components.render import (
     RenderedDropIn,
     RenderedFile,
@@ -63,20 +63,22 @@ def disturbance(
     return _between(made.component, form, after)
 
 
-def _form(made: AssignableRevision, machine: Machine) -> Form | TemplateError | None:
+def _form(made: AssignableRevision, machine: Machine) -> ComponentForm | TemplateError | None:
     try:
         return made.form_on(machine)
     except TemplateError as error:
         return error
 
 
-def _between(name: str, before: Form | None, after: Form | TemplateError | None) -> Disturbance:
+def _between(
+    name: str, before: ComponentForm | None, after: ComponentForm | TemplateError | None
+) -> Disturbance:
     if isinstance(after, TemplateError):
         return Disturbance(name)
     return Disturbance(name, change_class(before, after), nothing=same(before, after))
 
 
-def _unlike(form: Form) -> Form:
+def _unlike(form: ComponentForm) -> ComponentForm:
     files = tuple(_file(file) for file in form.files)
     return replace(form, files=files, units=tuple(_unit(unit) for unit in form.units))
 

@@ -9,11 +9,11 @@ from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet, SetRe
 from kubenode.api.v1alpha1.machinestatus import ComponentStatus
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.change import Form, form_of
+from kubenode.runtime.components.change import ComponentForm, form_of
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
 from kubenode.runtime.components.render import (
+    KeyText,
     TemplateError,
-    Text,
     TextRef,
     machine_values,
     rendered,
@@ -49,7 +49,7 @@ class AssignableRevision:
     spec: wire.ComponentSpec
     values: Mapping[str, str]
     desired: DesiredState
-    texts: Mapping[TextRef, Text]
+    texts: Mapping[TextRef, KeyText]
     exact: bool = True
     _used: tuple[str, ...] | None = None
     _hashes: dict[tuple[str | None, ...], str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class AssignableRevision:
         self._hashes[tuple(has.get(name) for name in self._used)] = found
         return found
 
-    def form_on(self, machine: Machine) -> Form | None:
+    def form_on(self, machine: Machine) -> ComponentForm | None:
         """What of it is in force there, None for nothing. Raises TemplateError."""
         has = machine_values(_wired(machine))
         found = rendered(self.spec, self.values, has, self.texts)
@@ -123,7 +123,7 @@ def named(
     spec: wire.ComponentSpec,
     values: Mapping[str, str],
     desired: DesiredState,
-    texts: Mapping[TextRef, Text],
+    texts: Mapping[TextRef, KeyText],
 ) -> str:
     return revision(spec, values, desired.value, text_digests(texts))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from defender.client import Permits
 from kubenode.api.v1alpha1 import Verdict
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.drain.drainer import Drainer
 from kubenode.runtime.drain.words import Pods
 from machine.disruption.cordon import Cordoned, joined, left, mark_of, uncordoned
@@ -117,7 +117,7 @@ class NodeDisruptions:
 
     def _tell(self, what: str, node: str, holder: Holder, why: str = "") -> None:
         now, who = self._clock.now(), f"{holder.kind} {holder.name}"
-        self._audit.write(Line(now, BY, who, what, "Done", why=why, node=node))
+        self._audit.write(AuditLine(now, BY, who, what, "Done", why=why, node=node))
 
 
 def _drain(node: str, holder: Holder) -> str:

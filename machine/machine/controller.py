@@ -16,8 +16,8 @@ from kubenode.api.v1alpha1 import (
     MachineComponentSet,
 )
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType, MachinePhase
-from kubenode.providers.instances import Code
-from kubenode.runtime.audit import Line
+from kubenode.providers.instances import ErrorCode
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.objects import Node
 from machine.access import MachineAccess, regarding
@@ -129,9 +129,9 @@ class MachineController:
             return
         who, now = f"Machine {seen.machine.metadata.name}", self.ground.clock.now()
         node = seen.machine.node_name if seen.expects_node else ""
-        outcome = "Done" if heard.code is Code.OK else "Failed"
+        outcome = "Done" if heard.code is ErrorCode.OK else "Failed"
         why = f"{heard.code}: {heard.told}" if heard.told else ""
-        self.ground.audit.write(Line(now, BY, who, str(act), outcome, why=why, node=node))
+        self.ground.audit.write(AuditLine(now, BY, who, str(act), outcome, why=why, node=node))
 
     # -- whom a change concerns -------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from kubenode.providers.instances import Code, InstanceState
+from kubenode.providers.instances import ErrorCode, InstanceState
 from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.model import CREATE_TIMEOUT, RESYNC, InstanceRequestState, MachineObservation
 
@@ -66,7 +66,7 @@ def _creating(seen: MachineObservation, known: Condition | None) -> ConditionUpd
         why = f": {known.message}" if known.message else ""
         return ConditionUpdate(FALSE, CREATE_FAILED, f"no instance in time{why}"[:1024])
     if asked.asked is InstanceRequestState.ERROR:
-        quota = asked.code is Code.RESOURCE_EXHAUSTED
+        quota = asked.code is ErrorCode.RESOURCE_EXHAUSTED
         return ConditionUpdate(
             FALSE, "QuotaExceeded" if quota else "Creating", f"{asked.code}: {asked.told}"
         )

@@ -15,13 +15,13 @@ from kubenode.api.v1alpha1 import Machine, MachineClass
 from kubenode.api.v1alpha1.machineclass import MachineClassSpec
 from kubenode.api.v1alpha1.machinework import MachineOperation
 from kubenode.providers.instances import (
-    Code,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     Instances,
     InstanceState,
     On,
-    Order,
     next_try,
 )
 from kubenode.runtime.clock import Clock
@@ -147,7 +147,7 @@ class InstanceAccess:
             data = await self._user_data(machine, found.spec)
             if data is None:
                 return ActResult(again=TOKEN)
-            order = Order(
+            order = InstanceOrder(
                 _token(machine),
                 self._provisioning.cluster,
                 machine.metadata.name,
@@ -178,7 +178,9 @@ class InstanceAccess:
             )
         except ActRefused as refused:
             why = InstanceSeen(
-                InstanceRequestState.ERROR, code=Code.FAILED_PRECONDITION, told=str(refused)[:800]
+                InstanceRequestState.ERROR,
+                code=ErrorCode.FAILED_PRECONDITION,
+                told=str(refused)[:800],
             )
             self._keep(machine, why, 2 * ENDING)  # so that the next look tells of it
             return ActResult(again=ENDING)
@@ -199,7 +201,7 @@ class InstanceAccess:
             provider = self._provider(machine)
             if wanted.type not in provider.operations:
                 told = f"it has no {wanted.type}"
-                raise InstanceError(provider.name, Code.UNIMPLEMENTED, told)
+                raise InstanceError(provider.name, ErrorCode.UNIMPLEMENTED, told)
             cluster, request = self._provisioning.cluster, operation_request(seen)
             await self._guard.perform(
                 request,
@@ -232,7 +234,7 @@ class InstanceAccess:
         owner = self._provisioning.instances.owner(provider_id) if provider_id else None
         if owner is None:
             told = f"MachineClass {machine.spec.class_ref} is not there to say whose machine it is"
-            raise InstanceError("provider", Code.UNAUTHENTICATED, told)
+            raise InstanceError("provider", ErrorCode.UNAUTHENTICATED, told)
         return owner
 
     def _failed(self, machine: Machine, error: InstanceError, *, mine: bool) -> InstanceSeen:
@@ -277,7 +279,7 @@ class InstanceAccess:
         try:
             return user_data(joining, kept.text, site.download, own)
         except ValueError as error:
-            raise InstanceError("user data", Code.UNAUTHENTICATED, str(error)) from error
+            raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, str(error)) from error
 
     async def _own(self, ref: str) -> str:
         if not ref:
@@ -287,7 +289,7 @@ class InstanceAccess:
             secret = await self._kube.get(path, _decode)
         except NotFound as error:
             told = f"Secret {OWN_NAMESPACE}/{ref}, which its class names, is not there: make it"
-            raise InstanceError("user data", Code.UNAUTHENTICATED, told) from error
+            raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, told) from error
         return secret.data.get(USER_DATA, b"").decode(errors="replace")
 
 

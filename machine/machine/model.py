@@ -10,7 +10,7 @@ from kubenode.api.meta import Condition
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import REISSUE, MachineMode, MachineOrigin
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from kubenode.providers.instances import Code, Instance
+from kubenode.providers.instances import ErrorCode, Instance
 from kubenode.runtime.kube.objects import Node
 from machine.disruption.port import Prepared
 
@@ -68,7 +68,7 @@ class InstanceSeen:
 
     asked: InstanceRequestState = InstanceRequestState.NOT
     instance: Instance | None = None
-    code: Code = Code.OK
+    code: ErrorCode = ErrorCode.OK
     told: str = ""
     final: bool = False
     again: timedelta | None = None
@@ -117,7 +117,7 @@ class ActResult:
 
     act: MachineAct = MachineAct.NONE
     prepared: Prepared | None = None
-    code: Code = Code.OK
+    code: ErrorCode = ErrorCode.OK
     told: str = ""
     final: bool = False
     done: bool = False

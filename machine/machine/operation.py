@@ -6,7 +6,7 @@ answer: a kill in between asks the same once more.
 
 from kubenode.api.v1alpha1.machinestatus import LastOperation, OperationState
 from kubenode.api.v1alpha1.machinework import MachineOperation, MachineOperationType
-from kubenode.providers.instances import Code
+from kubenode.providers.instances import ErrorCode
 from machine.machine.model import MachineAct, MachineObservation
 
 RUNNING, SUCCEEDED, FAILED = OperationState.RUNNING, OperationState.SUCCEEDED, OperationState.FAILED
@@ -47,9 +47,9 @@ def replaces(seen: MachineObservation) -> bool:
 def _refused(seen: MachineObservation, type_: MachineOperationType) -> str:
     """The code, "" if it can be asked for."""
     if not seen.manages or not seen.machine.spec.provider_id or not seen.provision:
-        return Code.FAILED_PRECONDITION
+        return ErrorCode.FAILED_PRECONDITION
     if type_ is MachineOperationType.REPLACE and not seen.owned:
-        return Code.FAILED_PRECONDITION
+        return ErrorCode.FAILED_PRECONDITION
     return ""
 
 
@@ -57,8 +57,8 @@ def _heard(
     seen: MachineObservation, wanted: MachineOperation, last: LastOperation
 ) -> LastOperation:
     heard = seen.heard
-    if heard.code is Code.OK:
-        return _answer(seen, wanted, SUCCEEDED, Code.OK)
+    if heard.code is ErrorCode.OK:
+        return _answer(seen, wanted, SUCCEEDED, ErrorCode.OK)
     if heard.final:
         return _answer(seen, wanted, FAILED, heard.code)
     return last if last.code == heard.code else _answer(seen, wanted, RUNNING, heard.code)

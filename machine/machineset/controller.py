@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetHealth
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.disruption.request import ActRefused, ActRequest, DisruptiveAct
 from kubenode.runtime.kube.objects import Node
@@ -268,7 +268,7 @@ class MachineSets:
         await self._ground.recorder.emit(regarding, "Normal", reason, message)
         who = f"MachineSet {machine_set.metadata.name}"
         self._ground.audit.write(
-            Line(self._clock.now(), BY, who, what, "Done", why=message, node=name)
+            AuditLine(self._clock.now(), BY, who, what, "Done", why=message, node=name)
         )
 
     def _again(self, look: SetSnapshot, plan: SetPlan) -> Result:

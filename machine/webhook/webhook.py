@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubenode.runtime.admission.app import CannotJudge, app
-from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
+from kubenode.runtime.admission.review import AdmissionVerdict, BadReview, Review, answer, read
 from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
@@ -59,7 +59,7 @@ class MachineValidator:
             log.info("not admitted", extra=about)
         return answer(review.uid, verdict)
 
-    async def _judge(self, review: Review) -> Verdict:
+    async def _judge(self, review: Review) -> AdmissionVerdict:
         known, stale = self._known()
         if stale:
             raise CannotJudge(f"caches are not current yet: {stale}; apply it again")

@@ -22,10 +22,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.httplimits import Full, TooLong, TooSlow, read_body
+from kubenode.runtime.httplimits import BodyBudgetFull, TooLong, TooSlow, read_body
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.tls.peer import SCOPE_KEY
@@ -217,7 +217,7 @@ class DeliveryEndpoints:
             self._write(who, f"Deliver {endpoint}", "Done", text)
 
     def _write(self, who: str, what: str, outcome: str, why: str) -> None:
-        self._audit.write(Line(self._clock.now(), "hostdoctor", who, what, outcome, why))
+        self._audit.write(AuditLine(self._clock.now(), "hostdoctor", who, what, outcome, why))
 
 
 def _refused(error: Exception) -> DeliveryRefused:
@@ -233,7 +233,7 @@ def _refused(error: Exception) -> DeliveryRefused:
             )
         case ParseError():
             return DeliveryRefused(400, DeliveryRefusal.MALFORMED, str(error))
-        case Full() | TooManyWaiting():
+        case BodyBudgetFull() | TooManyWaiting():
             return DeliveryRefused(503, DeliveryRefusal.BUSY, str(error))
         case NotReady():
             return DeliveryRefused(503, DeliveryRefusal.NOT_READY, str(error))

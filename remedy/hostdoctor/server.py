@@ -16,7 +16,7 @@ from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.keeper import CertificateKeeper
 from kubenode.runtime.webserver import WebServer
 from remedy.hostdoctor.app import DeliveryEndpoints
@@ -47,7 +47,7 @@ class HostDoctorSettings:
     namespace: str = "kubenode-system"
     names: tuple[str, ...] = ()
     tls: bool = True
-    files: Files = field(default_factory=Files)
+    files: PemFiles = field(default_factory=PemFiles)
     gate: DeliveryAuthenticatorSettings = field(default_factory=DeliveryAuthenticatorSettings)
     limits: HttpLimits = DEFAULT
 
@@ -109,7 +109,7 @@ class HostDoctorListener:
         self.parts: list[Part] = [self.server]
         if context is None:
             return
-        if settings.files != Files():
+        if settings.files != PemFiles():
             files = FileKeeper(clock, context, settings.files)
             files.start(FILES)
             self.parts.append(files)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.hostprobe import HostProbe, ProbeName
 from kubenode.providers.errors import ProviderError
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -111,7 +111,9 @@ class ProbeService:
         node = self.nodes.get(probe.spec.node_name)
         if node is None:
             return ProbeResult({}, f"node {probe.spec.node_name}: no such node")
-        machine = Machine(node.spec.provider_id, node.metadata.name, node.metadata.annotations)
+        machine = ProviderMachine(
+            node.spec.provider_id, node.metadata.name, node.metadata.annotations
+        )
         provider = self.providers.of(machine)
         if provider is None:
             named = node.spec.provider_id or "no providerID"

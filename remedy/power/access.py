@@ -18,7 +18,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Machine, Provider
+from kubenode.providers.port import Provider, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import DisruptionGuard
@@ -61,7 +61,7 @@ class PowerAccess:
         self._read: dict[str, tuple[float, PowerSeen]] = {}
         """Until when each job's reading serves."""
 
-    def of(self, job: Job, node: NodeSeen | None) -> tuple[Machine, Provider | None]:
+    def of(self, job: Job, node: NodeSeen | None) -> tuple[ProviderMachine, Provider | None]:
         machine = machine_of(job, node)
         return machine, self._providers.of(machine)
 
@@ -80,7 +80,7 @@ class PowerAccess:
         self._read[job.name] = (now + serves, seen)
         return seen
 
-    async def _reading(self, machine: Machine, provider: Provider) -> PowerSeen:
+    async def _reading(self, machine: ProviderMachine, provider: Provider) -> PowerSeen:
         read = PowerSeen(provider=provider.name, can=provider.can)
         try:
             return replace(read, power=await provider.power(machine))
@@ -110,12 +110,12 @@ class PowerAccess:
         return await heard(what, asking)
 
 
-def machine_of(job: Job, node: NodeSeen | None) -> Machine:
+def machine_of(job: Job, node: NodeSeen | None) -> ProviderMachine:
     """As the Node says now, or as the record says that was written before anything was asked."""
     noted = machine_of_record(job)
     seen = node.provider_id if node is not None else ""
     annotations = node.annotations if node is not None else {}
-    return Machine(seen or noted, job.spec.node_name, annotations)
+    return ProviderMachine(seen or noted, job.spec.node_name, annotations)
 
 
 async def heard(what: JobAct, asking: Awaitable[None]) -> JobActResult:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.providers.errors import NoSuchMachine, ProviderError
-from kubenode.providers.port import Machine, PowerState, Provider
+from kubenode.providers.port import PowerState, Provider, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import JobAct, JobActResult
@@ -40,7 +40,9 @@ class InstanceGroup:
         self._providers, self._nodes, self._boot_of = providers, nodes, boot_of
 
     async def find(self, node: Node) -> ReplacementTarget | str:
-        machine = Machine(node.spec.provider_id, node.metadata.name, node.metadata.annotations)
+        machine = ProviderMachine(
+            node.spec.provider_id, node.metadata.name, node.metadata.annotations
+        )
         provider = self._providers.of(machine)
         if provider is None:
             return NOBODY.format(id=machine.provider_id)
@@ -84,10 +86,10 @@ class InstanceGroup:
         why = "the new node is not Ready" if gone else f"the old machine is {power.state} still"
         return replace(seen, gone=gone, why=why)
 
-    def _of(self, asked: ReplacementRequest) -> tuple[Machine, Provider | None]:
+    def _of(self, asked: ReplacementRequest) -> tuple[ProviderMachine, Provider | None]:
         node = self._nodes.get(asked.node)
         old = node is not None and node.metadata.uid == asked.node_uid
-        machine = Machine(
+        machine = ProviderMachine(
             asked.target, asked.node, node.metadata.annotations if node is not None and old else {}
         )
         return machine, self._providers.of(machine)

@@ -17,7 +17,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
@@ -47,7 +47,7 @@ class RuleWebhookSettings(WebhookPlace):
     hook: str = "kubenode-remedy"
     most: int | str = MOST_MATCHING
     spokesmen: tuple[str, ...] = ()
-    files: Files = field(default_factory=Files)
+    files: PemFiles = field(default_factory=PemFiles)
 
 
 class RuleWebhook:

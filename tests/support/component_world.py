@@ -17,7 +17,13 @@ from agent.components.reading import Library
 from agent.components.simulated import SimulatedComponents
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
-from kubenode.runtime.components.render import Text, TextRef, machine_values, references, rendered
+from kubenode.runtime.components.render import (
+    KeyText,
+    TextRef,
+    machine_values,
+    references,
+    rendered,
+)
 from kubenode.runtime.kube.errors import NotFound, Undecodable, Unreachable
 
 T = TypeVar("T")
@@ -52,7 +58,7 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.components: dict[str, dict[str, Any]] = {}
-        self.texts: dict[TextRef, Text] = {}
+        self.texts: dict[TextRef, KeyText] = {}
         self.away = False
         self.reads: list[str] = []
 

@@ -17,7 +17,7 @@ from support.remedy_hand import NOWHERE
 from defender.client import DefenderUnreachable
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import JSON, Kube, Query, as_dict
@@ -197,9 +197,9 @@ class Lines:
     """An audit that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[AuditLine] = []
 
-    def write(self, line: Line) -> None:
+    def write(self, line: AuditLine) -> None:
         self.lines.append(line)
 
 

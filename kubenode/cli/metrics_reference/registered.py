@@ -22,7 +22,7 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import RestoreWatch
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.operator import MachineOperator
 from machine.webhook.metrics import MachineWebhookMetrics as MachineWebhookMetrics
 from remedy.hostdoctor.pollers.metrics import PollerMetrics as PollerMetrics

@@ -34,7 +34,7 @@ TURN = 0.01
 OUTCOMES = ("done", "later", "conflict", "gone", "throttled", "terminal", "timeout", "error")
 
 
-class Meter(Protocol):
+class ReconcileMeter(Protocol):
     """What a controller tells the metrics."""
 
     def reconciled(self, outcome: str, seconds: float) -> None:
@@ -42,7 +42,7 @@ class Meter(Protocol):
         ...
 
 
-class NoMeter:
+class NoReconcileMeter:
     def reconciled(self, outcome: str, seconds: float) -> None: ...
 
 
@@ -70,7 +70,7 @@ class Controller:
         deadline: float = DEADLINE_SECONDS,
         drain: float = DRAIN_SECONDS,
         fence: Fence | None = None,
-        meter: Meter | None = None,
+        meter: ReconcileMeter | None = None,
         key_is: str = "key",
     ) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class Controller:
         self._deadline = deadline
         self._drain = drain
         self._fence = fence or AlwaysLeader()
-        self._meter = meter or NoMeter()
+        self._meter = meter or NoReconcileMeter()
         self._informers: list[Informer[Any]] = []
         self._others: list[Informer[Any]] = []
         self._errors: dict[str, str] = {}

@@ -37,7 +37,7 @@ def code_label(code: str) -> str:
     return by_class if by_class in CODES else "2xx"
 
 
-class Metrics:
+class RuntimeMetrics:
     """One per process: each part is announced to it by the program that wires it.
 
     Raises ValueError when two parts of one kind share a name, as their figures would.

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from kubenode.providers.errors import ProviderError
-from kubenode.providers.events import EventList, EventQueue, Listing, Message
+from kubenode.providers.events import EventList, EventListing, EventQueue, QueueMessage
 from kubenode.providers.metered import RESULTS
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.errors import KubeError
@@ -112,7 +112,7 @@ class ListPoller(Poller):
             await self._desk.take(self._about_us(told))
         return self._every
 
-    def _read(self, listing: Listing) -> ReportedEvents:
+    def _read(self, listing: EventListing) -> ReportedEvents:
         """Under the scope of the source's own list. Raises ParseError."""
         told = PARSERS[listing.transport](listing.payload, self._clock.now())
         return replace(told, scope=listing.scope, complete=told.complete and listing.whole)
@@ -155,7 +155,7 @@ class QueuePoller(Poller):
             raise failed
         return AT_ONCE
 
-    async def _handle(self, message: Message) -> MessageFate:
+    async def _handle(self, message: QueueMessage) -> MessageFate:
         try:
             told = PARSERS[message.transport](message.body, self._clock.now())
         except ParseError as error:

@@ -7,8 +7,8 @@ from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.steps import MigrateStep
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.drain.gangs import read as read_gangs
-from kubenode.runtime.drain.leaving import FROM_CACHE, Asked, Leaving, pod_list
-from kubenode.runtime.drain.plan import Known, plan
+from kubenode.runtime.drain.leaving import FROM_CACHE, EvictionResult, PodEvictor, pod_list
+from kubenode.runtime.drain.plan import DrainState, plan
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.drain.statefulsets import StatefulSets
 from kubenode.runtime.drain.volumes import LocalVolumes
@@ -44,7 +44,7 @@ class PodAccess:
         self._kube, self._protection, self._clock = kube, protection, clock
         self._cordoning, self._direct = cordoning, direct or Nobody()
         self._sets, self._volumes = StatefulSets(kube), LocalVolumes(kube)
-        self._leaving = Leaving(kube, clock, self._sets)
+        self._leaving = PodEvictor(kube, clock, self._sets)
         self._memory = self._leaving.memory
         self._controllers = WorkloadControllers(kube)
         self._gangs_asked: dict[tuple[str, str], datetime] = {}
@@ -67,7 +67,7 @@ class PodAccess:
         self._memory.listed(job.name, pods)
         controllers, protection = self._controllers, self._protection
         surges, places = await controllers.surges(job, step, pods, protection, now)
-        known = Known(
+        known = DrainState(
             now=now,
             began=(record.started_at if record is not None else None) or now,
             asked=self._memory.asked(job.name, now),
@@ -174,7 +174,7 @@ def _grace_seconds(job: Job) -> int | None:
     return None if grace == "pod" else int(parse_duration(grace).total_seconds())
 
 
-def _heard(job: Job, act: JobAct, asked: Asked) -> JobActResult:
+def _heard(job: Job, act: JobAct, asked: EvictionResult) -> JobActResult:
     born = {s.owner: s.since for s in surging.owned(job)}
     return JobActResult(
         act,

@@ -43,7 +43,7 @@ def _next(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Mov
     now = seen.now
     if pods.overdue or pods.checkpoint:
         told = gangs.told(gangs.read(record.output), pods.checkpoint, now)
-        told = gangs.ended(told, dict.fromkeys(pods.overdue, gangs.Told.LATE), now)
+        told = gangs.ended(told, dict.fromkeys(pods.overdue, gangs.CheckpointAnswer.LATE), now)
         output = gangs.write(record.output, told)
         if output != record.output:
             return put(job, record.model_copy(update={"output": output})), JobAct.NONE
@@ -76,7 +76,8 @@ def _written(
     now = seen.now
     if heard.saved:
         ends = {
-            name: gangs.Told.LATE if why else gangs.Told.SAVED for name, why in heard.saved.items()
+            name: gangs.CheckpointAnswer.LATE if why else gangs.CheckpointAnswer.SAVED
+            for name, why in heard.saved.items()
         }
         states = gangs.ended(gangs.read(record.output), ends, now)
         output = gangs.write(record.output, states)

@@ -25,7 +25,7 @@ from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.tls.certificates import Pair
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.peer import Peer
 
 pytestmark = pytest.mark.integration
@@ -55,7 +55,7 @@ class World:
         self.servers, self.clients = self.authority("servers"), self.authority("clients")
         self.serving = self.servers.issue("serving", "defender", sans=["127.0.0.1", "localhost"])
         self.context = LiveContext()
-        files = Files(self.serving.cert_file, self.serving.key_file, self.clients.cert_file)
+        files = PemFiles(self.serving.cert_file, self.serving.key_file, self.clients.cert_file)
         self.keeper = FileKeeper(CLOCK, self.context, files)
         self.keeper.start("--tls-cert-file")
         self.gate, self.port = Open(), Recording()
@@ -158,9 +158,9 @@ def test_files_that_cannot_be_used_are_told_at_the_start(tmp_path: Path) -> None
     serving = authority.issue("serving", "x", sans=["127.0.0.1"])
     other = authority.issue("other", "x", sans=["127.0.0.1"])
     broken = [
-        Files(tmp_path / "none.crt", serving.key_file),
-        Files(serving.cert_file, other.key_file),
-        Files(serving.cert_file, serving.key_file, serving.key_file),
+        PemFiles(tmp_path / "none.crt", serving.key_file),
+        PemFiles(serving.cert_file, other.key_file),
+        PemFiles(serving.cert_file, serving.key_file, serving.key_file),
     ]
     for files in broken:
         with pytest.raises(CannotStart, match="--tls-cert-file"):

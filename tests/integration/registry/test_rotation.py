@@ -23,12 +23,12 @@ from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
 from kubenode.runtime.tls.certificates import split
-from kubenode.runtime.tls.rotation import Lives
+from kubenode.runtime.tls.rotation import CertificateLifetimes
 from remedy.webhook.webhook import RuleWebhook, RuleWebhookSettings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
-LIVES = Lives(
+LIVES = CertificateLifetimes(
     authority=timedelta(seconds=24), serving=timedelta(seconds=8), settle=timedelta(seconds=3)
 )
 

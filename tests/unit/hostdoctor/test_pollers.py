@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 
 from kubenode.providers.errors import Denied, ProviderError, Throttled, Unreachable
-from kubenode.providers.events import Listing, Message
+from kubenode.providers.events import EventListing, QueueMessage
 from kubenode.runtime.kube.errors import Conflict
 from remedy.hostdoctor.desk import NotReady
 from remedy.hostdoctor.pollers.metrics import PollerMetrics
@@ -49,7 +49,7 @@ class Status:
         self.whole = True
         self.payload: Any = None
 
-    async def look(self) -> Sequence[Listing]:
+    async def look(self) -> Sequence[EventListing]:
         if self.broken is not None:
             raise self.broken
         payload = self.payload or {
@@ -57,7 +57,7 @@ class Status:
                 {"InstanceId": one, "SystemStatus": {"Status": "impaired"}} for one in self.impaired
             ]
         }
-        return [Listing("aws_instance_status", "aws/eu-west-1", payload, self.whole)]
+        return [EventListing("aws_instance_status", "aws/eu-west-1", payload, self.whole)]
 
     async def check(self) -> str:
         return ""
@@ -75,10 +75,10 @@ class Queue:
         self.left = {str(n): body for n, body in enumerate(bodies)}
         self.broken: ProviderError | None = None
 
-    async def receive(self) -> Sequence[Message]:
-        return [Message(key, key, "aws_sqs", body) for key, body in self.left.items()]
+    async def receive(self) -> Sequence[QueueMessage]:
+        return [QueueMessage(key, key, "aws_sqs", body) for key, body in self.left.items()]
 
-    async def delete(self, messages: Sequence[Message]) -> None:
+    async def delete(self, messages: Sequence[QueueMessage]) -> None:
         if self.broken is not None:
             raise self.broken
         for message in messages:

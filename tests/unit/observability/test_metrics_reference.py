@@ -18,7 +18,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import Hold
 from kubenode.cli import metrics_reference
 from kubenode.cli.metrics_reference.bounds import bound_of, most_series
 from kubenode.cli.metrics_reference.registered import BOUND, Metric, registered
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.insight.metrics import InsightCollector
 from machine.insight.rollouts import RolloutCollector
 from remedy.hostdoctor.parsers.about import ABOUT

@@ -16,8 +16,8 @@ from support.remedy_builders import CORDONED, DRAINED, a_job, asked, refused, ru
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.runtime.telemetry import tracing
-from kubenode.runtime.telemetry.places import TRACEPARENT, Place, place_of, read
-from kubenode.runtime.telemetry.tracing import Span, collecting
+from kubenode.runtime.telemetry.places import TRACEPARENT, SpanContext, place_of, read
+from kubenode.runtime.telemetry.tracing import TraceSpan, collecting
 from remedy.job import traces
 from remedy.job.model import Job, JobAct, JobActResult
 from remedy.job.spans import ended, fault_of
@@ -31,14 +31,14 @@ class Collected:
     """A Tracer that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[TraceSpan] = []
 
-    def emit(self, span: Span) -> None:
+    def emit(self, span: TraceSpan) -> None:
         self.spans.append(span)
 
 
 @contextmanager
-def collected() -> Iterator[list[Span]]:
+def collected() -> Iterator[list[TraceSpan]]:
     tracer = Collected()
     with collecting(tracer):
         yield tracer.spans
@@ -59,7 +59,7 @@ def at_the_agent(**changes: Any) -> Job:
     return a_job(status=running(2, CORDONED, DRAINED, asked(2), **changes))
 
 
-def told(before: Job, after: Job) -> dict[str, Span]:
+def told(before: Job, after: Job) -> dict[str, TraceSpan]:
     return {span.name: span for span in ended(before, after, LATER)}
 
 
@@ -82,7 +82,7 @@ def test_a_place_is_read_back_from_its_header_and_derives_from_names() -> None:
 
 
 def test_a_job_is_in_the_trace_that_it_was_made_with_else_in_one_of_its_own() -> None:
-    given = Place("a" * 32, "b" * 16)
+    given = SpanContext("a" * 32, "b" * 16)
     assert fault_of(replace(a_job(), traceparent=given.header)) == given
     assert fault_of(replace(a_job(), traceparent="nonsense")) == fault_of(a_job())
 

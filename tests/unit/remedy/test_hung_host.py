@@ -10,7 +10,7 @@ from support.remedy_facts import a_node, a_probe
 
 from kubenode.api.v1alpha1 import HostProbe
 from kubenode.providers.errors import Denied
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import AlreadyExists
@@ -49,10 +49,10 @@ class Bare:
     def __init__(self, state: PowerState | Exception = PowerState.ON) -> None:
         self.state = state
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return machine.provider_id.startswith("bare://")
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         if isinstance(self.state, Exception):
             raise self.state
         return Power(self.state, "as set", T0)

@@ -25,7 +25,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, Power, PowerState
 from kubenode.runtime.drain import gangs
-from kubenode.runtime.drain.gangs import Told
+from kubenode.runtime.drain.gangs import CheckpointAnswer
 from kubenode.runtime.drain.words import Blocked, Going, Pods, Surge, Surges
 from remedy.job.marks import MARKS, PROTECTED_BY, added, removed
 from remedy.job.migration import surging
@@ -400,7 +400,7 @@ async def test_a_receiver_that_fails_is_told_and_the_gang_leaves() -> None:
     world = FakeWorld(an_object(rung(RESTART)), moving=pods)
     await world.run(lambda w: len(w.evictions) == 2)
     found = gangs.read(record(world.job).output)
-    assert found["shop/a"].told is Told.LATE
+    assert found["shop/a"].told is CheckpointAnswer.LATE
 
 
 def test_more_gangs_than_have_room_are_told_one_after_the_other() -> None:

@@ -23,7 +23,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError
 from kubenode.runtime.kube.errors import Throttled as TooMany
@@ -53,13 +53,13 @@ class Sick(MemoryProvider):
     error: ProviderError | None = None
     readings = 0
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         self.readings += 1
         if self.error is not None:
             raise self.error
         return await super().power(machine)
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         if self.error is not None:
             raise self.error
         await super().reset(machine, request)

@@ -6,7 +6,7 @@ from support.component_world import CONFIG, PACKAGE, UNIT, ComponentWorld, compo
 from agent.components.model import MOVING
 from agent.components.ports import FileFound, PackageWanted
 from agent.host.ports import Ran
-from kubenode.runtime.components.render import Text, TextRef
+from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.wire import ComponentStatus
 
 SECRET = TextRef("Secret", "registry", "password")
@@ -183,7 +183,7 @@ async def test_hooks_are_checked_before_and_after() -> None:
 
 async def test_no_secret_is_told() -> None:
     world = ComponentWorld()
-    world.server.texts[SECRET] = Text("token = s3cret-word", "uid-1")
+    world.server.texts[SECRET] = KeyText("token = s3cret-word", "uid-1")
     key = {"secretKey": {"name": "registry", "key": "password"}}
     files = [{"path": CONFIG, "content": key, "mode": "0600", "onChange": "Restart"}]
     run = ["/usr/bin/login"]
@@ -199,13 +199,13 @@ async def test_no_secret_is_told() -> None:
 async def test_an_edited_secret_is_not_applied_before_its_revision_is() -> None:
     """Invariant 12: a fleet-wide edit restarts nothing until a set rolls it out."""
     world = ComponentWorld()
-    world.server.texts[SECRET] = Text("old", "uid-1")
+    world.server.texts[SECRET] = KeyText("old", "uid-1")
     key = {"secretKey": {"name": "registry", "key": "password"}}
     files = [{"path": CONFIG, "content": key, "onChange": "Restart"}]
     world.assign(component(files=files))
     await world.rounds(30)
     first = dict(world.assigned["containerd"])
-    world.server.texts[SECRET] = Text("new", "uid-1")
+    world.server.texts[SECRET] = KeyText("new", "uid-1")
     await world.restart()
     await world.engine._news(set())
     await world.rounds(120)

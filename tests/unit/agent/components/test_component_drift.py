@@ -15,7 +15,7 @@ from agent.components.sources import source_of
 from agent.components.units import let_go, settle
 from agent.host import Contraindicated, HostError
 from agent.host.ports import Ran
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedDropIn, RenderedFile, RenderedUnit
 from kubenode.runtime.components.wire import (
     ChangeClass,
@@ -34,20 +34,20 @@ UNIT = RenderedUnit("shop.service", drop_ins=(RenderedDropIn("a.conf", "[Unit]\n
 WELL = UnitFound(True, "enabled", "active", "1")
 
 
-def a_form(version: str = "1.0", unit: RenderedUnit = UNIT) -> Form:
+def a_form(version: str = "1.0", unit: RenderedUnit = UNIT) -> ComponentForm:
     source = ComponentSource("apt", apt=Packages([Package("shop", f"{version}-1")]))
     classes = Disruptions(install=ChangeClass.RESTART, patch=ChangeClass.RELOAD)
-    return Form(version, source, classes, (FILE,), (unit,))
+    return ComponentForm(version, source, classes, (FILE,), (unit,))
 
 
-async def a_host(form: Form) -> SimulatedComponents:
+async def a_host(form: ComponentForm) -> SimulatedComponents:
     host = SimulatedComponents()
     host.packages.brings["shop"] = ("shop.service",)
     await apply(host, form)
     return host
 
 
-async def apply(host: SimulatedComponents, form: Form) -> None:
+async def apply(host: SimulatedComponents, form: ComponentForm) -> None:
     ports = host.ports()
     await source_of(form.version, form.source, ports).install()
     for file in form.files:
@@ -56,7 +56,7 @@ async def apply(host: SimulatedComponents, form: Form) -> None:
         await settle(ports.units, ports.files, unit)
 
 
-async def drift_of(host: SimulatedComponents, form: Form) -> list[tuple[str, str]]:
+async def drift_of(host: SimulatedComponents, form: ComponentForm) -> list[tuple[str, str]]:
     found = await look(form, host.ports())
     return [(one.kind, one.path) for one in drifted("shop", form, found)]
 

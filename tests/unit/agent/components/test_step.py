@@ -22,7 +22,7 @@ from agent.components.model import (
 )
 from agent.components.step import EDGES, LIVE, Act, interrupted, repairing, step, taken_up
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.render import Rendered
+from kubenode.runtime.components.render import RenderedFiles
 from kubenode.runtime.components.wire import ChangeClass
 
 SOURCE = wire.ComponentSource("apt", apt=wire.Packages([wire.Package("runc", "1")]))
@@ -30,7 +30,7 @@ SOURCE = wire.ComponentSource("apt", apt=wire.Packages([wire.Package("runc", "1"
 
 def kept(version: str, undo: wire.UndoMode = wire.UndoMode.AUTO) -> Kept:
     spec = wire.ComponentSpec("runc", version, SOURCE, undo=wire.Undo(undo))
-    return Kept(f"runc-{version}", "1-0123456789", spec, Rendered(), "Running")
+    return Kept(f"runc-{version}", "1-0123456789", spec, RenderedFiles(), "Running")
 
 
 OLD, NEW = kept("1.0"), kept("1.1")

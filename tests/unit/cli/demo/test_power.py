@@ -11,7 +11,7 @@ from kubenode.cli.demo.agenda import Agenda
 from kubenode.cli.demo.fleet import places
 from kubenode.cli.demo.hosts import KUBELET, By, Host, Illness, Mark
 from kubenode.cli.demo.power import BOOT, OFF, Machines
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 
 
 class Site:
@@ -23,7 +23,7 @@ class Site:
         self.agenda = Agenda("machines", self.clock)
         hosts = {self.host.name: self.host}
         self.machines = Machines(hosts, self.agenda, self.clock, 1.0, random.Random(1))
-        self.machine = Machine("demo:///zone-a/i-1", self.host.name)
+        self.machine = ProviderMachine("demo:///zone-a/i-1", self.host.name)
         self.boots: list[By] = []
         self.host.booted = lambda host, by: self.boots.append(by)
 

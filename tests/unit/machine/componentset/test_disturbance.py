@@ -7,7 +7,7 @@ import pytest
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.render import Text, TextRef
+from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.wire import ChangeClass
 from machine.componentset.disturbance import Disturbance, disturbance
 from machine.componentset.revisions import AssignableRevision
@@ -36,7 +36,7 @@ def made(
     state = desired.get("desired", DesiredState.RUNNING)
     spec = wire.spec_of(plain)
     return AssignableRevision(
-        f"1-{version}", f"c-{version}", spec, {"x": x}, state, {REF: Text(text, "")}
+        f"1-{version}", f"c-{version}", spec, {"x": x}, state, {REF: KeyText(text, "")}
     )
 
 

@@ -8,7 +8,7 @@ from support.clock import T0
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
-from kubenode.runtime.components.render import TemplateError, Text, TextRef
+from kubenode.runtime.components.render import KeyText, TemplateError, TextRef
 from kubenode.runtime.components.wire import ComponentSpec, spec_of
 from machine.componentset.aiming import newer_minor
 from machine.componentset.revisions import AssignableRevision, history, kept_name, named
@@ -68,8 +68,8 @@ def test_values_state_and_texts_make_another_revision() -> None:
         named(a_spec(), {"x": "1"}, RUNNING, {}),
         named(a_spec(), {"x": "2"}, RUNNING, {}),
         named(a_spec(), {"x": "1"}, DesiredState.STAGED, {}),
-        named(a_spec(), {"x": "1"}, RUNNING, {ref: Text("a", "salt")}),
-        named(a_spec(), {"x": "1"}, RUNNING, {ref: Text("b", "salt")}),
+        named(a_spec(), {"x": "1"}, RUNNING, {ref: KeyText("a", "salt")}),
+        named(a_spec(), {"x": "1"}, RUNNING, {ref: KeyText("b", "salt")}),
     }
     assert len(names) == 5
 

@@ -9,7 +9,7 @@ from agent.components.keeping import FileRecords
 from agent.components.model import Kept, Record, State
 from agent.components.ports import PackageFound
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.render import Rendered, RenderedFile
+from kubenode.runtime.components.render import RenderedFile, RenderedFiles
 from machine.importing.components import LeftOf, left_of, program
 
 SECRET = "top-secret"
@@ -19,7 +19,7 @@ def kept(name: str, version: str) -> Kept:
     source = wire.ComponentSource("apt", apt=wire.Packages([wire.Package(name, version)]))
     files = (RenderedFile("/etc/x.conf", SECRET, salt="s"),)
     spec = wire.ComponentSpec(name, version, source)
-    return Kept(f"{name}-{version}", "1-0", spec, Rendered(files), "Running")
+    return Kept(f"{name}-{version}", "1-0", spec, RenderedFiles(files), "Running")
 
 
 def told(state: Path) -> tuple[LeftOf, ...]:

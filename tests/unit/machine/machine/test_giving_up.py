@@ -7,7 +7,7 @@ from support.machine_double import MACHINE, NODE, Double, a_node, imported, made
 
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Operation
-from kubenode.providers.instances import Code, InstanceError
+from kubenode.providers.instances import ErrorCode, InstanceError
 from kubenode.runtime.kube import paths
 from machine.disruption.port import UNNEEDED, DisruptionHold, DisruptionState, Prepared
 from machine.names import LEASES
@@ -249,7 +249,7 @@ async def test_an_operation_that_the_provider_has_not_fails_with_its_code() -> N
 async def test_a_provider_that_is_busy_is_asked_again_under_the_same_id() -> None:
     double = await made()
     ask(double, "Redeploy")
-    double.cloud.failing = InstanceError("fake", Code.UNAVAILABLE, "later")
+    double.cloud.failing = InstanceError("fake", ErrorCode.UNAVAILABLE, "later")
     controller = double.controller()
     await double.run(controller, looks=4)
     last = double.there.status.last_operation

@@ -14,7 +14,7 @@ from kubenode.api.v1alpha1 import (
     MachineComponentSet,
     MachineSet,
 )
-from kubenode.runtime.admission.review import Verdict
+from kubenode.runtime.admission.review import AdmissionVerdict
 from machine.webhook.judge import KINDS, AdmissionContext, judged
 
 NAMES = {"machine": "machines", "class": "machineclasses", "set": "machinesets"}
@@ -39,7 +39,7 @@ def there(*objects: Mapping[str, Any]) -> AdmissionContext:
 
 def ask(
     good: str, new: Mapping[str, Any] | None, known: AdmissionContext, name: str = "new"
-) -> Verdict:
+) -> AdmissionVerdict:
     def validate(provider: str, config: Mapping[str, Any]) -> list[str]:
         return (
             [] if "instanceType" in config else [f"spec.config.instanceType: {provider} needs it"]
