@@ -15,7 +15,7 @@ from agent.components.ports import (
     ComponentPorts,
     FileFound,
     PackageFound,
-    Packages,
+    PackageManager,
     PackageWanted,
     UnitFound,
 )
@@ -92,7 +92,9 @@ async def noted(known: Before, form: ComponentForm, ports: ComponentPorts) -> Be
     return await _with_packages(known, wanted_of(named), manager)
 
 
-async def _with_packages(known: Before, wanted: list[PackageWanted], manager: Packages) -> Before:
+async def _with_packages(
+    known: Before, wanted: list[PackageWanted], manager: PackageManager
+) -> Before:
     new = _unknown((one.name for one in wanted), known.packages)
     if not new:
         return known

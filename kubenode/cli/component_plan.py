@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.cli.cluster import connected, require_crds
-from kubenode.cli.component_planning import Planned, asked, leaving_how, planned, snapshot
+from kubenode.cli.component_planning import PlannedSet, asked, leaving_how, planned, snapshot
 from kubenode.cli.component_sets import why
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
@@ -96,7 +96,7 @@ def _asked(
         raise Refusal(f"the set cannot be so: {where}: {first['msg']}", Exit.USAGE) from error
 
 
-def in_full(found: Planned) -> dict[str, Any]:
+def in_full(found: PlannedSet) -> dict[str, Any]:
     set_, now = found.set_, found.forecast.now
     members = {m.name: m for m in found.look.members}
     target = found.aim.target
@@ -129,7 +129,7 @@ def in_full(found: Planned) -> dict[str, Any]:
     }
 
 
-def _warnings(found: Planned) -> list[str]:
+def _warnings(found: PlannedSet) -> list[str]:
     now, seen = found.forecast.now, []
     for said in (now.degraded, now.paused):
         if said is not None:
@@ -144,7 +144,7 @@ def _warnings(found: Planned) -> list[str]:
 
 
 def _stage(
-    found: Planned, stage: ForecastStage, members: Mapping[str, RolloutMember]
+    found: PlannedSet, stage: ForecastStage, members: Mapping[str, RolloutMember]
 ) -> dict[str, Any]:
     made = {m.name: m.component for m in (found.aim.current, found.aim.target) if m is not None}
     return {

@@ -38,7 +38,7 @@ from rules.leaves.window import inside
 T = TypeVar("T")
 
 
-class _Nodes(msgspec.Struct):
+class _FetchedNodes(msgspec.Struct):
     items: list[Node]
 
 
@@ -55,7 +55,7 @@ class Cache(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class AssumedLifesigns:
     """Whose agent lives, as the operator says: one look at a Lease does not show it."""
 
     machines: Mapping[str, Machine]
@@ -69,7 +69,7 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ClusterSnapshot:
     """The cluster as it was read once. jobs: Node to the open job that holds it."""
 
     machines: Cache[Machine]
@@ -79,15 +79,15 @@ class Snapshot:
     jobs: Mapping[str, str]
 
     @property
-    def lifesigns(self) -> Signs:
-        return Signs(self.machines.cache)
+    def lifesigns(self) -> AssumedLifesigns:
+        return AssumedLifesigns(self.machines.cache)
 
     def held(self, node: str, /) -> str:
         return self.jobs.get(node, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedSet:
     """changes   of the machines that are given the revision that is asked for
     shared    of these: what of it another component of the machine has, so that it is Blocked
     left_out  machines that the set selects and that are none of its members, and why
@@ -104,10 +104,10 @@ class Planned:
     leaving: Sequence[str]
 
 
-async def snapshot(kube: Kube) -> Snapshot:
+async def snapshot(kube: Kube) -> ClusterSnapshot:
     jobs = await kube.get(paths.custom("remedyoperationjobs"), structs(_Jobs))
-    nodes = await kube.get(paths.nodes(), structs(_Nodes))
-    return Snapshot(
+    nodes = await kube.get(paths.nodes(), structs(_FetchedNodes))
+    return ClusterSnapshot(
         Cache(await _all(kube, Machine)),
         Cache(await _all(kube, MachineComponentSet)),
         Cache(await _all(kube, MachineComponent)),
@@ -135,12 +135,12 @@ def asked(
 
 
 async def planned(
-    fleet: Snapshot,
+    fleet: ClusterSnapshot,
     set_: MachineComponentSet,
     texts: ReferencedTexts,
     server: ServerVersion,
     clock: Clock,
-) -> Planned:
+) -> PlannedSet:
     """set_  as `asked`"""
     sets = {**fleet.component_sets.cache, set_.metadata.name: set_}
     aimer = Aimer(fleet.components, texts, server)
@@ -152,7 +152,7 @@ async def planned(
         remembered(set_.status), set_.spec.update_strategy, _seen(set_, aim, look, clock)
     )
     changes, shared = await _changes(fleet, aimer, aim, found)
-    return Planned(
+    return PlannedSet(
         set_,
         aim,
         look,
@@ -212,7 +212,7 @@ def _key(entry: AssignedComponent) -> tuple[object, ...]:
 
 
 async def _changes(
-    fleet: Snapshot, aimer: Aimer, aim: Aim, found: Forecast
+    fleet: ClusterSnapshot, aimer: Aimer, aim: Aim, found: Forecast
 ) -> tuple[dict[str, Disturbance], dict[str, str]]:
     """How each machine is disturbed, and on which another component has the same file or key."""
     there, made = _There(aimer), {m.name: m for m in (aim.current, aim.target) if m is not None}
@@ -242,7 +242,7 @@ async def _made(aimer: Aimer, entry: AssignedComponent) -> AssignableRevision | 
 
 
 def _left_out(
-    fleet: Snapshot, set_: MachineComponentSet, look: MembershipSnapshot
+    fleet: ClusterSnapshot, set_: MachineComponentSet, look: MembershipSnapshot
 ) -> dict[str, str]:
     members = {member.name for member in look.members}
     found = {}

@@ -21,7 +21,7 @@ JOBS = paths.custom(RemedyOperationJob.resource.plural)
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class DefenderObjects:
     """`unreadable` are permits that cannot be read, by name with why."""
 
     nodes: Mapping[str, Node]
@@ -31,7 +31,7 @@ class Objects:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
-async def read_objects(kube: Kube) -> Objects:
+async def read_objects(kube: Kube) -> DefenderObjects:
     """Raises Refusal without our kinds, KubeError where a right is missing."""
     await require_crds(kube)
     nodes = Informer(kube, paths.nodes(), structs(Node))
@@ -47,7 +47,7 @@ async def read_objects(kube: Kube) -> Objects:
         for name, permit in sorted(permits.cache.items())
         if isinstance(permit, UnreadablePermit)
     }
-    return Objects(
+    return DefenderObjects(
         dict(nodes.cache),
         sorted(policies.cache.values(), key=lambda policy: policy.name),
         list(permits.cache.values()),

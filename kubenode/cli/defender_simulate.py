@@ -25,8 +25,8 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import DefenderPolicy
 from kubenode.cli.cluster import connected
 from kubenode.cli.defender_comparing import lines
-from kubenode.cli.defender_objects import Objects, read_objects
-from kubenode.cli.defender_source import Address, asking
+from kubenode.cli.defender_objects import DefenderObjects, read_objects
+from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
 from kubenode.cli.replay import files as replay_files
@@ -68,7 +68,7 @@ def _as_read(policy: DefenderPolicy) -> LoadedPolicy:
 async def simulate_command(
     kubeconfig: str | None,
     context: str | None,
-    address: Address,
+    address: DefenderAddress,
     new: Sequence[LoadedPolicy],
     since: timedelta,
     output: Plain,
@@ -105,7 +105,9 @@ async def remembered(defender: HttpPermits, since: datetime) -> RequestsPage:
     return first.model_copy(update={"requests": list(found.values())})
 
 
-def history_of(seen: Objects, page: RequestsPage | None, start: datetime, end: datetime) -> History:
+def history_of(
+    seen: DefenderObjects, page: RequestsPage | None, start: datetime, end: datetime
+) -> History:
     permits = [held_from(permit, LIFE.total_seconds()) for permit in seen.permits]
     return history(list(seen.nodes.values()), permits, seen.jobs, page, start, end)
 

@@ -34,7 +34,7 @@ CHART = "charts/kubenode/defender/webhook.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class DefenderFrontends:
     """`gate` says who may come in; `parts` run on every replica."""
 
     gate: RequestAuthenticator
@@ -76,7 +76,7 @@ def doors(
     clock: Clock,
     registry: CollectorRegistry,
     settings: ApiFlags,
-) -> Doors:
+) -> DefenderFrontends:
     """Of `checked` settings. Raises CannotStart."""
     gate = RequestAuthenticator(kube, clock, gate_settings(settings))
     own = LiveContext()
@@ -93,7 +93,7 @@ def doors(
     serves = (settings.listen_port, settings.dashboard_port)
     if settings.guard_port is not None or (settings.tls and any(p is not None for p in serves)):
         parts.append(_keeper(kube, clock, settings, own))
-    return Doors(gate, parts)
+    return DefenderFrontends(gate, parts)
 
 
 def gate_settings(settings: ApiFlags) -> RequestAuthenticatorSettings:

@@ -18,7 +18,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Mode, Permit, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import DryRunResults, NodeRecordSpec
 from kubenode.cli.cluster import connected, require_crds
-from kubenode.cli.defender_source import NOBODY, Address, asking
+from kubenode.cli.defender_source import NOBODY, DefenderAddress, asking
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.live import Live, read_node
 from kubenode.cli.rules_waiting import lines as lines_of
@@ -39,7 +39,7 @@ FEW_RULES = 12
 
 
 async def explain_node(
-    name: str, kubeconfig: str | None, context: str | None, address: Address = NOBODY
+    name: str, kubeconfig: str | None, context: str | None, address: DefenderAddress = NOBODY
 ) -> Exit:
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
         await require_crds(kube)

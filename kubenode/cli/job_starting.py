@@ -38,7 +38,7 @@ SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JobRequest:
     """rung  name or number, "" for the first; mode None: the rule's own; yes: whatever is seen"""
 
     node: str
@@ -48,7 +48,7 @@ class Asked:
     yes: bool
 
 
-async def start(kubeconfig: str | None, context: str | None, asked: Asked) -> Exit:
+async def start(kubeconfig: str | None, context: str | None, asked: JobRequest) -> Exit:
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         live = await read_node(kube, asked.node, kube.clock)
@@ -73,7 +73,7 @@ async def start(kubeconfig: str | None, context: str | None, asked: Asked) -> Ex
 # -- what is refused -----------------------------------------------------------------------------
 
 
-def chosen(live: Live, asked: Asked) -> NodeRemedier:
+def chosen(live: Live, asked: JobRequest) -> NodeRemedier:
     """The rule, which may act on this node. Raises Refusal."""
     rule = live.rule(asked.remedier)
     if rule is None:
@@ -123,7 +123,7 @@ def require_alone(jobs: Sequence[RemedyOperationJob], node: str, mode: Mode) -> 
 
 
 def warned(
-    found: RuleExplanation, rule: NodeRemedier, rung: int, mode: Mode, asked: Asked
+    found: RuleExplanation, rule: NodeRemedier, rung: int, mode: Mode, asked: JobRequest
 ) -> list[str]:
     """What the person should know before. Raises Refusal for what needs --yes."""
     name, node = rule.metadata.name, asked.node

@@ -72,7 +72,7 @@ async def read_node(
 
     Raises Refusal for a node that is not there.
     """
-    reader = _Reader(kube, name, clock)
+    reader = _LiveReader(kube, name, clock)
     rules = await reader.list_rules(instead)
     program = compile_program(list(rules.values()))
     groups = any(r.same_fault for r in program.rules) or bool(stored_facts(rules.values()))
@@ -89,7 +89,7 @@ async def read_node(
     return Live(facts, jobs, everything, program, reader.record(name), reader.node(), booted_at)
 
 
-class _Reader:
+class _LiveReader:
     """The caches, filled once, and the store of facts that they feed."""
 
     def __init__(self, kube: Kube, name: str, clock: Clock) -> None:

@@ -19,7 +19,7 @@ from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.cli.cluster import connected
-from kubenode.cli.defender_objects import Objects, read_objects
+from kubenode.cli.defender_objects import DefenderObjects, read_objects
 from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
@@ -30,7 +30,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PauseRequest:
     """until  None: until resumed"""
 
     scope: PausedScope
@@ -88,7 +88,7 @@ def shown(at: datetime | None) -> str:
     return "resumed" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-async def pause_command(kubeconfig: str | None, context: str | None, asked: Asked) -> Exit:
+async def pause_command(kubeconfig: str | None, context: str | None, asked: PauseRequest) -> Exit:
     if len(asked.why) > LONGEST_WHY:
         raise Refusal(f"--why: longer than {LONGEST_WHY} characters: cut it", Exit.USAGE)
     async with connected(kubeconfig, context) as kube:
@@ -128,7 +128,7 @@ async def resume_command(
     return Exit.FINDING if failed else Exit.FINE
 
 
-def _no_such_policy(name: str | None, seen: Objects) -> Refusal:
+def _no_such_policy(name: str | None, seen: DefenderObjects) -> Refusal:
     there = ", ".join(policy.name for policy in seen.policies) or "none"
     return Refusal(f"--policy: there is no DefenderPolicy {name}; there are: {there}")
 
@@ -143,7 +143,7 @@ async def caller(kube: Kube) -> str:
         return f"{getpass.getuser()}@{socket.gethostname()} (as the machine says)"
 
 
-def require_nodes(seen: Objects, scope: PausedScope) -> None:
+def require_nodes(seen: DefenderObjects, scope: PausedScope) -> None:
     """Raises Refusal if the scope is of no node: a person who mistypes believes it is paused."""
     if scope.kind == "Cluster" or _inside(seen, scope):
         return
@@ -161,7 +161,7 @@ def require_nodes(seen: Objects, scope: PausedScope) -> None:
     raise Refusal(f"--scope: no node has {scope}; {has}{anyway}")
 
 
-def _inside(seen: Objects, scope: PausedScope) -> list[str]:
+def _inside(seen: DefenderObjects, scope: PausedScope) -> list[str]:
     return [name for name, node in seen.nodes.items() if scope.has(name, node.metadata.labels)]
 
 
@@ -207,7 +207,7 @@ def said(pause: Pause) -> str:
     return f"{scope_of(pause)} until {shown(pause.until)}{by}{why}"
 
 
-def reach(seen: Objects, asked: Asked) -> list[str]:
+def reach(seen: DefenderObjects, asked: PauseRequest) -> list[str]:
     """How many nodes it is about, and which permits are open there."""
     inside = set(_inside(seen, asked.scope))
     covered = inside

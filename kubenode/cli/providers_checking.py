@@ -26,7 +26,7 @@ AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProviderRow:
     """power  "" if it is not known
     about  the provider's own words, or why the power is not known
     """
@@ -70,7 +70,7 @@ async def checked(
     return Exit.FINE if fine else Exit.FINDING
 
 
-def _print(rows: Sequence[Row], events: Sequence[EventRow], output: Plain) -> None:
+def _print(rows: Sequence[ProviderRow], events: Sequence[EventRow], output: Plain) -> None:
     if output is Plain.JSON:
         told = [asdict(row) for row in rows] + [asdict(event) for event in events]
         typer.echo(json.dumps(told, indent=2))
@@ -114,14 +114,18 @@ async def _machines(
     return [machine for machine in machines if not wanted or machine.node in wanted]
 
 
-async def _row(providers: Providers, machine: ProviderMachine, room: asyncio.Semaphore) -> Row:
+async def _row(
+    providers: Providers, machine: ProviderMachine, room: asyncio.Semaphore
+) -> ProviderRow:
     provider = providers.of(machine)
     if provider is None:
         named = machine.provider_id or "no providerID and no BMC"
-        return Row(machine.node, "", "", f"nobody's machine: {named}")
+        return ProviderRow(machine.node, "", "", f"nobody's machine: {named}")
     async with room:
         try:
             power = await provider.power(machine)
         except ProviderError as error:
-            return Row(machine.node, provider.name, "", f"{type(error).__name__}: {error.told}")
-    return Row(machine.node, provider.name, power.state.value, power.raw)
+            return ProviderRow(
+                machine.node, provider.name, "", f"{type(error).__name__}: {error.told}"
+            )
+    return ProviderRow(machine.node, provider.name, power.state.value, power.raw)

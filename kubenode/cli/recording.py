@@ -47,26 +47,26 @@ async def command(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         with opened(out) as file, _interrupted() as over:
-            written = Written(file)
+            written = RecordingWriter(file)
             await record(kube, written, kube.clock, lasts, over)
     what = f"{written.entries} entries, {written.bytes} bytes"
     say(f"recorded {what}{'' if out == STDOUT else f' in {out}'}")
     return Exit.FINE
 
 
-class Full(Exception):
+class RecordingFull(Exception):
     """The recording is as large as one may be."""
 
 
-class Sink(Protocol):
+class RecordingSink(Protocol):
     def write(self, data: bytes, /) -> Any: ...
     def flush(self) -> Any: ...
 
 
-class Written:
+class RecordingWriter:
     """Entries as lines; counts them."""
 
-    def __init__(self, file: Sink, most: int = MOST_BYTES) -> None:
+    def __init__(self, file: RecordingSink, most: int = MOST_BYTES) -> None:
         self._file, self._most = file, most
         self.entries = self.bytes = 0
 
@@ -75,7 +75,7 @@ class Written:
         for entry in entries:
             line = entry.line().encode() + b"\n"
             if self.bytes + len(line) > self._most:
-                raise Full
+                raise RecordingFull
             self._file.write(line)
             self.entries, self.bytes = self.entries + 1, self.bytes + len(line)
 
@@ -84,7 +84,7 @@ class Written:
 
 
 async def record(
-    kube: Kube, written: Written, clock: Clock, lasts: timedelta | None, over: asyncio.Event
+    kube: Kube, written: RecordingWriter, clock: Clock, lasts: timedelta | None, over: asyncio.Event
 ) -> None:
     """Until `over` is set, `lasts` have passed, or no more is taken."""
     recorder = Recorder()
@@ -107,7 +107,7 @@ async def record(
             return
         try:
             written.add(entries)
-        except Full:
+        except RecordingFull:
             say(f"the recording is full: {written.bytes} bytes; it ends here")
             over.set()
         except OSError as error:
@@ -130,7 +130,7 @@ async def record(
                 break
             await wait(clock, over, min(left, FLUSH_SECONDS))
         if not failed:
-            with suppress(Full):
+            with suppress(RecordingFull):
                 written.add(recorder.end(clock.now()))
     if failed:
         raise Refusal(f"the recording cannot be written: {failed[0]}") from failed[0]
@@ -171,7 +171,7 @@ def _interrupted() -> Iterator[asyncio.Event]:
 
 
 @contextmanager
-def opened(out: str) -> Iterator[Sink]:
+def opened(out: str) -> Iterator[RecordingSink]:
     """Where lines go. The file appears under its name when the block ends without an error."""
     if out == STDOUT:
         yield sys.stdout.buffer
@@ -197,7 +197,7 @@ def opened(out: str) -> Iterator[Sink]:
 
 
 @contextmanager
-def _packed(file: BinaryIO, path: Path) -> Iterator[Sink]:
+def _packed(file: BinaryIO, path: Path) -> Iterator[RecordingSink]:
     if path.suffix != ".zst":
         yield file
         return

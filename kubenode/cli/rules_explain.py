@@ -16,7 +16,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.live import read_node
 from kubenode.cli.options import Plain
-from kubenode.cli.rules_waiting import Standing, lines, of_live
+from kubenode.cli.rules_waiting import RuleOutlook, lines, of_live
 from rules.explain import RuleExplanation, explained
 from rules.rule import CompileError
 
@@ -45,7 +45,7 @@ async def of_cluster(
     return Exit.FINE
 
 
-def show(explanation: RuleExplanation, output: Plain, standing: Standing | None) -> None:
+def show(explanation: RuleExplanation, output: Plain, standing: RuleOutlook | None) -> None:
     """`standing`: what becomes of the rule now, if it matches."""
     if output is Plain.JSON:
         now = {} if standing is None else {"now": standing.to_json()}

@@ -14,7 +14,7 @@ from kubenode.cli.replay.recordings import entries
 from kubenode.cli.replay.timeline import Wrong
 from kubenode.cli.replay.world import START, World
 from kubenode.cli.rules_explain import require_compiled, show, unknown
-from kubenode.cli.rules_waiting import Standing, waits_of, with_job
+from kubenode.cli.rules_waiting import RuleOutlook, waits_of, with_job
 from rules.explain import explained
 from rules.program import RuleVersion, compile_program
 
@@ -45,7 +45,7 @@ def of_recording(
     return Exit.FINE
 
 
-def standing_of(world: World, node: str) -> Mapping[str, Standing]:
+def standing_of(world: World, node: str) -> Mapping[str, RuleOutlook]:
     """By name what becomes of each rule that matches the node now."""
     found = waits_of(world.waiting(node))
     for job in world.jobs_of(node):

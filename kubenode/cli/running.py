@@ -61,7 +61,7 @@ from remedy.registry.sizes import FleetSizeLimit
 from remedy.webhook.webhook import CachedFleet, RuleWebhook, RuleWebhookSettings
 
 if TYPE_CHECKING:
-    from kubenode.cli.defending import Doors
+    from kubenode.cli.defending import DefenderFrontends
 
 Flags = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ KEEP_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ProgramContext:
     """What every program stands on."""
 
     settings: Central
@@ -146,7 +146,7 @@ def defender(flags: Flags) -> None:
 
 
 @asynccontextmanager
-async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
+async def standing(settings: Central, program: str) -> AsyncIterator[ProgramContext]:
     """The ground of `program`, checked. Raises Refusal, KubeconfigError."""
     logs.setup(settings.log_level, settings.log_json)
     with traced(settings.traces_url, program):
@@ -155,7 +155,7 @@ async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
 
 
 @asynccontextmanager
-async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
+async def _standing(settings: Central, program: str) -> AsyncIterator[ProgramContext]:
     clock = SystemClock()
     registry = CollectorRegistry()
     metrics = RuntimeMetrics(registry)
@@ -172,7 +172,7 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
         where = settings.health_address, settings.health_port
         health = HealthServer(*where, registry, limits=settings.http_limits)
         fence: Fence = AlwaysLeader() if election is None else election
-        yield Ground(
+        yield ProgramContext(
             settings,
             kube,
             fence,
@@ -272,7 +272,7 @@ async def _defender(settings: DefenderFlags) -> None:
         await ground.serve(parts, [*service.ground, *opened.parts])
 
 
-def _endpoints(ground: Ground, settings: DefenderFlags) -> list[Part]:
+def _endpoints(ground: ProgramContext, settings: DefenderFlags) -> list[Part]:
     address = settings.leader_address
     if address is None:
         return []
@@ -299,13 +299,13 @@ def _checked(settings: ApiFlags) -> None:
     checked(settings)
 
 
-def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> "Doors":
+def _doors(service: Defender, ground: ProgramContext, settings: ApiFlags) -> "DefenderFrontends":
     from kubenode.cli.defending import doors
 
     return doors(service, ground.kube, ground.clock, ground.metrics.registry, settings)
 
 
-def _service(ground: Ground, shares: Shares | None = None) -> Defender:
+def _service(ground: ProgramContext, shares: Shares | None = None) -> Defender:
     service = Defender(
         ground.kube,
         ground.fence,
@@ -323,7 +323,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
 
 
 async def _operate(
-    ground: Ground,
+    ground: ProgramContext,
     permits: Permits,
     settings: WebhookFlags,
     more: Sequence[Part] = (),
@@ -372,7 +372,7 @@ async def _operate(
                 operator.close()
 
 
-def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:
+def _revisions(operator: RemedyOperator, ground: ProgramContext) -> Controller:
     """Keeps the last good version of each rule in our namespace."""
     rules, namespace = operator.rules, ground.settings.namespace
     revisions = Revisions(ground.kube, namespace, ground.fence, rules.good)
@@ -392,7 +392,7 @@ def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:
 
 @contextmanager
 def _admission(
-    operator: RemedyOperator, ground: Ground, settings: RuleWebhookSettings | None
+    operator: RemedyOperator, ground: ProgramContext, settings: RuleWebhookSettings | None
 ) -> Iterator[Sequence[Part]]:
     """The parts of the webhook, none without settings. Followers answer too."""
     if settings is None:

@@ -38,7 +38,7 @@ class Drifted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HostState:
     """The host as it is, of what one component owns.
 
     files  by path: "" as it shall be, or how it differs; drop-ins of units too
@@ -49,7 +49,7 @@ class Found:
     units: Mapping[str, UnitFound] = field(default_factory=dict)
 
 
-def drifted(name: str, form: ComponentForm, found: Found) -> list[Drifted]:
+def drifted(name: str, form: ComponentForm, found: HostState) -> list[Drifted]:
     """What of the component `name`, once it was applied as `form`, is not so any more."""
     listed = [
         *_version(name, form, found.installed),
@@ -92,12 +92,12 @@ def _hold(name: str, there: Installed) -> Iterator[Drifted]:
         yield Drifted(DriftKind.HOLD, name, why, ChangeClass.NONE)
 
 
-def _file(file: RenderedFile, found: Found) -> Iterator[Drifted]:
+def _file(file: RenderedFile, found: HostState) -> Iterator[Drifted]:
     if why := found.files.get(file.path, ""):
         yield Drifted(DriftKind.FILE, file.path[:LONGEST_PATH], why, file.on_change)
 
 
-def _unit(unit: RenderedUnit, found: Found) -> Iterator[Drifted]:
+def _unit(unit: RenderedUnit, found: HostState) -> Iterator[Drifted]:
     for path in drop_in_files(unit):
         if why := found.files.get(path, ""):
             yield Drifted(DriftKind.FILE, path[:LONGEST_PATH], why, unit.on_change)

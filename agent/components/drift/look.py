@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent.components.drift.compare import Found
+from agent.components.drift.compare import HostState
 from agent.components.files.owned import look as look_at_file
 from agent.components.ports import ComponentPorts, FileFound
 from agent.components.sources import source_of
@@ -15,7 +15,7 @@ DATABASES: Mapping[str, str] = {"apt": "/var/lib/dpkg/status", "dnf": "/var/lib/
 """Replaced or written whenever a package or a hold changes."""
 
 
-async def look(form: ComponentForm, ports: ComponentPorts) -> Found:
+async def look(form: ComponentForm, ports: ComponentPorts) -> HostState:
     """Raises HostError when the host does not tell: then nobody knows of a drift."""
     installed = await source_of(form.version, form.source, ports).found()
     files = {file.path: await _file(file, ports) for file in form.files}
@@ -25,7 +25,7 @@ async def look(form: ComponentForm, ports: ComponentPorts) -> Found:
         for path, content in drop_in_files(unit).items():
             meant = FileFound(content.encode(), MODE, OWNER)
             files[path] = _unlike(await ports.files.read(path), meant)
-    return Found(installed, files, units)
+    return HostState(installed, files, units)
 
 
 def paths(form: ComponentForm) -> set[str]:

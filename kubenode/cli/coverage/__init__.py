@@ -24,7 +24,7 @@ from kubenode.api.generated import ROOT, run
 from kubenode.cli.coverage.page import page
 from kubenode.cli.coverage.rows import NoData, Row, rows
 from kubenode.cli.coverage.serving import Served, serve
-from kubenode.cli.documents import Unreadable, read
+from kubenode.cli.documents import UnreadableDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import library
 
@@ -40,7 +40,7 @@ def command(*, data: Path | None, output: Literal["table", "json", "markdown"]) 
     try:
         given = rows(folder)
         answers = answered(given)
-    except (NoData, Unreadable) as error:
+    except (NoData, UnreadableDocument) as error:
         raise Refusal(str(error), Exit.USAGE) from error
     found = served(given, answers)
     if output == "json":
@@ -72,7 +72,9 @@ def answered(given: Sequence[Row]) -> dict[tuple[str, str], str]:
                 key = entry["table"], str(name)
                 if key not in known:
                     place = document.where((number, "rows"))
-                    raise Unreadable(f"{place}: no row {name!r} in table {entry['table']!r}")
+                    raise UnreadableDocument(
+                        f"{place}: no row {name!r} in table {entry['table']!r}"
+                    )
                 found[key] = " ".join(str(entry["because"]).split())
     return found
 

@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
 from kubenode.cli.live import Live
 from kubenode.cli.replay.world import World
 from kubenode.cli.rules_explain_recorded import standing_of
-from kubenode.cli.rules_waiting import Standing, lines, of_live, waits_of, with_job
+from kubenode.cli.rules_waiting import RuleOutlook, lines, of_live, waits_of, with_job
 from remedy.remedier.decide import RuleWait, WaitReason
 from rules.program import RuleVersion, compile_program
 
@@ -97,5 +97,5 @@ def test_every_reason_is_told(why: WaitReason) -> None:
     found = waits_of([RuleWait("runtime", why, T0)])
     assert found["runtime"].why == str(why) and found["runtime"].text
     with_job(found, "runtime", "n1-1", JobPhase.RUNNING, ("PDBBlocked", "no"))
-    own = found["runtime"] == Standing("Job", "its job n1-1 is Running, held: PDBBlocked: no")
+    own = found["runtime"] == RuleOutlook("Job", "its job n1-1 is Running, held: PDBBlocked: no")
     assert own is (why is WaitReason.OPEN_JOB)

@@ -5,7 +5,7 @@ from support.component_world import CONFIG, PACKAGE, UNIT, ComponentWorld, compo
 
 from agent.components.model import MOVING
 from agent.components.ports import FileFound, PackageWanted
-from agent.host.ports import Ran
+from agent.host.ports import CommandResult
 from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.wire import ComponentStatus
 
@@ -169,7 +169,7 @@ async def test_changes_of_class_reboot_share_one_reboot() -> None:
 async def test_hooks_are_checked_before_and_after() -> None:
     world = ComponentWorld()
     check, run = ["/usr/bin/check"], ["/usr/bin/migrate"]
-    world.parts.runner.answers[tuple(check)] = Ran(1, "not yet")
+    world.parts.runner.answers[tuple(check)] = CommandResult(1, "not yet")
     hooks = {"post": {"run": run, "check": check}, "config": {"run": ["/bin/true"]}}
     world.assign(component(hooks=hooks, undo={"mode": "None"}))
     await world.rounds(30)
@@ -187,7 +187,7 @@ async def test_no_secret_is_told() -> None:
     key = {"secretKey": {"name": "registry", "key": "password"}}
     files = [{"path": CONFIG, "content": key, "mode": "0600", "onChange": "Restart"}]
     run = ["/usr/bin/login"]
-    world.parts.runner.answers[tuple(run)] = Ran(1, "cannot log in with s3cret-word")
+    world.parts.runner.answers[tuple(run)] = CommandResult(1, "cannot log in with s3cret-word")
     world.assign(component(files=files, hooks={"post": {"run": run}}, undo={"mode": "None"}))
     await world.rounds(30)
     assert world.state() == "Failed" and "cannot log in" in world.status().message

@@ -27,7 +27,7 @@ BEHIND = {
     # An agent's request: live reads of the request and of its permit, then the intent on the disk.
     "agent/actions/reboot.py::Reboot.act::reboot": "agent.core, agent.jobpermits and the journal",
     "agent/actions/gpu.py::ResetGPU.act::reset": "agent.core, agent.jobpermits and the journal",
-    "agent/components/engine.py::Engine._reboot::reboot": "the live permit of the change",
+    "agent/components/engine.py::ComponentEngine._reboot::reboot": "the live permit of the change",
     "agent/host/systemd.py::SystemdHost.reboot::reboot": "is the executor",
     # A way of replacement: `Way.ask` is called in `act` of Replacing.ask alone.
     "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "ReplacementMethod.ask",
