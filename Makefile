@@ -49,8 +49,12 @@ check: $(READY) ## format, lint, types, import contracts, vocabulary, generated 
 docs: $(READY) ## write what is generated: CRDs and docs/reference
 	@set -e; for generator in $(GENERATORS); do $(PY) -m $$generator; done
 
+# Without --quiet, which hides warnings from --strict: a dead link would pass.
 docs-site: $(READY) ## the documentation as a site, into dist/site; nothing is fetched
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict $(ARGS)
+
+picture: $(READY) ## take the picture of the dashboard that README.md shows (chromium)
+	PYTHONPATH=tests $(PY) -m support.dashboard_picture
 
 rules-test: $(READY) ## the library's own tests: timelines and what must come of them
 	$(VENV)/bin/kubenode rules test rules/library $(ARGS)
@@ -93,4 +97,4 @@ sbom: $(READY) ## what each image holds, as CycloneDX, into dist/
 audit: $(READY) ## licences of what images hold (ARGS="--alive": what had no release for a year, too)
 	@$(PY) -m images.audit $(ARGS)
 
-.PHONY: help venv demo test test-unit check docs docs-site rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit
+.PHONY: help venv demo test test-unit check docs docs-site picture rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit

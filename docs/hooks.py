@@ -41,7 +41,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         if "Runbooks" in section:
             section["Runbooks"] = [
                 {"All": "runbooks/index.md"},
-                {"Alerts": pages("runbooks/alerts/*.md")},
+                {"Alerts": ["runbooks/alerts/index.md", *pages("runbooks/alerts/*.md")]},
                 *({pack: rules} for pack, rules in by_pack().items()),
             ]
     return config
@@ -52,6 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, uri in FROM_ROOT.items():
         files.append(File.generated(config, uri, content=(ROOT / path).read_text()))
     files.append(File.generated(config, "runbooks/index.md", content=runbooks()))
+    files.append(File.generated(config, "runbooks/alerts/index.md", content=alerts()))
     seen: set[str] = set()
     for file in list(files.documentation_pages()):
         for path in outside(file.content_string, repository_path(file.src_uri)):
@@ -62,8 +63,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links of the repository into links of the site."""
     here = repository_path(page.file.src_uri)
-    if here.startswith("source/"):
-        return markdown
+    if page.file.src_uri.startswith("source/") and not (ROOT / here).is_file():
+        return markdown  # the list of a folder, made by `add`
     folder = posixpath.dirname(page.file.src_uri)
 
     def turned(link: re.Match[str]) -> str:
@@ -77,6 +78,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def repository_path(uri: str) -> str:
     """Where in the repository the page of the site comes from."""
+    if uri.startswith("source/"):
+        return uri.removeprefix("source/")
     return next((path for path, page in FROM_ROOT.items() if page == uri), f"docs/{uri}")
 
 
@@ -138,6 +141,12 @@ def by_pack() -> dict[str, list[str]]:
         if (ROOT / f"docs/runbooks/{rule.stem}.md").exists():
             packs.setdefault(rule.parent.name, []).append(f"runbooks/{rule.stem}.md")
     return packs
+
+
+def alerts() -> str:
+    """The page that lists the runbooks of alerts."""
+    names = [Path(uri).stem for uri in pages("runbooks/alerts/*.md")]
+    return "\n".join(["# Alerts", "", *(f"- [{name}]({name}.md)" for name in names)]) + "\n"
 
 
 def runbooks() -> str:

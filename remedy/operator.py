@@ -26,7 +26,7 @@ from kubenode.api.v1alpha1 import (
 from kubenode.providers.registry import Providers
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.controller.controller import Controller, Reconcile
+from kubenode.runtime.controller.controller import Controller, Mapper, Reconcile
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
@@ -36,7 +36,7 @@ from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS
+from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES
 from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
@@ -83,6 +83,7 @@ from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import RuleRegistry
 from remedy.registry.reporter import RuleStatusReporter
 from remedy.remediation.desk import Remediations
+from remedy.remedier.attach_events import AttachEvents
 from remedy.remedier.boots import Boots
 from remedy.remedier.build import agent_of
 from remedy.remedier.choice import shortest_max_age
@@ -188,6 +189,8 @@ class RemedyOperator:
 
         self.events = events(ABOUT_NODES, "node events")
         self.pod_events = events(ABOUT_PODS, "pod events")
+        self.volume_events = events(ABOUT_VOLUMES, "volume events")
+        self.attach_events = AttachEvents(kube, self.volume_events, clock)
 
         def of(kind: type[Resource]) -> Informer[Any]:
             return informer(kube, paths.custom(kind.resource.plural), kind.from_server, clock=clock)
@@ -231,7 +234,7 @@ class RemedyOperator:
             self.nodes,
             lambda node: self.records.past(node),
             clock,
-            (CombinedCache(self.events, self.pod_events), self.host_events),
+            (CombinedCache(*self._event_informers), self.host_events),
             self.settings.one_engine_is_enough,
             unanswered(providers=providers is not None),
             self.lease_ages,
@@ -316,11 +319,14 @@ class RemedyOperator:
             runtime.recorder(self.recorder)
 
     @property
+    def _event_informers(self) -> tuple[Informer[Event], ...]:
+        return self.events, self.pod_events, self.volume_events
+
+    @property
     def _informers(self) -> tuple[Informer[Any], ...]:
         return (
             self.nodes,
-            self.events,
-            self.pod_events,
+            *self._event_informers,
             self.remediers,
             self.jobs,
             self.node_records,
@@ -339,7 +345,14 @@ class RemedyOperator:
     def ground(self) -> list[Part]:
         """What may run without the lease, and ends last: whoever decides still gets answers."""
         informers = (*self._informers, self.requests, self.assignments, self.machines)
-        return [*informers, *self._witnesses, self.recorder, self.evaluator, self.telling]
+        return [
+            *informers,
+            self.attach_events.controller,
+            *self._witnesses,
+            self.recorder,
+            self.evaluator,
+            self.telling,
+        ]
 
     @property
     def parts(self) -> list[Part]:
@@ -372,7 +385,7 @@ class RemedyOperator:
 
     def _sees(self) -> bool:
         """Events are not needed: without them leaves on them alone are unknown."""
-        events = (self.events, self.pod_events)
+        events = self._event_informers
         needed = (informer for informer in self._informers if informer not in events)
         return all(informer.fresh() for informer in needed) and self.boots.known()
 
@@ -428,13 +441,18 @@ class RemedyOperator:
         remedier, concerned = self.decider, noticing.NodeMapper(self.facts)
         controller = self._controller("remedier", self._decide, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
-        for source in (self.events, self.pod_events):
-            controller.watch(source, concerned.event, awaited=False)
+        self._watch_events(controller, concerned.event)
         controller.watch(self.host_events, concerned.host_event)
         controller.watch(self.probes, concerned.probe)
         controller.watch(self.jobs, concerned.job)
         controller.watch(self.node_records, concerned.record)
         return controller
+
+    def _watch_events(self, controller: Controller, concerned: Mapper) -> None:
+        """Enqueue what Events concern. Decisions go on without them."""
+        for source in (self.events, self.pod_events):
+            controller.watch(source, concerned, awaited=False)
+        controller.follow(self.attach_events, concerned)
 
     async def _decide(self, node: str) -> Result:
         """Without rules there is nothing to decide; once loaded they ask for all nodes."""
@@ -509,8 +527,7 @@ class RemedyOperator:
         controller = self._controller("job", named, self.settings.actors)
         controller.watch(self.jobs, self._concerns.job)
         controller.watch(self.nodes, self._concerns.node)
-        for source in (self.events, self.pod_events):
-            controller.watch(source, self._concerns.event, awaited=False)
+        self._watch_events(controller, self._concerns.event)
         controller.watch(self.host_events, self._concerns.host_event)
         controller.watch(self.probes, self._concerns.probe)
         controller.watch(self.node_records, self._concerns.record)

@@ -1,15 +1,16 @@
 """`kubenode record`: writes what happens to a cluster's nodes, so that rules can be replayed on it.
 
-First what is there, then every change, as JSON lines of timeline entries. Only looks: it needs to
-list and watch nodes, events, hostevents and hostprobes. A file is complete or not there: it is
-written beside its place and moved there at the end, also on an interrupt.
+First what is there, then every change, as JSON lines of timeline entries. The command only reads:
+it lists and watches nodes, events, hostevents and hostprobes, and lists pods for Events about
+volumes. A file is complete or absent: the command writes beside its place and moves it there at the
+end, also on an interrupt.
 """
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -23,11 +24,13 @@ from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.cli.replay.recorder import Recorder
 from kubenode.cli.replay.timeline import Entry
 from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.controller.controller import KeySource
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS
+from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES
 from kubenode.runtime.kube.objects import Event, Node, structs
+from remedy.remedier.attach_events import AttachEvents
 
 STDOUT = "-"
 PARTIAL = ".partial"
@@ -89,10 +92,11 @@ async def record(
     """Until `over` is set, `lasts` have passed, or no more is taken."""
     recorder = Recorder()
     nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
-    events = [
+    *events, volumes = (
         Informer(kube, paths.events(), structs(Event), field_selector=about, clock=clock)
-        for about in (ABOUT_NODES, ABOUT_PODS)
-    ]
+        for about in (ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES)
+    )
+    attach_events = AttachEvents(kube, volumes, clock)
     told: Informer[HostEvent] = Informer(
         kube, paths.custom(HostEvent.resource.plural), HostEvent.from_server, clock=clock
     )
@@ -114,12 +118,14 @@ async def record(
             failed.append(error)
             over.set()
 
-    async with _running(nodes, *events, told, probes):
+    informers: tuple[Informer[Any], ...] = (nodes, *events, volumes, told, probes)
+    async with _running(informers, attach_events.controller.run):
         take(recorder.begin(clock.now()))
         # A handler that is added later is told first what is there: the order is ours.
         nodes.add_handler(lambda name, old, new: take(recorder.node(name, old, new, clock.now())))
-        for each in events:
-            each.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
+        sources: tuple[KeySource, ...] = (*events, attach_events)
+        for source in sources:
+            source.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
         told.add_handler(lambda _, old, new: take(recorder.host_event(old, new, clock.now())))
         probes.add_handler(lambda _, old, new: take(recorder.probe(old, new, clock.now())))
         end = None if lasts is None else clock.monotonic() + lasts.total_seconds()
@@ -137,10 +143,13 @@ async def record(
 
 
 @asynccontextmanager
-async def _running(*informers: Informer[Any]) -> AsyncIterator[None]:
-    """All of them current once, then followed until the block ends."""
+async def _running(
+    informers: Iterable[Informer[Any]], *others: Callable[[], Coroutine[Any, Any, None]]
+) -> AsyncIterator[None]:
+    """Run `informers` and `others` until the block ends; it begins once all have listed."""
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(informer.run()) for informer in informers]
+        parts = (*(informer.run for informer in informers), *others)
+        running = [tasks.create_task(part()) for part in parts]
         try:
             try:
                 async with asyncio.timeout(LIST_SECONDS):

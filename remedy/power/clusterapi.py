@@ -18,8 +18,8 @@ from remedy.power.ways import (
     ReplacementRequest,
     ReplacementTarget,
     controller_of,
+    created,
     heard,
-    made_at,
     newest_of,
     taken,
     young,
@@ -52,7 +52,7 @@ class ClusterApi(ObjectReplacement):
             return f"Machine {namespace}/{name} has no controller that would make another"
         uid = machine["metadata"]["uid"]
         group = _group_of(machine)
-        made = [made_at(one) for one in await self.all(namespace) if _group_of(one) == group]
+        made = [created(one) for one in await self.all(namespace) if _group_of(one) == group]
         return ReplacementTarget(f"{namespace}/{name}/{uid}", group, newest_of(made))
 
     async def ask(self, asked: ReplacementRequest) -> JobActResult:

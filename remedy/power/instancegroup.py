@@ -50,7 +50,7 @@ class InstanceGroup:
             return f"provider {provider.name} has no groups that replace a machine"
         group = group_of(node)
         made = [
-            one.metadata.creation_timestamp
+            (one.metadata.creation_timestamp, one.metadata.uid)
             for one in self._nodes.cache.values()
             if one.metadata.creation_timestamp is not None and group_of(one) == group
         ]
@@ -110,7 +110,7 @@ class InstanceGroup:
             if node.metadata.uid == asked.node_uid or made is None or not node.is_ready:
                 continue
             mine = name == asked.node or group_of(node) == asked.group
-            if mine and asked.is_new(made) and not is_taken(node, asked):
+            if mine and asked.is_new(made, node.metadata.uid) and not is_taken(node, asked):
                 found.append(name)
         return tuple(found)
 

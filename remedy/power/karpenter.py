@@ -15,7 +15,7 @@ from remedy.power.ways import (
     ObjectReplacement,
     ReplacementRequest,
     ReplacementTarget,
-    made_at,
+    created,
     newest_of,
     taken,
     young,
@@ -39,7 +39,7 @@ class Karpenter(ObjectReplacement):
             return f"NodeClaim {owner.name} is not in this cluster"
         if (claim.get("status") or {}).get("nodeName") != node.metadata.name:
             return f"NodeClaim {owner.name} says that it is another node's"
-        made = [made_at(one) for one in await self.all() if _pool(one) == _pool(claim)]
+        made = [created(one) for one in await self.all() if _pool(one) == _pool(claim)]
         return ReplacementTarget(
             f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}", newest_of(made)
         )

@@ -68,7 +68,7 @@ class ReplaceSeen:
     gone          the old machine is gone, as whoever made it says
     new           name of the Node that came in its place and is Ready
     candidates    all Nodes that may be it, of which one is claimed
-    newest        when the youngest of the group was made, before anything is asked
+    newest        youngest members of the group before anything is asked (ways.newest_of)
     renewed       the machine was made anew as itself: its Node has booted since, and is Ready
     enough        nobody will make another: the group does not want one now
     why           why no way applies, or what is waited for

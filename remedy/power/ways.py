@@ -24,14 +24,16 @@ from remedy.power.seen import ReplaceSeen, RequestOutcome
 
 RECENT_SECONDS = 10.0
 """Jobs that wait for a new machine share one list, which is at most so old."""
+MOST_UIDS = 50
+"""Members of one second that a job's status lists; a larger scale-up is told by its time alone."""
 CLOCKS = timedelta(seconds=30)
 """How much the API server's clock may be behind ours: what it made since we asked is new."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTarget:
-    """A way that applies. `target` names what is given up, `group` what it is one of, `newest` when
-    the youngest of the group was made, by the API server's clock; "" is unknown.
+    """A way that applies. `target` names what is given up, `group` what it is one of, `newest` its
+    youngest members as `newest_of` writes them; "" is unknown.
     """
 
     target: str
@@ -59,13 +61,17 @@ class ReplacementRequest:
     permit: str = ""
     newest: str = ""
 
-    def is_new(self, made: datetime) -> bool:
-        """Whether what the API server made then came after the request. What an earlier version
-        wrote down tells no more than our own clock.
+    def is_new(self, made: datetime, uid: str) -> bool:
+        """Return whether the API server made an object after the request.
+
+        `newest` of an earlier version has no UIDs, or is missing: then the time alone decides,
+        and without `newest` the operator's own clock.
         """
-        if self.newest:
-            return made > datetime.fromisoformat(self.newest)
-        return made >= self.at - CLOCKS
+        if not self.newest:
+            return made >= self.at - CLOCKS
+        time, _, uids = self.newest.partition(" ")
+        last = datetime.fromisoformat(time)
+        return made > last or (made == last and uids != "" and uid not in uids.split(","))
 
 
 BootOf = Callable[[Node, str], str]
@@ -216,17 +222,29 @@ def _compared(raw: bytes) -> dict[str, Any]:
 
 
 def young(obj: dict[str, Any], asked: ReplacementRequest) -> bool:
-    return asked.is_new(made_at(obj))
+    return asked.is_new(*created(obj))
 
 
-def made_at(obj: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
+def created(obj: dict[str, Any]) -> tuple[datetime, str]:
+    """Return the creation time and the UID of an object."""
+    meta = obj["metadata"]
+    return datetime.fromisoformat(meta["creationTimestamp"]), meta["uid"]
 
 
-def newest_of(made: Iterable[datetime]) -> str:
-    """As `ReplacementTarget.newest`."""
-    last = max(made, default=None)
-    return format_time(last) if last is not None else ""
+def newest_of(members: Iterable[tuple[datetime, str]]) -> str:
+    """Return the time of the youngest members of a group and their UIDs: "TIME UID,UID".
+
+    Creation times are whole seconds: only the UIDs tell these members from a replacement that is
+    made within the same second. Above MOST_UIDS the UIDs are left out. "" for an empty group.
+    """
+    members = list(members)
+    last = max((made for made, _ in members), default=None)
+    if last is None:
+        return ""
+    uids = sorted(uid for made, uid in members if made == last)
+    return " ".join(
+        [format_time(last), ",".join(uids)] if len(uids) <= MOST_UIDS else [format_time(last)]
+    )
 
 
 def controller_of(obj: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """Hosts with the agent's package, all at once: they join, are upgraded, rebooted and cut off.
 
-KUBENODE_FLEET  how many hosts (default 4; 20 was run once, see docs/performance.md)
+KUBENODE_FLEET  how many hosts (default 4; figures of 20: docs/explanation/performance-notes.md)
 KUBENODE_AWAY   seconds that the API server is away (default 10)
 """
 

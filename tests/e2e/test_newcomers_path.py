@@ -20,7 +20,7 @@ from support.api_everything import everything
 from support.chart_plane import ChartPrograms, ready, secret
 from support.components import CONTROL_PLANE, HELM, control_plane_folder, require
 from support.control_plane import ControlPlane
-from support.documented import BLOCK
+from support.documented import BLOCK, of
 from support.fresh_clone import FreshClone
 from support.helm import NAMESPACE, Helm
 from support.idle_rights import IDLE
@@ -88,8 +88,7 @@ def test_install_first_rule_first_heal_and_nothing_is_left(
     pristine, nodes = everything(plane), marked(plane)
     newcomer = Newcomer(clone, plane, tmp_path)
     helm = Helm(tmp_path, plane.kubeconfig)
-    release = ("kubenode", clone.folder / "charts/kubenode", "-n", NAMESPACE)
-    helm.done("install", *release, "--create-namespace", values={})
+    helm.done(*readme_install(clone.folder))
     with newcomer.programs(helm):
         newcomer.writes_the_first_rule()
         newcomer.lets_it_watch()
@@ -111,6 +110,17 @@ def test_install_first_rule_first_heal_and_nothing_is_left(
     )
     assert leases(plane) == []
     assert marked(plane) == nodes
+
+
+def readme_install(clone: Path) -> list[str | Path]:
+    """Words of the `helm install` of README.md, with the chart of the clone."""
+    (words,) = (
+        command.words
+        for command in of("helm")
+        if (command.page, command.words[1]) == ("README.md", "install")
+    )
+    assert NAMESPACE in words
+    return [clone / word if word.startswith("charts/") else word for word in words[1:]]
 
 
 def every_right_is_used(plane: ControlPlane, helm: Helm) -> None:
@@ -253,7 +263,7 @@ class Newcomer:
         self.has_jobs(["Succeeded"])
 
     def declares_a_host(self) -> None:
-        """With the README's component; its agent has yet to come."""
+        """With the component of docs/overview.md; no agent has joined yet."""
         self._plane.kubectl("apply", "-f", "-", stdin=HOST)
         sets, host = f"{OUR_PATH}/machinecomponentsets/containerd", f"{OUR_PATH}/machines/sh-113"
         self.until(lambda: self._plane.get(sets)["metadata"].get("finalizers"), "the set is seen")

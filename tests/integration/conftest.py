@@ -10,16 +10,47 @@ from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.embedded import EmbeddedPlane
 
+CLUSTER_KINDS = (
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations",
+    "clusterroles",
+    "clusterrolebindings",
+)
+"""Kinds of the chart that have an effect on every request of every namespace."""
+STARTED: list[ControlPlane] = []
+"""The control plane of this worker; empty until a test needs it, or where it cannot run."""
+
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """kube-apiserver with RBAC, controller-manager and scheduler.
 
-    Tests isolate themselves by namespace and name.
+    Tests isolate themselves by namespace and name. `end_chart_objects` deletes the roles and
+    policies that a file applies for the whole cluster.
     """
     require(CONTROL_PLANE)
     with ControlPlane() as cp:
+        STARTED.append(cp)
         yield cp
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_chart_objects(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delete the chart's policies, webhooks and cluster roles at the end of a file.
+
+    The next file of this worker would otherwise be refused, or allowed, by what it did not apply.
+    """
+    yield
+    mine = (item for item in request.session.items if item.path == request.path)
+    used = any("control_plane" in item.fixturenames for item in mine)  # type: ignore[attr-defined]
+    if not used or not STARTED:
+        return
+    [cp] = STARTED
+    names = cp.kubectl("get", ",".join(CLUSTER_KINDS), "-o", "name").stdout.split()
+    if ours := [name for name in names if "/kubenode-" in name]:
+        cp.kubectl("delete", "--ignore-not-found", *ours)
 
 
 @pytest.fixture(scope="session")

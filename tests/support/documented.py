@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = ("kubenode", "make", "kubectl")
+PROGRAMS = ("kubenode", "make", "kubectl", "helm")
 BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`((?:\.venv/bin/)?(?:kubenode|make) [^`\n]+)`")
 COMMENT = re.compile(r"(?:^|\s)#\s.*$")

@@ -24,6 +24,7 @@ from support.daemons import free_port
 
 CHART = Path(__file__).parents[2] / "charts" / "kubenode" / "remedy"
 ACCOUNT = "system:serviceaccount:kubenode-system:kubenode-remedy"
+ROLES = ("-f", CHART / "rbac.yaml", "-f", CHART / "publishing.yaml")
 HOOK = "validatingwebhookconfiguration/kubenode-remedy"
 SIGNS = "mutatingwebhookconfiguration/kubenode-remedy"
 PATH = "/validate/noderemediers"
@@ -45,7 +46,7 @@ class Program:
 
 
 class RegistryPlane:
-    """`port` is where the webhook is asked."""
+    """The operator's roles are applied until the end of the block; `port` is the webhook's."""
 
     def __init__(self, cp: ControlPlane) -> None:
         self.cp = cp
@@ -55,7 +56,7 @@ class RegistryPlane:
     def __enter__(self) -> Self:
         done = kubenode("install", "--kubeconfig", self.cp.kubeconfig)
         assert done.returncode == 0, done.stderr
-        self.cp.kubectl("apply", "-f", CHART / "rbac.yaml", "-f", CHART / "publishing.yaml")
+        self.cp.kubectl("apply", *ROLES)
         self.kubeconfig = self.cp.kubeconfig_for(ACCOUNT)
         return self
 
@@ -66,6 +67,7 @@ class RegistryPlane:
         trace: TracebackType | None,
     ) -> None:
         self.unhook()
+        self.cp.kubectl("delete", "--ignore-not-found", *ROLES)
 
     # ---- the webhook
 

@@ -174,6 +174,7 @@ class Hands:
         self.nodes: HandFed[Node] = self.operator.nodes  # type: ignore[assignment]
         self.events: HandFed[Event] = self.operator.events  # type: ignore[assignment]
         self.pod_events: HandFed[Event] = self.operator.pod_events  # type: ignore[assignment]
+        self.volume_events: HandFed[Event] = self.operator.volume_events  # type: ignore[assignment]
         self.jobs: HandFed[RemedyOperationJob] = self.operator.jobs  # type: ignore[assignment]
         self.remediers: HandFed[NodeRemedier] = self.operator.remediers  # type: ignore[assignment]
         self.host_events: HandFed[HostEvent] = self.operator.host_events  # type: ignore[assignment]
@@ -192,6 +193,7 @@ class Hands:
             (other.nodes, self.nodes),
             (other.events, self.events),
             (other.pod_events, self.pod_events),
+            (other.volume_events, self.volume_events),
             (other.records, self.records),
             (other.jobs, self.jobs),
             (other.remediers, self.remediers),
@@ -204,6 +206,7 @@ class Hands:
             self.nodes,
             self.events,
             self.pod_events,
+            self.volume_events,
             self.jobs,
             self.records,
             self.remediers,

@@ -49,6 +49,7 @@ ABOUT_PODS = frozenset(
         "Evicted",
         "ExceededGracePeriod",
         "Failed",
+        "FailedAttachVolume",
         "FailedCreatePodContainer",
         "FailedCreatePodSandBox",
         "FailedKillPod",
@@ -69,8 +70,8 @@ ABOUT_PODS = frozenset(
         "VolumeResizeFailed",
     }
 )
-"""What the kubelet reports about a pod, not about its Node: pkg/kubelet/events/event.go and the
-admission handlers of Kubernetes 1.31 to 1.37."""
+"""What is reported about a pod, not about its Node: by the kubelet (pkg/kubelet/events/event.go and
+the admission handlers of Kubernetes 1.31 to 1.37), and by the attach-detach controller."""
 UNREAD = frozenset({"BackOff", "Unhealthy"})
 """Of those the ones that the operator does not watch: kubenode.runtime.kube.node_events."""
 _COMPONENT = {reason: name for name, reasons in _BY_COMPONENT.items() for reason in reasons}

@@ -34,6 +34,12 @@ TURN = 0.01
 OUTCOMES = ("done", "later", "conflict", "gone", "throttled", "terminal", "timeout", "error")
 
 
+class KeySource(Protocol):
+    """Publishes changes of objects: an informer, or a store that is filled from one."""
+
+    def add_handler(self, handler: Callable[[str, Any, Any], None]) -> None: ...
+
+
 class ReconcileMeter(Protocol):
     """What a controller tells the metrics."""
 
@@ -99,14 +105,18 @@ class Controller:
 
         awaited  False: `run` waits for PATIENCE_SECONDS at most, and goes on without it
         """
+        (self._informers if awaited else self._others).append(informer)
+        self.follow(informer, mapper)
+
+    def follow(self, source: KeySource, mapper: Mapper = same_key) -> None:
+        """Enqueue what `mapper` makes of each change of `source`; `run` does not wait for it."""
 
         def enqueue(key: str, old: Any, new: Any) -> None:
             add = self.queue.add_idle if old is new else self.queue.add
             for target in mapper(key, old, new):
                 add(target)
 
-        (self._informers if awaited else self._others).append(informer)
-        informer.add_handler(enqueue)
+        source.add_handler(enqueue)
 
     async def run(self) -> None:
         """Work until cancelled. Start it only while the lease is held."""

@@ -1,4 +1,7 @@
-"""Which Events tell of a Node: those about the Node, and the kubelet's warnings about its pods.
+"""Select the Events that are evidence about a Node.
+
+They are Events about the Node, the kubelet's warnings about its pods, and volumes that the
+attach-detach controller cannot attach for a pod of the Node.
 
 Warnings about a pod's own program are not watched: they are the most frequent Events of a cluster,
 and no fault of a Node.
@@ -11,12 +14,17 @@ ABOUT_NODES = "involvedObject.kind=Node"
 ABOUT_PODS = (
     f"involvedObject.kind=Pod,source={KUBELET},type=Warning,reason!=BackOff,reason!=Unhealthy"
 )
+ATTACH_DETACH = "attachdetach-controller"
+ABOUT_VOLUMES = (
+    f"involvedObject.kind=Pod,source={ATTACH_DETACH},type=Warning,reason=FailedAttachVolume"
+)
 
 
 def node_of(event: Event) -> str:
     """Name of the Node that the Event tells of, "" for none.
 
-    A kubelet writes its own name into `source.host` of Events about its pods.
+    A kubelet writes its own name into `source.host` of Events about its pods. For the attach-detach
+    controller remedy.remedier.attach_events does.
     """
     about = event.involved_object
     if about.kind == "Node":
@@ -25,4 +33,7 @@ def node_of(event: Event) -> str:
 
 
 def is_about_pod(event: Event) -> bool:
-    return event.involved_object.kind == "Pod" and event.source.component == KUBELET
+    return event.involved_object.kind == "Pod" and event.source.component in (
+        KUBELET,
+        ATTACH_DETACH,
+    )

@@ -292,6 +292,23 @@ def test_who_may_create_events_reports_nothing_as_a_kubelet(cluster: ControlPlan
     assert somebody.ask("POST", f"{EVENTS}?dryRun=All", event)[0] == 201
 
 
+@pytest.mark.parametrize(
+    ("user", "groups"),
+    [
+        (f"system:node:{NODE}", ["system:nodes"]),
+        ("system:serviceaccount:kube-system:generic-garbage-collector", []),
+    ],
+)
+def test_only_the_attach_detach_controller_reports_its_events(
+    cluster: ControlPlane, user: str, groups: list[str]
+) -> None:
+    event = an_event(NODE, involvedObject=POD, source={"component": "attachdetach-controller"})
+    permitted = Caller(cluster, "system:serviceaccount:kube-system:attachdetach-controller", [])
+    assert permitted.ask("POST", f"{EVENTS}?dryRun=All", event)[0] == 201
+    code, said = Caller(cluster, user, groups).ask("POST", f"{EVENTS}?dryRun=All", event)
+    assert (code, "only the attach-detach controller" in said) == (403, True), said
+
+
 # ---- KubeNode's labels and annotations: findings 6 and 17
 
 

@@ -15,7 +15,9 @@ import pytest
 from support.command import kubenode, started
 from support.daemons import free_port
 
+from kubenode.api.meta import format_time
 from kubenode.apiserver.server import EmbeddedApiServer
+from kubenode.runtime.clock import SystemClock
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -150,6 +152,38 @@ async def test_explain_tells_why_a_node_is_not_repaired(
     assert "rule kubelet, mode Enforce" in result.stdout
     assert "does not match; what is missing" in result.stdout
     assert "KubeletUnhealthy" in result.stdout
+
+
+@pytest.mark.parametrize("present", [True, False])
+async def test_explain_counts_a_failed_attachment_for_the_node_of_its_pod(
+    server: EmbeddedApiServer, config: Path, present: bool
+) -> None:
+    await command("install", "--kubeconfig", config)
+    rule = json.loads(json.dumps(RULE))
+    rule["spec"]["when"] = {"event": {"reason": "FailedAttachVolume"}}
+    meta = {"name": "db-0", "namespace": "default"}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    server.load([rule, NODE, pod])
+    (record,) = server.store.collection("pods").records("default")
+    at = format_time(SystemClock().now())
+    uid = record.obj["metadata"]["uid"] if present else "of-an-earlier-pod"
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "db-0.1", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "db-0", "namespace": "default", "uid": uid},
+        "source": {"component": "attachdetach-controller"},
+        "type": "Warning",
+        "reason": "FailedAttachVolume",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+    server.load([event])
+    result = await command("explain", "node", "n1", "--kubeconfig", config)
+    assert result.returncode == 0, result.stderr
+    assert ("does not match" not in result.stdout) is present, result.stdout
 
 
 async def test_explain_of_an_unknown_node_says_so(config: Path) -> None:

@@ -45,14 +45,22 @@ NAMES = {
     "machine": {"NAME": MACHINE},
     "permit": {"NAME": "p1"},
     "component": {"NAME": "containerd", "SET": "containerd"},
-    "": {"NAME": JOB, "JOB": JOB, "w1-0f789fe0c5": JOB, "NODE": NODE, "RULE": RULE, "$NODE": NODE},
+    "": {
+        "n00009": NODE,
+        "NAME": JOB,
+        "JOB": JOB,
+        "w1-0f789fe0c5": JOB,
+        "NODE": NODE,
+        "RULE": RULE,
+        "$NODE": NODE,
+    },
 }
 OURS = {"knj", "knm", "knms", "knms,kncl", "noderemediers", "permits", "hostevents", "noderemedier"}
 OURS |= {"remedyoperationjobs", "defenderpolicies", "defenderpolicy"}
 TUTORIAL = BLOCK.findall((ROOT / "docs/tutorial-first-rule.md").read_text())
 
 
-def example(kind: str, page: str = "README.md") -> Any:
+def example(kind: str, page: str = "docs/overview.md") -> Any:
     """The last object of the kind that the page shows."""
     shown = [text for text in BLOCK.findall((ROOT / page).read_text()) if f"kind: {kind}\n" in text]
     return YAML(typ="safe").load(shown[-1])

@@ -19,12 +19,17 @@ FETCHED = re.compile(
 """What a browser loads by itself from elsewhere. A link that a person follows is none."""
 
 
+FLAGS = re.findall(r"mkdocs build (.*) \$\(ARGS\)", (ROOT / "Makefile").read_text())
+BUILD = (sys.executable, "-m", "mkdocs", "build", *FLAGS[0].split())
+"""As `make docs-site` builds."""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from the checkout; by root in a network namespace that has no way out."""
     folder = tmp_path_factory.mktemp("site")
     alone = ["unshare", "--net"] if os.geteuid() == 0 and shutil.which("unshare") else []
-    command = [*alone, sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [*alone, *BUILD]
     built = subprocess.run(
         [*command, "--site-dir", str(folder)],
         cwd=ROOT,
@@ -50,3 +55,19 @@ def test_a_rule_is_a_click_away_from_its_runbook(site: Path) -> None:
     link = re.search(r'href="([^"]*disk-slow\.yaml)"', page.read_text())
     assert link is not None
     assert "kind: NodeRemedier" in (page.parent / link[1]).read_text()
+
+
+def test_build_fails_on_a_dead_link(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/index.md").write_text("[gone](gone.md)\n")
+    (tmp_path / "mkdocs.yml").write_text("site_name: x\n")
+    built = subprocess.run(
+        BUILD,
+        cwd=tmp_path,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert built.returncode != 0
+    assert "gone.md" in built.stderr

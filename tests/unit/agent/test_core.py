@@ -25,6 +25,7 @@ from agent.actions.allowed import Repairs
 from agent.core import AgentCore
 from agent.host import UnitVerb
 from agent.journal import JournalEntry, MemoryJournal
+from agent.probes import CannotAnswer
 from agent.request import Key
 from agent.wire import Job
 from kubenode.runtime.kube.errors import Unreachable
@@ -130,6 +131,20 @@ async def test_a_failed_job_of_systemd_is_the_answer(world: World) -> None:
     assert world.answer_now is not None
     assert world.answer_now.state == "Failed"
     assert "ended with 'failed'" in world.answer_now.output
+
+
+async def test_an_act_whose_host_cannot_be_read_fails_and_the_agent_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unit_job(*_: object) -> None:
+        raise CannotAnswer("the earlier read of /proc still hangs")
+
+    monkeypatch.setattr(world, "unit_job", unit_job)
+    await handled(world)
+    answer = world.answer_now
+    assert answer is not None
+    assert answer.state == "Failed"
+    assert "still hangs; what came of it is unknown" in answer.output
 
 
 async def test_an_unknown_unit_fails_by_name_and_nothing_is_done(world: World) -> None:

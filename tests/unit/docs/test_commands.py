@@ -1,5 +1,6 @@
 """Every command that the documentation shows exists, with its options and as many words."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,39 @@ def test_make_has_the_target_and_passes_on_what_is_known(command: Command) -> No
         assert [text.partition("=")[0] for text in given] == ["OLD", "NEW"]
     else:
         assert not given
+
+
+HELM_FLAGS = {"-n", "--create-namespace", "--wait", "--reuse-values", "--take-ownership"}
+
+
+def chart_lacks(words: list[str]) -> list[str]:
+    """Values of the chart that `--set` names and the schema does not have."""
+    schema = json.loads((ROOT / "charts/kubenode/values.schema.json").read_text())
+    lacking = []
+    for name in (
+        words[at + 1].partition("=")[0] for at, word in enumerate(words) if word == "--set"
+    ):
+        place = schema
+        for part in name.split("."):
+            place = place.get("properties", {}).get(part, {})
+        lacking += [] if place else [name]
+    return lacking
+
+
+@pytest.mark.parametrize("command", of("helm"), ids=str)
+def test_helm_installs_this_chart_with_values_that_it_has(command: Command) -> None:
+    verb, release, *words = command.words[1:]
+    assert verb in ("install", "upgrade", "test", "uninstall")
+    assert release == "kubenode"
+    if verb in ("install", "upgrade"):
+        assert (ROOT / words.pop(0) / "Chart.yaml").exists()
+    assert words[words.index("-n") + 1] == "kubenode-system"
+    assert {word for word in words if word[0] == "-"} <= HELM_FLAGS | {"--set"}
+    assert chart_lacks(words) == []
+
+
+def test_a_value_that_the_chart_lacks_would_be_seen() -> None:
+    assert chart_lacks(["--set", "image.registry=x"]) == ["image.registry"]
 
 
 def test_a_command_that_is_not_there_would_be_seen() -> None:

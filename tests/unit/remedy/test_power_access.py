@@ -240,7 +240,7 @@ async def test_a_young_ready_node_of_the_same_group_is_the_replacement() -> None
     group, provider = a_group(OLD, young)
     found = await group.find(OLD)
     assert found == ReplacementTarget(
-        "memory:///n1", "kubenode.io/pool=a", "2026-01-01T12:02:00.000Z"
+        "memory:///n1", "kubenode.io/pool=a", "2026-01-01T12:02:00.000Z uid-n9"
     )
     assert (await group.ask(ASKED)).outcome is RequestOutcome.TAKEN
     far = await group.far(ASKED)

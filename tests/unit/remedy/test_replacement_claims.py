@@ -1,6 +1,7 @@
 """Two replacements never count the same new node, however the looks of their jobs interleave."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from remedy.power.claims import REPLACES, ReplacementClaims
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.replacing import Replacing
 from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import ReplacementRequest, ReplacementTarget
+from remedy.power.ways import MOST_UIDS, ReplacementRequest, ReplacementTarget, newest_of
 
 POOL = {"kubenode.io/pool": "online"}
 
@@ -171,6 +172,31 @@ async def test_a_sibling_that_was_made_just_before_the_request_is_no_replacement
     nodes = Nodes(sibling, a_node("new-1", 1))
     later = InstanceGroup(Providers(), nodes, by_kubelet)  # type: ignore[arg-type]
     assert (await later.far(asked)).candidates == ("new-1",)
+
+
+async def test_a_replacement_of_the_same_second_as_a_sibling_is_told_by_its_uid() -> None:
+    old, sibling, new = a_node("a", -600), a_node("sibling", -5), a_node("new-1", -5)
+    group = InstanceGroup(Providers(), Nodes(old, sibling), by_kubelet)  # type: ignore[arg-type]
+    found = await group.find(old)
+    assert isinstance(found, ReplacementTarget)
+    later = InstanceGroup(Providers(), Nodes(sibling, new), by_kubelet)  # type: ignore[arg-type]
+    asked = ReplacementRequest(
+        "a", "u-a", found.target, found.group, T0, "a.r0", newest=found.newest
+    )
+    assert (await later.far(asked)).candidates == ("new-1",)
+    of_earlier_version = replace(asked, newest=found.newest.partition(" ")[0])
+    assert (await later.far(of_earlier_version)).candidates == ()
+
+
+@pytest.mark.parametrize(("members", "new"), [(MOST_UIDS, True), (MOST_UIDS + 1, False)])
+def test_a_scale_up_of_many_in_one_second_is_told_by_its_time_alone(
+    members: int, new: bool
+) -> None:
+    newest = newest_of((T0, f"u{number}") for number in range(members))
+    asked = ReplacementRequest("a", "u-a", "t", "g", T0, "a.r0", newest=newest)
+    assert asked.is_new(T0, "another") is new
+    assert not asked.is_new(T0, "u1")
+    assert asked.is_new(T0 + timedelta(seconds=1), "another")
 
 
 async def test_a_node_that_another_request_has_claimed_is_no_candidate() -> None:

@@ -1,0 +1,67 @@
+"""The tutorials on rollouts and on Kube Defender, followed on the demo that they start."""
+
+from pathlib import Path
+
+import pytest
+from support.components import CONTROL_PLANE, require
+from support.tutorial import Reader
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+PATIENCE = 300.0
+"""Seconds for what the page says comes by itself; a busy machine is several times slower."""
+SEED = ("--seed", "7")
+
+
+@pytest.fixture(autouse=True)
+def kubectl() -> None:
+    """Comes with the control plane; the API server is the demo's."""
+    require(CONTROL_PLANE)
+
+
+def test_first_rollout_stops_goes_on_and_goes_back(tmp_path: Path) -> None:
+    reader = Reader("docs/tutorial-first-rollout.md", tmp_path)
+    with reader.run_demo("--scenario rollout", *SEED):
+        assert "n00003" in reader.type_block("kubenode machine list")
+        reader.wait_for_output(
+            "kubenode component sets", r"^containerd .* Paused .*RolledBack", PATIENCE
+        )
+        assert "starts nothing" in reader.type_block("kubenode component plan containerd", 1)
+        planned = reader.type_block("kubectl apply -f node-exporter.yaml")
+        assert "node-exporter-1.9.0  node-exporter-1.9.1  Restart  permit" in planned
+        reader.type_block('"component":"node-exporter-1.9.1"')
+        reader.wait_for_output(
+            "kubenode component sets", r"^node-exporter .* Baking +1 \(1\)", PATIENCE
+        )
+        paused = reader.type_block("kubenode component pause node-exporter")
+        assert "Paused" in next(row for row in paused.splitlines() if row[:8] == "node-exp")
+        reader.type_block("kubenode component resume node-exporter")
+        reader.wait_for_output("kubenode component sets", r"^node-exporter .* 2 \(5\)", PATIENCE)
+        reader.type_block('"component":"containerd-2.1.3"')
+        reader.wait_for_output("kubenode component sets", r"^containerd .* RollingBack", PATIENCE)
+    assert reader.untyped_blocks() == []
+
+
+def test_first_week_with_kube_defender(tmp_path: Path) -> None:
+    reader = Reader("docs/tutorial-defender-week.md", tmp_path)
+    with reader.run_demo("--nodes 60", *SEED):
+        reader.wait_for_output("kubectl get defenderpolicies", r"^default ", PATIENCE)
+        read = reader.type_block("kubectl get defenderpolicies")
+        assert "maxConcurrent" in read and "minHealthy" in read
+        assert "ruled by default" in reader.type_block("kubenode defender explain n00009", 0, 1)
+        reader.wait_for_output("kubenode job list --open", r"^n\d{5}-", PATIENCE)
+        explained = reader.type_block("kubenode pause --scope zone=zone-a", 1)
+        assert "no, Paused: " in explained and "switch is being replaced" in explained
+        assert "resumed" in reader.type_block("kubenode resume --scope zone=zone-a")
+        assert "WITH THE NEW" in reader.type_block(
+            "kubenode defender simulate --policy memory.yaml"
+        )
+        reader.type_block("kubectl apply -f memory.yaml")
+        reader.wait_for_output("kubenode defender status", r"^memory +cluster +rate ", PATIENCE)
+        assert "no, Excluded: " in reader.type_block("kubenode.io/hands-off=true", 1)
+        reader.type_block("kubenode.io/hands-off-")
+    with reader.run_demo("--scenario storm", *SEED):
+        reader.wait_for_output(
+            "kubenode defender status", r"^default +\S*zone=\S+ +Open ", PATIENCE
+        )
+    assert reader.untyped_blocks() == []
