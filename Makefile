@@ -11,8 +11,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # What writes charts/kubenode/crds, docs/reference and the lists of what images hold. The last two read tables and cases that
 # may lie beside the repository:
 # where they are missing, both say so or keep what was measured last.
-GENERATORS := images.closure kubenode.api.crd kubenode.api.reference kubenode.api.jsonschema kubenode.cli.schema rules.reference \
-	defender.small_clusters defender.http.openapi remedy.job.diagram machine.machine.diagram machine.componentset.diagram kubenode.cli.grafana kubenode.cli.slo kubenode.cli.metrics_reference kubenode.cli.logs_reference kubenode.cli.coverage kubenode.cli.cases.report
+GENERATORS := images.closure devtools.crds devtools.api_reference devtools.schemas devtools.rules_reference \
+	devtools.small_clusters devtools.defender_openapi devtools.job_states devtools.machine_states devtools.component_set_states devtools.grafana devtools.slo devtools.metrics_reference devtools.logs_reference devtools.rule_coverage devtools.rules_report
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ rules-test: $(READY) ## the library's own tests: timelines and what must come of
 	$(VENV)/bin/kubenode rules test rules/library $(ARGS)
 
 rules-report: $(READY) ## score the library on labelled cases: docs/reference/rules-report.md
-	$(PY) -m kubenode.cli.cases.report $(ARGS)
+	$(PY) -m devtools.rules_report $(ARGS)
 
 deb: $(READY) ## the agent as a Debian package, into dist/
 	@$(PY) -m agent.deb dist $(ARGS)
@@ -88,8 +88,8 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --quiet --upgrade pyproject.toml --group dev --all-extras -o requirements.lock
 
-wheel: $(READY) ## build dist/*.whl
-	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+wheel: $(READY) ## build dist/*.whl: kubenode, and kubenode-simulation, which no image holds
+	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist . ./simulation
 
 sbom: $(READY) ## what each image holds, as CycloneDX, into dist/
 	@$(PY) -m images.sbom dist

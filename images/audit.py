@@ -15,8 +15,8 @@ from importlib.metadata import PackageMetadata, distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from devtools.generated import ROOT
 from images.closure import PROJECT, lists
-from kubenode.api.generated import ROOT
 from kubenode.runtime.clock import SystemClock
 
 ALLOWED = frozenset(

@@ -1,6 +1,6 @@
 """What the engine of components needs of a host, one small port for each subject.
 
-`agent.host.real` has those of the machine we run on, `agent.components.simulated` a host in memory
+`agent.host.real` has those of the machine we run on, `simulation.hosts.components` a host in memory
 for the demo and for tests. Each method looks at the host anew and each act may be repeated: who is
 killed asks again and ends at the same place. Acts outlive the agent: what it began goes on, and a
 second call for the same waits for the first. Every method raises HostError when the host does not

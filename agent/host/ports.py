@@ -1,6 +1,6 @@
 """What repairs need of a host besides its service manager, one small port for each subject.
 
-`agent.host.real` has those of the machine we run on, `agent.host.simulated` a host in memory for
+`agent.host.real` has those of the machine we run on, `simulation.hosts.host` a host in memory for
 the demo and for tests. All of them look before they are asked to act, and each act is one call.
 Every method raises HostError when the host does not do or tell what is asked.
 """

@@ -1,15 +1,11 @@
 """CustomResourceDefinitions of every kind, written from the models.
 
-    python -m kubenode.api.crd            write charts/kubenode/crds
-    python -m kubenode.api.crd --check    exit 1 and name the files that differ
-
 The text repeats itself where an Expression is unrolled (see kubenode.api.structural). Equal copies
 are one YAML anchor and aliases, so the files stay short enough to read; kubectl, Helm and every
 other reader resolve them.
 """
 
 import io
-import sys
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -17,11 +13,9 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
 
 from kubenode.api.base import GROUP, VERSION, Resource, ResourceInfo
-from kubenode.api.generated import ROOT, run
 from kubenode.api.structural import structural_schema
 from kubenode.api.v1alpha1 import KINDS
 
-FOLDER = ROOT / "charts" / "kubenode" / "crds"
 HEADER = "# Written by `make docs` from kubenode/api; change the models, not this file.\n"
 
 
@@ -98,11 +92,3 @@ def as_yaml(crd: dict[str, Any]) -> str:
 def files() -> dict[str, str]:
     """File name to content, one file a kind."""
     return {f"{GROUP}_{kind.resource.plural}.yaml": as_yaml(definition(kind)) for kind in KINDS}
-
-
-def main(arguments: list[str]) -> int:
-    return run({FOLDER / name: text for name, text in files().items()}, arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,5 @@
 """JSON schemas of our kinds for editors, draft 2020-12, written from the models.
 
-    python -m kubenode.api.jsonschema            write docs/reference/schema
-    python -m kubenode.api.jsonschema --check    exit 1 and name the files that differ
-
 An editor with a YAML language server checks and completes a rule that begins with
 
     # yaml-language-server: $schema=noderemedier.json
@@ -12,7 +9,6 @@ zone exists, that a rule compiles. `kubenode rules lint` says these.
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -22,11 +18,9 @@ from pydantic import BaseModel, TypeAdapter
 from kubenode.api.base import API_VERSION, Resource
 from kubenode.api.duration import PATTERN as DURATION
 from kubenode.api.duration import format_duration
-from kubenode.api.generated import ROOT, run
 from kubenode.api.structural import plain, without_null
 from kubenode.api.v1alpha1 import KINDS
 
-FOLDER = ROOT / "docs" / "reference" / "schema"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 
@@ -127,11 +121,3 @@ def text(made: Schema) -> str:
 def files() -> dict[str, str]:
     """File name to content, one file a kind."""
     return {f"{kind.resource.kind.lower()}.json": text(schema(kind)) for kind in KINDS}
-
-
-def main(arguments: list[str]) -> int:
-    return run({FOLDER / name: content for name, content in files().items()}, arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

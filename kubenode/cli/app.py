@@ -78,21 +78,19 @@ def demo(
     ] = 0,
 ) -> None:
     """Run everything on an embedded API server with a simulated fleet, and watch it heal."""
-    from kubenode.cli.demo.main import Options
-    from kubenode.cli.demo.main import demo as start
     from kubenode.cli.exits import explained
 
     with explained():
-        start(
-            Options.of(
-                scenario=scenario,
-                nodes=nodes,
-                lasts=for_,
-                seed=seed,
-                speed=speed,
-                json=json,
-                port=port,
-            )
+        from kubenode.cli.simulation import commands
+
+        commands.demo(
+            scenario=scenario,
+            nodes=nodes,
+            lasts=for_,
+            seed=seed,
+            speed=speed,
+            json=json,
+            port=port,
         )
 
 

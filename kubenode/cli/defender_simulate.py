@@ -23,13 +23,13 @@ from defender.store import LIFE
 from kubenode.api.duration import format_duration, parse_duration
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import DefenderPolicy
+from kubenode.cli import policy_files as replay_files
 from kubenode.cli.cluster import connected
 from kubenode.cli.defender_comparing import lines
 from kubenode.cli.defender_objects import DefenderObjects, read_objects
 from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
-from kubenode.cli.replay import files as replay_files
 
 LONGEST = timedelta(days=7)
 Report = dict[str, Any]

@@ -71,12 +71,15 @@ def test(
 ) -> None:
     """Run the tests of rules: timelines of signals, and what must come of them."""
     from kubenode.cli.exits import explained
-    from kubenode.cli.replay.testing import command
 
     form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
     asked: Literal["both", "reference"] = "both" if engine is Engines.BOTH else "reference"
     with explained():
-        raise typer.Exit(command(files, junit=junit, output=form, engine=asked, only=only))
+        from kubenode.cli.simulation import commands
+
+        raise typer.Exit(
+            commands.test_rules(files, junit=junit, output=form, engine=asked, only=only)
+        )
 
 
 @rules_app.command("schema")
@@ -134,12 +137,13 @@ def cases(
     ] = Plain.JSON,
 ) -> None:
     """Run labelled cases through the code that decides, and score the answers."""
-    from kubenode.cli.cases.command import command
     from kubenode.cli.exits import explained
 
     with explained():
+        from kubenode.cli.simulation import commands
+
         form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
-        raise typer.Exit(command(files, rules=rules or (), output=form))
+        raise typer.Exit(commands.score_cases(files, rules=rules or (), output=form))
 
 
 @rules_app.command("coverage")
@@ -150,17 +154,18 @@ def coverage(
     output: Annotated[Page, typer.Option("--output", "-o")] = Page.TABLE,
 ) -> None:
     """Say which row of the vendors' tables is served by which rule."""
-    from kubenode.cli.coverage import command
     from kubenode.cli.exits import explained
 
     with explained():
+        from kubenode.cli.simulation import commands
+
         match output:
             case Page.TABLE:
-                raise typer.Exit(command(data=data, output="table"))
+                raise typer.Exit(commands.report_coverage(data=data, output="table"))
             case Page.JSON:
-                raise typer.Exit(command(data=data, output="json"))
+                raise typer.Exit(commands.report_coverage(data=data, output="json"))
             case Page.MARKDOWN:
-                raise typer.Exit(command(data=data, output="markdown"))
+                raise typer.Exit(commands.report_coverage(data=data, output="markdown"))
 
 
 for _name, _command in (

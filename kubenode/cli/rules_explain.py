@@ -1,7 +1,7 @@
 """`kubenode rules explain`: one node, one rule: each leaf with its value, source and age.
 
-Here of a live cluster; kubenode.cli.rules_explain_recorded does it of a recording. The rule may be
-one of a file: so a person sees what a rule would find before it is loaded.
+It reads a live cluster; simulation.replay.recorded_explanation reads a recording. The rule may come
+from a file, so that a person sees what it would match before it is loaded.
 """
 
 import difflib

@@ -74,11 +74,13 @@ def explain(
 
     paths = rules or ()
     if recordings:
-        from kubenode.cli.rules_explain_recorded import of_recording
-
         with explained():
+            from kubenode.cli.simulation import commands
+
             raise typer.Exit(
-                of_recording(node, rule, recordings, rules=paths, at=at, output=output)
+                commands.explain_recording(
+                    node, rule, recordings, rules=paths, at=at, output=output
+                )
             )
     from kubenode.cli.rules_explain import of_cluster
 
@@ -102,11 +104,12 @@ def replay(
 ) -> None:
     """Replay recorded signals: what would rules have done, when, and what held them?"""
     from kubenode.cli.exits import explained
-    from kubenode.cli.replay.replaying import command
 
     form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
     with explained():
-        code = command(
+        from kubenode.cli.simulation import commands
+
+        code = commands.replay(
             recordings, rules=rules or (), against=against or (), policy=policy, output=form
         )
         raise typer.Exit(code)
@@ -125,11 +128,12 @@ def record(
     """Write what happens to a cluster's nodes, for `kubenode rules replay`."""
     from kubenode.api.duration import parse_duration
     from kubenode.cli.exits import Exit, Refusal, explained, run
-    from kubenode.cli.recording import command
 
     with explained():
+        from kubenode.cli.simulation import commands
+
         try:
             lasts = parse_duration(for_) if for_ is not None else None
         except ValueError as error:
             raise Refusal(f"--for: {error}", Exit.USAGE) from error
-    raise typer.Exit(run(command(kubeconfig, context, out=out, lasts=lasts)))
+    raise typer.Exit(run(commands.record(kubeconfig, context, out=out, lasts=lasts)))

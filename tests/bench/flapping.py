@@ -29,12 +29,12 @@ from support.simulated_time import BEGAN, LoopClock
 
 from defender.service import DefenderSettings
 from kubenode.api.v1alpha1 import GROUP, KINDS, Expression
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.cli.cluster import crds
 from kubenode.cli.library import library
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
+from simulation.apiserver import EmbeddedApiServer
 
 DAY = 86_400.0
 EVENTS_LAST = timedelta(hours=1)

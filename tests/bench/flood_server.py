@@ -18,8 +18,8 @@ from typing import Any
 from bench import fleet
 from bench.first_heal import rule
 
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.cli.cluster import crds
+from simulation.apiserver import EmbeddedApiServer
 
 SLICE = 0.02
 """Seconds between two bundles of changes."""

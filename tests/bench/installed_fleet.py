@@ -11,10 +11,10 @@ from support.component_agents import HOST
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent
 from kubenode.api.v1alpha1.machinework import DesiredState
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.runtime.components import wire
 from machine.componentset.revisions import AssignableRevision, named
 from machine.names import LEASES
+from simulation.apiserver import EmbeddedApiServer
 
 NODES = "nodes"
 OPERATORS = ("labels", "annotations", "finalizers")

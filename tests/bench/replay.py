@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import Any
 
 from kubenode.cli.library import library
-from kubenode.cli.replay.recordings import Timed
-from kubenode.cli.replay.replaying import replay
-from kubenode.cli.replay.timeline import Entry
-from kubenode.cli.replay.world import START
+from simulation.replay.recordings import Timed
+from simulation.replay.replaying import replay
+from simulation.replay.timeline import Entry
+from simulation.replay.world import START
 
 ZONES = ("a", "b", "c")
 DETECTORS = ("KernelDeadlock", "ReadonlyFilesystem", "NTPProblem", "FrequentKubeletRestart")

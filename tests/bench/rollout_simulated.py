@@ -38,8 +38,6 @@ from defender.service import Defender
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinestatus import ComponentState
 from kubenode.api.v1alpha1.machinework import ChangeClass
-from kubenode.apiserver import EmbeddedApiServer
-from kubenode.apiserver.store import Record
 from kubenode.cli.cluster import crds
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
@@ -47,6 +45,8 @@ from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.process import serve
 from machine.machine.success import applied, status_of
 from machine.operator import MachineOperator
+from simulation.apiserver import EmbeddedApiServer
+from simulation.apiserver.store import Record
 
 AGENT_SECONDS = 0.2
 BEAT = 50.0

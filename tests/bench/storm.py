@@ -38,14 +38,14 @@ from support.daemons import free_port
 from support.running import until
 
 from kubenode.api.v1alpha1 import default_policy
-from kubenode.cli.demo.faults import Kind
-from kubenode.cli.demo.ledger import Ledger
-from kubenode.cli.demo.observer import Observer
-from kubenode.cli.demo.watching import Watching
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
+from simulation.demo.faults import Kind
+from simulation.demo.ledger import Ledger
+from simulation.demo.observer import Observer
+from simulation.demo.watching import Watching
 
 CONDITION = "BenchStorm"
 LIMIT = 180.0

@@ -21,12 +21,12 @@ from typing import Any
 from chaos.fleet import Fleet
 from chaos.restore import EtcdBackups
 
-from kubenode.cli.demo.hosts import KUBELET
-from kubenode.cli.demo.watching import CLOSED
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
 from kubenode.runtime.kube.errors import KubeError
+from simulation.demo.hosts import KUBELET
+from simulation.demo.watching import CLOSED
 
 LONGEST_STEP = 600.0
 """Seconds of a real fleet's time."""

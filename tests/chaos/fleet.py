@@ -16,12 +16,6 @@ from support.running import until
 
 from kubenode.api.scale import scaled
 from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier, default_policy
-from kubenode.cli.demo.detectors import LONGEST
-from kubenode.cli.demo.faults import Plan, Planned
-from kubenode.cli.demo.fleet import Place, node_object
-from kubenode.cli.demo.hosts import Host, HostAct
-from kubenode.cli.demo.scenarios import MIX, Pace, Scenario
-from kubenode.cli.demo.world import World
 from kubenode.cli.library import library
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -29,6 +23,12 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.process import Part
 from remedy.job.model import unable
+from simulation.demo.detectors import LONGEST
+from simulation.demo.faults import Plan, Planned
+from simulation.demo.fleet import Place, node_object
+from simulation.demo.hosts import Host, HostAct
+from simulation.demo.scenarios import MIX, Pace, Scenario
+from simulation.demo.world import World
 
 NEVER = 1e9
 READY_SECONDS = 300.0

@@ -99,7 +99,7 @@ def by_chance_of(seed: int) -> Iterator[None]:
 
     random.seed(seed)
     with (
-        mock.patch("kubenode.apiserver.objects.new_uid", lambda: str(made())),
+        mock.patch("simulation.apiserver.objects.new_uid", lambda: str(made())),
         mock.patch("uuid.uuid4", made),
         mock.patch("defender.calendar.AsyncIOScheduler"),  # goes by the wall clock, of the machine
     ):

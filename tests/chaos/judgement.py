@@ -9,9 +9,9 @@ from chaos.blows import Blow, Sort
 from chaos.fleet import Fleet
 from chaos.restore import EtcdBackups
 
-from kubenode.cli.demo.ledger import Fault
-from kubenode.cli.demo.summary import booted, by_kind, findings, spread
-from kubenode.cli.demo.watching import CLOSED
+from simulation.demo.ledger import Fault
+from simulation.demo.summary import booted, by_kind, findings, spread
+from simulation.demo.watching import CLOSED
 
 LATE = "the breaker did not open"
 """No violation by itself: who should open it may be dead. Permits given meanwhile are judged."""

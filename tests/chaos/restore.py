@@ -13,12 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubenode.apiserver.store import Snapshot, Store
-from kubenode.cli.demo.books import PermitView
-from kubenode.cli.demo.breakers import JobView
-from kubenode.cli.demo.hosts import HostAct
-from kubenode.cli.demo.observer import Finding, NodeView, Observer
-from kubenode.cli.demo.watching import (
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
+from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.restore import BEAT_SECONDS, LOOK_SECONDS, NAME, lift, read_lineage
+from simulation.apiserver.store import Snapshot, Store
+from simulation.demo.books import PermitView
+from simulation.demo.breakers import JobView
+from simulation.demo.hosts import HostAct
+from simulation.demo.observer import Finding, NodeView, Observer
+from simulation.demo.watching import (
     Object,
     Watch,
     Watching,
@@ -26,11 +31,6 @@ from kubenode.cli.demo.watching import (
     node_view,
     permit_view,
 )
-from kubenode.runtime.clock import Clock
-from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
-from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore
-from kubenode.runtime.kube.errors import KubeError
-from kubenode.runtime.restore import BEAT_SECONDS, LOOK_SECONDS, NAME, lift, read_lineage
 
 BACKUP_SECONDS = 15.0
 BACKUPS = 12

@@ -34,12 +34,12 @@ from chaos.victims import Striking
 from support.running import running, until
 
 from kubenode.api.duration import parse_duration
-from kubenode.cli.demo.agents import Agents
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
+from simulation.demo.agents import Agents
 
 UNHURRIED = 1e5
 READY_SECONDS = 400.0

@@ -38,15 +38,15 @@ from support.simulated_time import Books, LoopClock
 
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1 import GROUP, KINDS
-from kubenode.apiserver.server import EmbeddedApiServer
 from kubenode.cli.cluster import crds
-from kubenode.cli.demo.agents import Agents
-from kubenode.cli.demo.controllers import defender_settings
-from kubenode.cli.demo.server import hook, signing
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import serve
+from simulation.apiserver.server import EmbeddedApiServer
+from simulation.demo.agents import Agents
+from simulation.demo.controllers import defender_settings
+from simulation.demo.server import hook, signing
 
 API_SERVER = "kube-apiserver"
 CALM_SECONDS = 900.0

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kubenode.cli.demo.power import SCHEME, Machines
 from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.local import PREFIX
 from kubenode.providers.port import ProviderMachine
+from simulation.demo.power import SCHEME, Machines
 
 DONE, NONE, REFUSED = 0, 68, 78
 SWITCH = Path(__file__).with_name("switch.py")

@@ -17,7 +17,7 @@ from typing import Any
 
 import atheris
 
-from kubenode.cli.coverage import BESIDE, VARIABLE
+from simulation.coverage import BESIDE, VARIABLE
 
 with atheris.instrument_imports(include=["agent.detectors.logs", "remedy.hostdoctor"]):
     from fuzz import log_targets, told_targets

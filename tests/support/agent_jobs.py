@@ -12,7 +12,7 @@ from typing import Any
 
 from support.control_plane import ControlPlane
 
-from kubenode.api.crd import FOLDER
+from devtools.crds import FOLDER
 from kubenode.runtime.clock import SystemClock
 
 CHART = Path(__file__).parents[2] / "charts" / "kubenode" / "agent"

@@ -28,11 +28,11 @@ from support.figures import keep
 from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
 from kubenode.cli.engine import CHILD
 from kubenode.cli.library import library
-from kubenode.cli.replay.records import JobRecord
-from kubenode.cli.replay.signals import NodeLook
-from kubenode.cli.replay.world import World
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Diagnoser
+from simulation.replay.records import JobRecord
+from simulation.replay.signals import NodeLook
+from simulation.replay.world import World
 
 Task = tuple[int, int, float, float]
 """Seed, nodes, hours, pace."""

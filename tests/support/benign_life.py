@@ -24,8 +24,8 @@ from support.benign_stories import (
     rolling_reboot,
 )
 
-from kubenode.cli.replay.moments import instant
-from kubenode.cli.replay.timeline import Entry, entry
+from simulation.replay.moments import instant
+from simulation.replay.timeline import Entry, entry
 
 SETTLES = timedelta(minutes=12)
 """After a story: detectors have reported again, and short holds have passed."""

@@ -1,4 +1,4 @@
-"""Writes kubenode/apiserver/builtin.txt: the fields of the built-in kinds, as a real server says.
+"""Writes simulation/apiserver/builtin.txt: the fields of the built-in kinds, as a real server says.
 
     PYTHONPATH=tests .venv/bin/python -m support.builtin_fields
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from support.control_plane import ControlPlane
 
-from kubenode.apiserver import builtin
-from kubenode.apiserver.registry import Registry, Resource
+from simulation.apiserver import builtin
+from simulation.apiserver.registry import Registry, Resource
 
 Obj = dict[str, Any]
 REFERENCE = "#/components/schemas/"

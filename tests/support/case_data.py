@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kubenode.cli.coverage import BESIDE, VARIABLE
+from simulation.coverage import BESIDE, VARIABLE
 
 OWN = Path(__file__).parents[1] / "data" / "cases"
 

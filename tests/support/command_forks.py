@@ -24,6 +24,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import kubenode.cli
+import simulation.replay
 
 MOST = 1 << 20
 """Bytes of a request."""
@@ -33,6 +34,8 @@ def main(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         for found in iter_modules(kubenode.cli.__path__, "kubenode.cli."):
+            import_module(found.name)
+        for found in iter_modules(simulation.replay.__path__, "simulation.replay."):
             import_module(found.name)
         gc.freeze()  # or collections in the forks would copy what they share
         listener.listen(64)

@@ -14,7 +14,6 @@ from agent.components.keeping import MemoryRecords, Records
 from agent.components.model import ComponentApplyState, ComponentRecord
 from agent.components.permits import LivePermits
 from agent.components.reading import Library
-from agent.components.simulated import SimulatedComponents
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
 from kubenode.runtime.components.render import (
@@ -25,6 +24,7 @@ from kubenode.runtime.components.render import (
     rendered,
 )
 from kubenode.runtime.kube.errors import NotFound, Undecodable, Unreachable
+from simulation.hosts.components import SimulatedComponents
 
 T = TypeVar("T")
 HOST = wire.MachineHost("boot-1", "debian-12", "6.1.0", "amd64")

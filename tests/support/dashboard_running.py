@@ -14,13 +14,13 @@ from defender.auth.identity import Identity
 from defender.dashboard.people import IdentityProvider, Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.service import Defender, DefenderSettings
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.cli.cluster import crds
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
+from simulation.apiserver import EmbeddedApiServer
 
 LINK = "let-me-in"
 QUICK = DefenderSettings(round=0.2)

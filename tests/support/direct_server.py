@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl
 import aiohttp
 from support.simulated_time import Books
 
-from kubenode.apiserver import ApiError, EmbeddedApiServer, calls, discovery
-from kubenode.apiserver.api import Api
-from kubenode.apiserver.forms import Form
-from kubenode.apiserver.selectors import select
-from kubenode.apiserver.store import encode
-from kubenode.apiserver.watch import Watch
+from simulation.apiserver import ApiError, EmbeddedApiServer, calls, discovery
+from simulation.apiserver.api import Api
+from simulation.apiserver.forms import Form
+from simulation.apiserver.selectors import select
+from simulation.apiserver.store import encode
+from simulation.apiserver.watch import Watch
 
 LATENCY = 0.002
 BOOKMARK_SECONDS = 30.0

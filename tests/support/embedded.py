@@ -21,8 +21,8 @@ from typing import Any, Self, TypeVar
 
 from support.control_plane import run_kubectl
 
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.runtime.kube.client import MERGE_PATCH
+from simulation.apiserver import EmbeddedApiServer
 
 T = TypeVar("T")
 STOP_SECONDS = 60.0

@@ -17,7 +17,7 @@ from support.machine_requests import REQUESTS
 from support.remedy_cluster import YesPermits
 
 from defender.client import Permits
-from kubenode.api.crd import FOLDER
+from devtools.crds import FOLDER
 from kubenode.api.v1alpha1 import Machine, default_policy
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.fence import AlwaysLeader

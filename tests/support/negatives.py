@@ -15,8 +15,8 @@ from typing import Any
 
 from support.benign_fleet import ACK, AKS, ANSWERS, CCE, EKS_GPU, NPD, TKE, Condition
 
-from kubenode.cli.replay.signals import NodeLook
-from kubenode.cli.replay.timeline import Entry, entry
+from simulation.replay.signals import NodeLook
+from simulation.replay.timeline import Entry, entry
 
 START = datetime(2026, 4, 6, 9, 0, tzinfo=UTC)
 LASTS = timedelta(minutes=20)

@@ -16,8 +16,8 @@ from support.negatives import LASTS, START, Negative, crowd, negatives
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.cli.library import library
-from kubenode.cli.replay.world import World
 from rules.diagnose import Diagnoser
+from simulation.replay.world import World
 
 TOGETHER = 100
 """Negatives of one fleet, beside as many healthy nodes."""

@@ -17,7 +17,8 @@ from support.disruption_guard import live_permit
 from support.embedded import EmbeddedPlane
 from support.running import running, until
 
-from kubenode.api.crd import FOLDER, definition
+from devtools.crds import FOLDER
+from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS, Ask, Reason, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.providers.registry import Providers

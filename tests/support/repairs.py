@@ -15,9 +15,9 @@ from support.clock import T0, settle
 from agent.actions.allowed import AllowedScript, Repairs
 from agent.host.containers import Container, Image, Sandbox
 from agent.host.ports import Certificate, Gpu, Module, Ports, Process
-from agent.host.simulated import SimulatedHost
 from agent.host.storage import HostMount, OldFile
 from agent.wire import Answer, Job
+from simulation.hosts.host import SimulatedHost
 
 MIB = 1024**2
 SCRIPT = b"#!/bin/sh\nexit 0\n"

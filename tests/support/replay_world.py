@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.replay.records import JobRecord
-from kubenode.cli.replay.timeline import entry
-from kubenode.cli.replay.world import World
+from simulation.replay.records import JobRecord
+from simulation.replay.timeline import entry
+from simulation.replay.world import World
 
 REBOOT: list[dict[str, Any]] = [
     {

@@ -12,14 +12,14 @@ from support.agent_world import World
 from agent import logs
 from agent.agent import Agent
 from agent.components.keeping import MemoryRecords
-from agent.components.simulated import SimulatedComponents
-from agent.host.simulated import SimulatedHost
 from agent.journal import FileJournal
 from agent.probes.host import HostProbes
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import run_until_signal
+from simulation.hosts.components import SimulatedComponents
+from simulation.hosts.host import SimulatedHost
 
 
 async def run(server: str, ca: str, cert: str, key: str, name: str, folder: Path) -> None:

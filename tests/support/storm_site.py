@@ -12,7 +12,6 @@ from support.running import running, until
 from defender.service import Defender, DefenderSettings
 from kubenode.api.v1alpha1 import GROUP, KINDS, DefenderPolicy
 from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import hook
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
@@ -22,6 +21,7 @@ from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
 from remedy.operator import RemedyOperator
 from rules.diagnose import Diagnoser
+from simulation.demo.server import hook
 
 PERMITS = paths.custom("permits")
 POLICIES = paths.custom("defenderpolicies")

@@ -18,11 +18,11 @@ from agent.journal import FileJournal
 from agent.probes.host import HostProbes
 from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS, AgentAssignment
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.kube.plain import PlainTransport
+from simulation.apiserver import EmbeddedApiServer
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,6 @@ from support.running import running, until
 
 from agent.agent import Agent
 from agent.components.keeping import MemoryRecords
-from agent.components.simulated import SimulatedComponents
 from agent.journal import FileJournal
 from agent.probes.host import HostProbes
 from kubenode.runtime.clock import SystemClock
@@ -25,6 +24,7 @@ from kubenode.runtime.components.hashes import config_hash, revision, text_diges
 from kubenode.runtime.components.render import KeyText, TextRef, rendered
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
+from simulation.hosts.components import SimulatedComponents
 
 pytestmark = pytest.mark.integration
 

@@ -8,8 +8,9 @@ import pytest
 from support.api_objects import BAD, GOOD, IMMUTABLE, MUTABLE, Bad, changed, nested
 from support.control_plane import ControlPlane
 
+from devtools.crds import FOLDER
 from kubenode.api.base import Resource
-from kubenode.api.crd import FOLDER, definition
+from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS, Disruption, NodeRemedier, Step
 from kubenode.api.v1alpha1.leaves import DEPTH
 from kubenode.runtime.kube.paths import resource

@@ -8,7 +8,8 @@ import pytest
 from support.api_objects import GOOD, changed
 from support.control_plane import ControlPlane
 
-from kubenode.api.crd import FOLDER, definition
+from devtools.crds import FOLDER
+from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import HostProbe
 from kubenode.api.v1alpha1.machineclass import CONFIG_DEPTH
 

@@ -18,8 +18,8 @@ from support.contract_api import (
     a_lease,
 )
 
-from kubenode.apiserver import EmbeddedApiServer
-from kubenode.apiserver.database import DatabaseError
+from simulation.apiserver import EmbeddedApiServer
+from simulation.apiserver.database import DatabaseError
 
 pytestmark = pytest.mark.integration
 AGO = datetime(2020, 1, 1, tzinfo=UTC)

@@ -23,9 +23,9 @@ from support.contract_api import (
     a_pod,
 )
 
-from kubenode.apiserver import EmbeddedApiServer, ListenError
-from kubenode.apiserver.calls import Call
-from kubenode.apiserver.faults import Delay, Drop, Fail
+from simulation.apiserver import EmbeddedApiServer, ListenError
+from simulation.apiserver.calls import Call
+from simulation.apiserver.faults import Delay, Drop, Fail
 
 pytestmark = pytest.mark.integration
 

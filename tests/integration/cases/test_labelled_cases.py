@@ -17,11 +17,11 @@ from support.case_data import OWN, half, own_files, shared_folder
 from support.negatives import negatives
 from support.negatives_run import acted_on
 
-from kubenode.cli.cases.command import predictions
-from kubenode.cli.cases.form import Case, Kind
-from kubenode.cli.cases.reading import read
-from kubenode.cli.cases.scoring import Prediction, Score, score
 from kubenode.cli.library import library
+from simulation.cases.command import predictions
+from simulation.cases.form import Case, Kind
+from simulation.cases.reading import read
+from simulation.cases.scoring import Prediction, Score, score
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 CASES = 109

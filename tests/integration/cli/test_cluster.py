@@ -16,8 +16,8 @@ from support.command import kubenode, started
 from support.daemons import free_port
 
 from kubenode.api.meta import format_time
-from kubenode.apiserver.server import EmbeddedApiServer
 from kubenode.runtime.clock import SystemClock
+from simulation.apiserver.server import EmbeddedApiServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

@@ -15,10 +15,10 @@ from support.remedy_engine import a_diagnoser
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import signing
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from remedy.operator import RemedyOperator, RemedySettings
+from simulation.demo.server import signing
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 FAULT = "RuntimeUnhealthy"

@@ -16,7 +16,7 @@ import pytest
 from support.contract_api import FOO_CRD, GROUP, ContractApi
 from support.control_plane import ControlPlane
 
-from kubenode.apiserver import EmbeddedApiServer
+from simulation.apiserver import EmbeddedApiServer
 
 GAPS = {
     "test_events_are_served_in_their_new_group": "conversion between versions is not claimed",

@@ -13,8 +13,8 @@ from support.contract_api import ContractApi, a_configmap
 from support.control_plane import ControlPlane, run_kubectl
 from support.pki import Authority
 
-from kubenode.apiserver import EmbeddedApiServer
-from kubenode.apiserver.access import Tls
+from simulation.apiserver import EmbeddedApiServer
+from simulation.apiserver.access import Tls
 
 pytestmark = pytest.mark.integration
 TOKEN = "a-token-of-this-test"

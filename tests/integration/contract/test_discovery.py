@@ -4,8 +4,8 @@ import pytest
 from support.builtin_fields import text_of
 from support.contract_api import AGGREGATED, GROUP, ContractApi
 
-from kubenode.apiserver import builtin
-from kubenode.apiserver.registry import Registry
+from simulation.apiserver import builtin
+from simulation.apiserver.registry import Registry
 
 pytestmark = pytest.mark.integration
 

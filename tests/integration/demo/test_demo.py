@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from support.command import COMMAND, environment, fresh, started
 
-from kubenode.cli.demo.breakers import STALE
+from simulation.demo.breakers import STALE
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

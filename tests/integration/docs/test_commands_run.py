@@ -20,8 +20,8 @@ from typer.testing import CliRunner, Result
 
 from kubenode.cli.app import app
 from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import signing
 from kubenode.runtime.clock import SystemClock
+from simulation.demo.server import signing
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 ELSEWHERE = {

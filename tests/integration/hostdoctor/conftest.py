@@ -10,9 +10,9 @@ from support.remedy_cluster import install_crds
 
 from kubenode.api.v1alpha1 import GROUP, KINDS
 from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import hook
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
+from simulation.demo.server import hook
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from support.command import kubenode
 
-from kubenode.cli.coverage import FILE, folder_of
-from kubenode.cli.coverage.rows import rows
-from kubenode.cli.coverage.serving import matches
+from devtools.rule_coverage import FILE
 from kubenode.cli.library import library
+from simulation.coverage import folder_of
+from simulation.coverage.rows import rows
+from simulation.coverage.serving import matches
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 SECONDS = 180.0

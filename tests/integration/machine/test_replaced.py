@@ -67,7 +67,7 @@ async def test_a_job_asks_for_another_machine_by_operation_and_its_permit_is_the
         old, other = await here.names("again")
         await hands.rule("broken", **RULE)
         await hands.say(old, BROKEN, "True")
-        job = await hands.wait(lambda j: j.status.phase.closed, 120)
+        job = await hands.wait(lambda j: j.spec.node_name == old and j.status.phase.closed, 120)
         assert job.status.phase is JobPhase.SUCCEEDED, job.status.message
         await here.counts("again", replicas=2, ready=2, available=2, made=3)
         names = await here.names("again")

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from ruamel.yaml import YAML
 from support.prometheus import Prometheus, metrics_in, promtool
 
-from kubenode.cli.metrics_reference.bounds import bound_of
-from kubenode.cli.metrics_reference.registered import registered
+from devtools.metrics_reference.bounds import bound_of
+from devtools.metrics_reference.registered import registered
 from remedy.hostdoctor.pollers.metrics import PollerMetrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.prometheus import Prometheus, metrics_in
 
-from kubenode.cli import grafana
+from devtools import grafana
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def test_there_is_a_board_for_each_view() -> None:
 
 def test_the_files_are_what_their_generator_writes() -> None:
     for path, text in grafana.wanted().items():
-        assert path.read_text() == text, f"run python -m kubenode.cli.grafana: {path.name}"
+        assert path.read_text() == text, f"run python -m devtools.grafana: {path.name}"
     assert {path.name for path in grafana.wanted()} == {f"{name}.json" for name in BOARDS}
 
 

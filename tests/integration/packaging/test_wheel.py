@@ -1,4 +1,4 @@
-"""The wheel, in environments that hold what the images hold: everything that it needs is there."""
+"""Both wheels, in environments that hold what the images hold: all that they need is there."""
 
 import json
 import re
@@ -22,14 +22,28 @@ CHOSEN = re.compile(
     r"\| +((?:redis|boto3|azure|sushy|asyncssh|opentelemetry\.sdk)(?:\.\w+)*)$", re.M
 )
 PACKAGES = ("agent", "defender", "kubenode", "machine", "remedy", "rules")
+IMPORTS = re.compile(r"^\s*(?:from|import) (?:simulation|devtools)\b", re.M)
+DATA = ROOT / "tests" / "data" / "cases"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "-w", str(folder), str(ROOT)], check=True, timeout=200)
-    (made,) = folder.glob("kubenode-*.whl")
+    sources = (str(ROOT), str(ROOT / "simulation"))
+    subprocess.run([*pip, "-w", str(folder), *sources], check=True, timeout=200)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(wheels: Path) -> Path:
+    (made,) = wheels.glob("kubenode-*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def simulation_wheel(wheels: Path) -> Path:
+    (made,) = wheels.glob("kubenode_simulation-*.whl")
     return made
 
 
@@ -38,6 +52,29 @@ def everything(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     venv = CleanVenv(tmp_path_factory.mktemp("kubenode") / "venv", NAMES["kubenode"])
     venv.install(wheel)
     yield venv
+
+
+@pytest.fixture(scope="module")
+def with_simulation(
+    wheel: Path, simulation_wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CleanVenv]:
+    venv = CleanVenv(tmp_path_factory.mktemp("simulation") / "venv", NAMES["kubenode"])
+    venv.install(wheel)
+    venv.install(simulation_wheel)
+    yield venv
+
+
+def files_of(wheel: Path) -> dict[str, bytes]:
+    """Content by path; without the metadata of the distribution."""
+    with zipfile.ZipFile(wheel) as file:
+        names = [name for name in file.namelist() if not name.endswith("/")]
+        return {name: file.read(name) for name in names if ".dist-info/" not in name}
+
+
+def tracked(*folders: str) -> set[str]:
+    asked = ["git", "ls-files", "--", *folders]
+    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name for name in listed.stdout.split() if (ROOT / name).exists()}
 
 
 def ran(venv: CleanVenv, *words: str, at: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -57,14 +94,26 @@ def ran(venv: CleanVenv, *words: str, at: Path, **more: str) -> subprocess.Compl
 def test_it_holds_every_file_of_the_programs_but_for_what_makes_the_agents_package(
     wheel: Path,
 ) -> None:
-    asked = ["git", "ls-files", "--", *PACKAGES]
-    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
-    wanted = {name for name in listed.stdout.split() if not name.startswith("agent/deb/")}
-    wanted = {name for name in wanted if (ROOT / name).exists()}
-    with zipfile.ZipFile(wheel) as file:
-        held = {name for name in file.namelist() if not name.endswith("/")}
-    assert not wanted - held
-    assert not {name for name in held if name.startswith(("agent/deb/", "tests/", "images/"))}
+    wanted = {name for name in tracked(*PACKAGES) if not name.startswith("agent/deb/")}
+    assert wanted == set(files_of(wheel))
+
+
+def test_production_wheel_contains_no_simulation_and_no_generator(wheel: Path) -> None:
+    held = files_of(wheel)
+    assert {name.partition("/")[0] for name in held} == set(PACKAGES)
+    python = {name: text.decode() for name, text in held.items() if name.endswith(".py")}
+    importing = {name for name, text in python.items() if IMPORTS.search(text)}
+    assert importing == {"kubenode/cli/simulation.py"}
+
+
+def test_simulation_wheel_contains_every_file_of_the_simulation_and_no_generator(
+    simulation_wheel: Path,
+) -> None:
+    held = files_of(simulation_wheel)
+    assert set(held) - {"simulation/LICENSE"} == tracked("simulation") - {
+        "simulation/pyproject.toml"
+    }
+    assert not [name for name, text in held.items() if re.search(rb"^from devtools\b", text, re.M)]
 
 
 def test_both_commands_answer_and_the_library_comes_with_them(
@@ -75,16 +124,54 @@ def test_both_commands_answer_and_the_library_comes_with_them(
         assert told.stdout == f"kubenode {project_version()}\n", told.stderr
     kinds = ran(everything, "kubenode", "crds", at=tmp_path)
     assert "name: noderemediers.kubenode.io" in kinds.stdout, kinds.stderr
-    library = str(everything.site / "rules/library/storage/disk-pressure.test.yaml")
-    tested = ran(everything, "kubenode", "rules", "test", library, at=tmp_path)
-    assert tested.returncode == 0, tested.stdout + tested.stderr
+    linted = str(everything.site / "rules/library/storage/disk-pressure.yaml")
+    checked = ran(everything, "kubenode", "rules", "lint", linted, at=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
     helped = ran(everything, "kubenode", "run", "agent", "--help", at=tmp_path)
     assert "CONFIG is a TOML file" in helped.stdout, helped.stderr
 
 
-def test_the_demo_runs_from_it(everything: CleanVenv, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("demo",),
+        ("record",),
+        ("rules", "test", "any.test.yaml"),
+        ("rules", "replay", "--from", "any.jsonl"),
+        ("rules", "cases", "any.jsonl"),
+        ("rules", "coverage"),
+        ("rules", "explain", "--node", "n", "--rule", "r", "--from", "any.jsonl"),
+        ("rules", "schema", "--kind", "RuleTest"),
+    ],
+    ids=" ".join,
+)
+def test_production_image_refuses_a_command_of_the_simulation_and_says_how_to_get_it(
+    words: tuple[str, ...], everything: CleanVenv, tmp_path: Path
+) -> None:
+    refused = ran(everything, "kubenode", *words, at=tmp_path)
+    assert refused.returncode == 2
+    assert "kubenode: this command needs the simulation" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_the_commands_of_the_simulation_run_from_both_wheels(
+    with_simulation: CleanVenv, tmp_path: Path
+) -> None:
+    library = str(with_simulation.site / "rules/library/storage/disk-pressure.test.yaml")
+    tested = ran(with_simulation, "kubenode", "rules", "test", library, at=tmp_path)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    scored = ran(
+        with_simulation, "kubenode", "rules", "cases", str(DATA / "fresh.jsonl"), "-o", "table",
+        at=tmp_path,
+    )  # fmt: skip
+    assert scored.returncode == 0, scored.stdout + scored.stderr
+    schema = ran(with_simulation, "kubenode", "rules", "schema", "--kind", "RuleTest", at=tmp_path)
+    assert json.loads(schema.stdout)["title"] == "Rule tests of KubeNode"
+
+
+def test_the_demo_runs_from_both_wheels(with_simulation: CleanVenv, tmp_path: Path) -> None:
     shown = ran(
-        everything, "kubenode", "demo", "--for", "5s", "--nodes", "12", "--json", at=tmp_path
+        with_simulation, "kubenode", "demo", "--for", "5s", "--nodes", "12", "--json", at=tmp_path
     )
     assert shown.returncode == 0, shown.stderr
     summary = json.loads(shown.stdout.splitlines()[-1])
@@ -116,6 +203,10 @@ def test_the_agent_starts_from_what_its_image_holds(tmp_path: Path) -> None:
     venv = CleanVenv(tmp_path / "venv", NAMES["agent"])
     sources(venv.site, project_version())
     assert not (venv.folder / "bin/kubenode").exists()
+    held = [path for path in venv.site.rglob("*.py") if not path.is_symlink()]
+    ours = [path for path in held if path.is_relative_to(venv.site / "agent")]
+    assert ours and not [path for path in ours if "simulated" in path.name]
+    assert not (venv.site / "simulation").exists() and not (venv.site / "devtools").exists()
     helped = ran(venv, "python", "-m", "agent", "--help", at=tmp_path)
     assert "CONFIG is a TOML file" in helped.stdout, helped.stderr
     told = ran(

@@ -9,7 +9,7 @@ from support.remedy_cluster import Cluster, connected, install_crds
 
 from kubenode.api.v1alpha1 import GROUP, KINDS
 from kubenode.cli.cluster import crds
-from kubenode.cli.demo.server import hook
+from simulation.demo.server import hook
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from support.defender_core import ZONE
 from support.replay_world import a_rule, a_world, at, sick
 
 from kubenode.api.v1alpha1 import JobPhase
-from kubenode.cli.replay.world import World, heals
+from simulation.replay.world import World, heals
 
 pytestmark = pytest.mark.integration
 MINUTE = 60

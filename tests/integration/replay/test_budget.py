@@ -10,9 +10,9 @@ from support.defender_world import World, a_policy, an_ask
 from kubenode.api.v1alpha1 import Disruption, Verdict
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.cli.replay.budget import Budget
-from kubenode.cli.replay.clock import SetClock
 from kubenode.runtime.kube.objects import Node
+from simulation.replay.budget import Budget
+from simulation.replay.clock import SetClock
 
 NODES, ZONE = 8, "topology.kubernetes.io/zone"
 POLICY = a_policy(

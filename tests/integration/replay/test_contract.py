@@ -20,9 +20,9 @@ from support.remedy_hand import Hands
 from support.replay_world import a_rule
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.replay.moments import instant
-from kubenode.cli.replay.timeline import Entry, entry
-from kubenode.cli.replay.world import World
+from simulation.replay.moments import instant
+from simulation.replay.timeline import Entry, entry
+from simulation.replay.world import World
 
 SECOND = timedelta(seconds=1)
 NODES = ("n1", "n2", "n3")

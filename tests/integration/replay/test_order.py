@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.replay_world import a_rule
 
-from kubenode.cli.replay.timeline import Entry, entry
-from kubenode.cli.replay.world import World, heals
+from simulation.replay.timeline import Entry, entry
+from simulation.replay.world import World, heals
 
 NODES = ("a", "b", "c", "d")
 ZONE = "topology.kubernetes.io/zone"

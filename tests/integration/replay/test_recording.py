@@ -19,11 +19,11 @@ from support.replay_world import a_rule
 from support.running import running, until
 
 from kubenode.api.v1alpha1 import HostEvent, RemedyOperationJob
-from kubenode.cli.recording import RecordingWriter, opened, record
-from kubenode.cli.replay.recordings import entries
-from kubenode.cli.replay.replaying import replay
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
+from simulation.replay.recording import RecordingWriter, opened, record
+from simulation.replay.recordings import entries
+from simulation.replay.replaying import replay
 
 pytestmark = pytest.mark.integration
 LOOK = [{"name": "look", "steps": [{"notify": {}}, {"wait": {"for": "1h", "timeout": "2h"}}]}]

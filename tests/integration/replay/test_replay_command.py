@@ -8,7 +8,7 @@ import pytest
 import zstandard
 from support.command import kubenode
 
-from kubenode.cli.replay.timeline import entry
+from simulation.replay.timeline import entry
 
 pytestmark = pytest.mark.integration
 RULE = """\

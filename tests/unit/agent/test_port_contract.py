@@ -2,7 +2,7 @@
 
 from hosts.port_contract import contract
 
-from agent.host.simulated import SimulatedHost
+from simulation.hosts.host import SimulatedHost
 
 
 async def test_a_simulated_host_holds_to_the_contract_of_ports() -> None:

@@ -13,11 +13,11 @@ from support.clock import T0
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.host.containers import Image
 from agent.host.real.clock import moved
-from agent.host.simulated import SimulatedHost
 from agent.patience import Patience
 from agent.probes import CannotAnswer, readings, services
 from agent.probes.host import PRODUCED, HostProbes
 from remedy.hostprobes.answering import READY_PRODUCED, ready
+from simulation.hosts.host import SimulatedHost
 
 
 class Units:

@@ -16,8 +16,8 @@ from agent.actions.allowed import AllowedScript, Repairs, complaints
 from agent.actions.kernel import SYSCTLS
 from agent.host import UnitVerb
 from agent.host.ports import Certificate, Gpu, Module
-from agent.host.simulated import SimulatedHost
 from agent.host.storage import HostMount
+from simulation.hosts.host import SimulatedHost
 
 WHO = {"pid": "4711", "startTime": "99", "unit": "lost.service"}
 SANDBOX = "a" * 64

@@ -12,9 +12,11 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 from support.api_objects import GOOD
 
-from kubenode.api import crd, reference
+from devtools import api_reference as reference
+from devtools import crds
+from devtools.generated import run
+from kubenode.api import crd
 from kubenode.api.base import Resource
-from kubenode.api.generated import run
 from kubenode.api.structural import structural_schema
 from kubenode.api.v1alpha1 import KINDS
 from kubenode.api.v1alpha1.leaves import DEPTH
@@ -86,7 +88,7 @@ def test_good_object_fits_the_schema(name: str) -> None:
 
 @pytest.mark.exhaustive
 def test_files_of_the_repository_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert crd.main(["--check"]) == 0
+    assert crds.main(["--check"]) == 0
     assert reference.main(["--check"]) == 0
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pydantic
 import pytest
 
-from kubenode.apiserver.admission import Admission
-from kubenode.apiserver.errors import ApiError, Obj
-from kubenode.apiserver.registry import Registry
+from simulation.apiserver.admission import Admission
+from simulation.apiserver.errors import ApiError, Obj
+from simulation.apiserver.registry import Registry
 
 NODES = Registry().named("nodes")
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kubenode.apiserver import fields
-from kubenode.apiserver.errors import Obj
-from kubenode.apiserver.merging import merge, with_parents, without
-from kubenode.apiserver.shape import Shape, of_schema
+from simulation.apiserver import fields
+from simulation.apiserver.errors import Obj
+from simulation.apiserver.merging import merge, with_parents, without
+from simulation.apiserver.shape import Shape, of_schema
 
 TEXT = {"type": "string"}
 PAIR = {"type": "object", "properties": {"type": TEXT, "port": {"type": "integer", "default": 80}}}

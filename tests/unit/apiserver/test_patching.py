@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubenode.apiserver.errors import ApiError, Obj
-from kubenode.apiserver.patching import json_patch, merge, strategic
+from simulation.apiserver.errors import ApiError, Obj
+from simulation.apiserver.patching import json_patch, merge, strategic
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS
-from kubenode.apiserver.errors import Obj
-from kubenode.apiserver.schema import Schema
+from simulation.apiserver.errors import Obj
+from simulation.apiserver.schema import Schema
 
 
 def of(**properties: Obj) -> Schema:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kubenode.apiserver.errors import ApiError, Obj
-from kubenode.apiserver.registry import Registry
-from kubenode.apiserver.selectors import Selection, label_selector, parse_fields, parse_labels
+from simulation.apiserver.errors import ApiError, Obj
+from simulation.apiserver.registry import Registry
+from simulation.apiserver.selectors import Selection, label_selector, parse_fields, parse_labels
 
 PODS = Registry().named("pods")
 LABELS = {"app": "db", "tier": "back", "example.com/rank": "7"}

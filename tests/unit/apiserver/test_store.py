@@ -1,9 +1,9 @@
 """The store: versions grow, the past can be asked for until it is forgotten, watches see all."""
 
-from kubenode.apiserver.errors import Obj
-from kubenode.apiserver.registry import Registry
-from kubenode.apiserver.selectors import Selection, parse_fields, parse_labels
-from kubenode.apiserver.store import Event, Record, Store
+from simulation.apiserver.errors import Obj
+from simulation.apiserver.registry import Registry
+from simulation.apiserver.selectors import Selection, parse_fields, parse_labels
+from simulation.apiserver.store import Event, Record, Store
 
 PODS = Registry().named("pods")
 ALL = Selection()

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubenode.apiserver.errors import ApiError
-from kubenode.apiserver.forms import Form, asked_form
-from kubenode.apiserver.tables import age, duration, json_path
+from simulation.apiserver.errors import ApiError
+from simulation.apiserver.forms import Form, asked_form
+from simulation.apiserver.tables import age, duration, json_path
 
 
 @pytest.mark.parametrize(

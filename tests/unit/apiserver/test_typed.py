@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubenode.apiserver import builtin, typed
-from kubenode.apiserver.errors import Obj
-from kubenode.apiserver.registry import Registry
+from simulation.apiserver import builtin, typed
+from simulation.apiserver.errors import Obj
+from simulation.apiserver.registry import Registry
 
 POD = builtin.shape("core.v1.Pod")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubenode.apiserver import yaml_text
+from simulation.apiserver import yaml_text
 
 
 @pytest.mark.parametrize(

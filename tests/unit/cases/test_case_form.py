@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support.case_data import own_files
 
-from kubenode.cli.cases.form import LEVELS, Case, Kind, Origin, RepairClass
-from kubenode.cli.cases.reading import BadCases, read
+from simulation.cases.form import LEVELS, Case, Kind, Origin, RepairClass
+from simulation.cases.reading import BadCases, read
 
 CASE: dict[str, Any] = {
     "id": "one",

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubenode.cli.cases.form import Case
-from kubenode.cli.cases.outside import addresses, announced, entries, provider_id, unheard
 from remedy.hostdoctor.nodes import instance_of
+from simulation.cases.form import Case
+from simulation.cases.outside import addresses, announced, entries, provider_id, unheard
 
 from .test_case_form import CASE
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubenode.cli.cases.form import Case, MustNot, When
-from kubenode.cli.cases.scoring import Prediction, broken, first_right, score
-from kubenode.cli.cases.table import lines
+from simulation.cases.form import Case, MustNot, When
+from simulation.cases.scoring import Prediction, broken, first_right, score
+from simulation.cases.table import lines
 
 from .test_case_form import CASE
 

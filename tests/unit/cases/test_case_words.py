@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.cases.actions import plan, repair_class
-from kubenode.cli.cases.answers import answers
-from kubenode.cli.cases.form import Case
-from kubenode.cli.cases.limits import policy_of
-from kubenode.cli.cases.setting import setting
+from simulation.cases.actions import plan, repair_class
+from simulation.cases.answers import answers
+from simulation.cases.form import Case
+from simulation.cases.limits import policy_of
+from simulation.cases.setting import setting
 
 from .test_case_form import CASE
 

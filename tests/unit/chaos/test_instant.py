@@ -7,7 +7,7 @@ import uuid
 import pytest
 from chaos.instant import InstantLoop, by_chance_of
 
-from kubenode.apiserver import objects
+from simulation.apiserver import objects
 
 
 def _runner() -> asyncio.Runner:

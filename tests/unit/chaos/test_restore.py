@@ -7,16 +7,16 @@ from chaos.restore import EtcdBackups, RestorableObserver, RestorableWatching
 from support.clock import FakeClock
 
 from kubenode.api.v1alpha1 import default_policy
-from kubenode.apiserver.store import Store
-from kubenode.cli.demo.books import PermitView
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.hosts import HostAct
-from kubenode.cli.demo.ledger import Ledger
-from kubenode.cli.demo.observer import NodeView
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import NAMESPACE
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import LOOK_SECONDS, NAME
+from simulation.apiserver.store import Store
+from simulation.demo.books import PermitView
+from simulation.demo.fleet import places
+from simulation.demo.hosts import HostAct
+from simulation.demo.ledger import Ledger
+from simulation.demo.observer import NodeView
 
 NODES = {
     place.name: NodeView(place.labels(), ready=True, unschedulable=False, ours=False)

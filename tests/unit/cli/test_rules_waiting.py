@@ -11,11 +11,11 @@ from support.replay_world import a_rule, a_world, at, sick
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
 from kubenode.cli.live import Live
-from kubenode.cli.replay.world import World
-from kubenode.cli.rules_explain_recorded import standing_of
 from kubenode.cli.rules_waiting import RuleOutlook, lines, of_live, waits_of, with_job
 from remedy.remedier.decide import RuleWait, WaitReason
 from rules.program import RuleVersion, compile_program
+from simulation.replay.recorded_explanation import standing_of
+from simulation.replay.world import World
 
 
 def live(world: World, *jobs: RemedyOperationJob) -> Live:

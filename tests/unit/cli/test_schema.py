@@ -7,14 +7,15 @@ import pytest
 from jsonschema import Draft202012Validator
 from support.lint_cases import CASES, named
 
+from devtools import rules_reference as reference
+from devtools import schemas
 from kubenode.api import jsonschema
 from kubenode.api.v1alpha1 import KINDS, DefenderPolicy, NodeRemedier, Resource, default_policy
-from kubenode.cli import schema as command
 from kubenode.cli.documents import read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import FOLDER, library
 from kubenode.cli.schema import schema
-from rules import reference
+from simulation.replay.schema import of_rule_tests
 
 RULE = Draft202012Validator(jsonschema.schema(NodeRemedier))
 
@@ -106,7 +107,7 @@ def test_an_unknown_kind_is_told_what_there_is() -> None:
 
 
 def test_rule_tests_of_the_library_fit_their_schema() -> None:
-    made = command.of_rule_tests()
+    made = of_rule_tests()
     Draft202012Validator.check_schema(made)
     validator = Draft202012Validator(made)
     for path in sorted(FOLDER.rglob("*.test.yaml"))[::10]:
@@ -115,13 +116,13 @@ def test_rule_tests_of_the_library_fit_their_schema() -> None:
 
 
 def test_a_mistake_in_a_rule_test_does_not_fit() -> None:
-    validator = Draft202012Validator(command.of_rule_tests())
+    validator = Draft202012Validator(of_rule_tests())
     fine: dict[str, Any] = {"rules": ["a"], "tests": [{"name": "n", "expect": [{"at": "1m"}]}]}
     assert validator.is_valid(fine)
     assert not validator.is_valid({"rules": ["a"], "tests": [{"name": "n", "expects": []}]})
     assert not validator.is_valid(fine | {"test": []})
 
 
-@pytest.mark.parametrize("module", [jsonschema, reference, command])
+@pytest.mark.parametrize("module", [schemas, reference])
 def test_what_is_written_from_the_code_is_current(module: Any) -> None:
     assert module.main(["--check"]) == 0

@@ -18,8 +18,8 @@ from support.defender_core import an_ask as asking
 from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.identity import LOOPBACK, Identity
 from defender.http.app import create_app
-from defender.http.openapi import FILE, document, text
 from defender.http.shown import explained
+from devtools.defender_openapi import FILE, document, text
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 
 DOCUMENT = document()

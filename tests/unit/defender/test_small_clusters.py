@@ -4,7 +4,7 @@ import pytest
 
 from defender.control import RiskControl
 from defender.policies import BUILT_IN
-from defender.small_clusters import FILE, LARGEST, OTHERS, SETTINGS, Setting, answer, page
+from devtools.small_clusters import FILE, LARGEST, OTHERS, SETTINGS, Setting, answer, page
 from kubenode.api.v1alpha1 import Disruption
 
 REFUSED = "MinHealthy"
@@ -33,7 +33,7 @@ def by_hand(title: str, nodes: int, failed: int) -> str:
 
 
 def test_f11_the_page_of_answers_is_up_to_date() -> None:
-    assert FILE.read_text() == page(), "run python -m defender.small_clusters"
+    assert FILE.read_text() == page(), "run python -m devtools.small_clusters"
 
 
 WHOLE = [setting for setting in SETTINGS if not setting.others]

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from devtools.rule_coverage import main
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.coverage import folder_of, main, wrong
-from kubenode.cli.coverage.page import page
-from kubenode.cli.coverage.rows import NoData, Row, Signal, rows
-from kubenode.cli.coverage.serving import serve
+from simulation.coverage import folder_of, wrong
+from simulation.coverage.page import page
+from simulation.coverage.rows import NoData, Row, Signal, rows
+from simulation.coverage.serving import serve
 
 DEADLOCK = Signal(condition=("KernelDeadlock", "True", "DockerHung"))
 HUNG = Signal(event=("TaskHung", "task x blocked", "kernel-monitor"))
@@ -135,6 +136,6 @@ def test_where_nobody_put_the_tables_it_says_that_nothing_was_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("KUBENODE_SHARED_DATA", raising=False)
-    monkeypatch.setattr("kubenode.cli.coverage.BESIDE", tmp_path / "nowhere")
+    monkeypatch.setattr("simulation.coverage.BESIDE", tmp_path / "nowhere")
     assert main(["--check"]) == 0
     assert "rule coverage is not checked" in capsys.readouterr().err

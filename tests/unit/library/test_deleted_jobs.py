@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kubenode.cli.library import FOLDER, packs
-from kubenode.cli.replay import testing
-from kubenode.cli.replay.clock import finished
-from kubenode.cli.replay.world import World
+from simulation.replay import testing
+from simulation.replay.clock import finished
+from simulation.replay.world import World
 
 
 class ForgetfulWorld(World):

@@ -8,11 +8,11 @@ import pytest
 import rules
 from kubenode.api.v1alpha1 import Disruption, Mode
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
-from kubenode.cli.demo.detectors import CHECKS
 from kubenode.cli.library import FOLDER, packs
 from remedy.job.model import unsupported
 from rules.lint import LintSeverity, lint
 from rules.program import RuleVersion, compile_program
+from simulation.demo.detectors import CHECKS
 
 ROOT = Path(rules.__file__).parents[1]
 BOOKS = ROOT / "docs" / "runbooks"

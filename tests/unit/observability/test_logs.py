@@ -10,8 +10,8 @@ import pytest
 from support.clock import FakeClock
 from support.remedy_builders import JOB, an_object
 
-from kubenode.cli import logs_reference
-from kubenode.cli.logs_reference import ALWAYS, FIELDS, Sentence, sentences
+from devtools import logs_reference
+from devtools.logs_reference import ALWAYS, FIELDS, Sentence, sentences
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result

@@ -84,6 +84,14 @@ def test_the_builder_gets_all_that_a_wheel_is_made_of_and_no_more() -> None:
         assert not [pattern for pattern in ignored if fnmatch(name, pattern)]
 
 
+def test_no_image_is_built_from_the_simulation_or_the_generators() -> None:
+    copied = {word for stage in STAGES.values() for each in stage.own for word in each.words}
+    assert {"agent", "kubenode"} <= copied
+    assert not {"simulation", "devtools", "."} & copied
+    assert '-w "$work/wheels" "$checkout"' in (IMAGES / "venv.sh").read_text()
+    assert not {"simulation", "devtools"} & set((IMAGES / "venv.sh").read_text().split())
+
+
 def test_the_lists_are_what_the_programs_need_now() -> None:
     assert {path: path.read_text() for path in lists()} == lists(), "make docs"
 

@@ -2,8 +2,8 @@
 
 import re
 
+from devtools.job_states import FILE, main, page
 from kubenode.api.v1alpha1 import JobPhase
-from remedy.job.diagram import FILE, main, page
 from remedy.job.step import EDGES
 
 

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from support.replay_world import a_world, ages, at, feed
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.replay.world import World
 from remedy.job.model import CORDONED_BY
+from simulation.replay.world import World
 
 RULE = Path(__file__).parents[3] / "rules/library/cloud/host-rebalance.yaml"
 MINUTE, HOUR = 60, 3600

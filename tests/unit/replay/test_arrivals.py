@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.replay_world import a_rule, a_world, ages, at, feed
 
-from kubenode.cli.replay.world import World, heals
+from simulation.replay.world import World, heals
 
 MINUTE, HOUR = 60, 3600
 HUNG = "INFO: task docker:20744 blocked for more than 120 seconds."

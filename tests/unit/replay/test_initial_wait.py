@@ -7,9 +7,9 @@ import pytest
 from support.replay_world import a_rule, a_world, ages, at, feed, sick
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.replay.records import JobRecord
-from kubenode.cli.replay.world import World
 from remedy.job.model import CloseReason
+from simulation.replay.records import JobRecord
+from simulation.replay.world import World
 
 LONG = timedelta(days=1)
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from support.clock import T0
 
 from kubenode.api.v1alpha1 import HostEvent, HostProbe
-from kubenode.cli.replay.recorder import THIN, Recorder, look
-from kubenode.cli.replay.timeline import Entry, read_lines
-from kubenode.cli.replay.world import World
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
 from remedy.job.model import CORDONED_BY
+from simulation.replay.recorder import THIN, Recorder, look
+from simulation.replay.timeline import Entry, read_lines
+from simulation.replay.world import World
 
 SECOND = timedelta(seconds=1)
 replace = msgspec.structs.replace

@@ -7,7 +7,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubenode.cli.replay.recordings import unpacked
+from simulation.replay.recordings import unpacked
 
 LINES = [b'{"at":"%ds","node":"n%d","cordon":true}' % (n, n) for n in range(5000)]
 TEXT = b"\n".join(LINES)

@@ -6,10 +6,10 @@ from textwrap import dedent
 import pytest
 
 from kubenode.cli.exits import Refusal
-from kubenode.cli.replay.junit import Result, junit_xml
-from kubenode.cli.replay.testfile import RACK, ZONE, Case, cases
-from kubenode.cli.replay.testing import LoadedOnce, collected, run, told
-from kubenode.cli.replay.timeline import Wrong
+from simulation.replay.junit import Result, junit_xml
+from simulation.replay.testfile import RACK, ZONE, Case, cases
+from simulation.replay.testing import LoadedOnce, collected, run, told
+from simulation.replay.timeline import Wrong
 
 RULE = """\
 apiVersion: kubenode.io/v1alpha1

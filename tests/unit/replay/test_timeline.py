@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubenode.cli.replay.moments import read_length, read_moment
-from kubenode.cli.replay.timeline import Entry, Wrong, entry, in_order, read_lines
+from simulation.replay.moments import read_length, read_moment
+from simulation.replay.timeline import Entry, Wrong, entry, in_order, read_lines
 
 CONDITION = {"type": "KernelDeadlock", "status": "True"}
 

@@ -6,9 +6,9 @@ from typing import Any
 from support.replay_world import REBOOT, a_rule, a_world, after, ages, at, feed, sick
 
 from kubenode.api.v1alpha1 import DefenderPolicy
-from kubenode.cli.replay.timeline import entry
-from kubenode.cli.replay.world import heals
 from rules.facts import Value
+from simulation.replay.timeline import entry
+from simulation.replay.world import heals
 
 HOUR = 3600
 PROBED = {

@@ -11,7 +11,6 @@ from support.machine_world import MACHINES, until
 
 from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS, Machine
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
@@ -21,6 +20,7 @@ from kubenode.runtime.process import serve
 from machine.clusterapi.adoption import Adoption
 from machine.clusterapi.step import ADOPT
 from machine.ground import SharedCaches
+from simulation.apiserver import EmbeddedApiServer
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,6 @@ from support.machine_world import MACHINES, until
 from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.apiserver import EmbeddedApiServer
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
@@ -26,6 +25,7 @@ from kubenode.runtime.process import serve
 from machine.disruption.port import DisruptionRequest, DisruptionState, Prepared
 from machine.ground import SharedCaches
 from machine.machineset.controller import MachineSets
+from simulation.apiserver import EmbeddedApiServer
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,6 @@ from agent.components.drift.fight import CORRECTIONS, FRESH, MOST_PATHS, STARTS
 from agent.components.drift.look import look, paths
 from agent.components.files.owned import put, take_away
 from agent.components.ports import Installed, PackageFound, UnitFound
-from agent.components.simulated import SimulatedComponents
 from agent.components.sources import source_of
 from agent.components.units import let_go, settle
 from agent.host import Contraindicated, HostError
@@ -27,6 +26,7 @@ from kubenode.runtime.components.wire import (
     Script,
     UnitState,
 )
+from simulation.hosts.components import SimulatedComponents
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 FILE = RenderedFile("/etc/shop.toml", "a = 1\n", ownership=Ownership.KEYS)

@@ -5,7 +5,7 @@ from typing import Any
 from support.component_world import CONFIG, ENDS, PACKAGE, UNIT, ComponentWorld, component
 
 from agent.components.ports import FileFound, PackageFound, UnitFound
-from agent.components.simulated import SimulatedComponents
+from simulation.hosts.components import SimulatedComponents
 
 KEYS = "/etc/containerd/config.toml"
 THEIRS = b"# by hand\n[debug]\nlevel = 'info'  # less\n"

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from support.clock import FakeClock
 
-from kubenode.cli.demo.agenda import Agenda
 from kubenode.runtime.kube.errors import KubeError, Unreachable
+from simulation.demo.agenda import Agenda
 
 SECOND = timedelta(seconds=1)
 

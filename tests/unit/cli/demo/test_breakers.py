@@ -3,13 +3,13 @@
 import pytest
 
 from kubenode.api.v1alpha1 import default_policy
-from kubenode.cli.demo.books import PermitView
-from kubenode.cli.demo.breakers import CONFIRM, STALE, JobView
-from kubenode.cli.demo.faults import Kind
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.ledger import EndedBy, Ledger
-from kubenode.cli.demo.observer import NodeView, Observer
-from kubenode.cli.demo.summary import storms
+from simulation.demo.books import PermitView
+from simulation.demo.breakers import CONFIRM, STALE, JobView
+from simulation.demo.faults import Kind
+from simulation.demo.fleet import places
+from simulation.demo.ledger import EndedBy, Ledger
+from simulation.demo.observer import NodeView, Observer
+from simulation.demo.summary import storms
 
 PLACES = {p.name: p for p in places(300)}
 WORKERS = [p for p in PLACES.values() if not p.control_plane]

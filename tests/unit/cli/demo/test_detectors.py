@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from support.clock import FakeClock
 
-from kubenode.cli.demo.agenda import Agenda
-from kubenode.cli.demo.detectors import CHECKS, Detectors
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.hosts import CONTAINERD, Host, Illness
 from kubenode.runtime.kube.errors import KubeError
+from simulation.demo.agenda import Agenda
+from simulation.demo.detectors import CHECKS, Detectors
+from simulation.demo.fleet import places
+from simulation.demo.hosts import CONTAINERD, Host, Illness
 
 RUNTIME = next(check for check in CHECKS if check.type == "ContainerRuntimeUnhealthy")
 

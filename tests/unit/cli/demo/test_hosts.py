@@ -3,8 +3,8 @@
 import pytest
 from support.clock import T0
 
-from kubenode.cli.demo.fleet import node_object, places
-from kubenode.cli.demo.hosts import CHRONY, CONTAINERD, KUBELET, Host, HostAct, Illness, Mark
+from simulation.demo.fleet import node_object, places
+from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, Host, HostAct, Illness, Mark
 
 
 @pytest.fixture

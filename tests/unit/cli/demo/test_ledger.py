@@ -1,7 +1,7 @@
 """The truth: when something is really wrong on a node, and until when an act is no false one."""
 
-from kubenode.cli.demo.faults import Kind
-from kubenode.cli.demo.ledger import EndedBy, Ledger
+from simulation.demo.faults import Kind
+from simulation.demo.ledger import EndedBy, Ledger
 
 
 def test_noise_is_no_fault() -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.api.v1alpha1.defenderpolicy import Trip
-from kubenode.cli.demo.books import PermitView
-from kubenode.cli.demo.faults import Kind
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.ledger import EndedBy, Ledger
-from kubenode.cli.demo.observer import NodeView, Observer
+from simulation.demo.books import PermitView
+from simulation.demo.faults import Kind
+from simulation.demo.fleet import places
+from simulation.demo.ledger import EndedBy, Ledger
+from simulation.demo.observer import NodeView, Observer
 
 PLACES = {p.name: p for p in places(300)}
 ZONE_A = [p.name for p in PLACES.values() if p.zone == "zone-a" and not p.control_plane]

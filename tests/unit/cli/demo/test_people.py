@@ -9,13 +9,13 @@ import pytest
 from support.clock import FakeClock
 from support.running import running
 
-from kubenode.cli.demo.agenda import Agenda
-from kubenode.cli.demo.faults import Kind
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.hosts import KUBELET, Host, Illness, Mark
-from kubenode.cli.demo.ledger import EndedBy, Ledger
-from kubenode.cli.demo.power import BOOT, Machines
-from kubenode.cli.demo.trouble import PERSON_TAKES, Trouble
+from simulation.demo.agenda import Agenda
+from simulation.demo.faults import Kind
+from simulation.demo.fleet import places
+from simulation.demo.hosts import KUBELET, Host, Illness, Mark
+from simulation.demo.ledger import EndedBy, Ledger
+from simulation.demo.power import BOOT, Machines
+from simulation.demo.trouble import PERSON_TAKES, Trouble
 
 NOBODY: Any = None
 

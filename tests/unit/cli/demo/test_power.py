@@ -7,11 +7,11 @@ import pytest
 from support.clock import FakeClock
 from support.running import running
 
-from kubenode.cli.demo.agenda import Agenda
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.hosts import KUBELET, By, Host, Illness, Mark
-from kubenode.cli.demo.power import BOOT, OFF, Machines
 from kubenode.providers.port import PowerState, ProviderMachine
+from simulation.demo.agenda import Agenda
+from simulation.demo.fleet import places
+from simulation.demo.hosts import KUBELET, By, Host, Illness, Mark
+from simulation.demo.power import BOOT, OFF, Machines
 
 
 class Site:

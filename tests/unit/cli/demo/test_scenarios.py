@@ -6,9 +6,9 @@ from itertools import islice, pairwise, takewhile
 import pytest
 
 from kubenode.api.v1alpha1 import default_policy
-from kubenode.cli.demo.faults import Kind, Plan, Planned
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.scenarios import MIXED, OF_ITS_OWN, OPENING, SCENARIOS, STORM, Scenario
+from simulation.demo.faults import Kind, Plan, Planned
+from simulation.demo.fleet import places
+from simulation.demo.scenarios import MIXED, OF_ITS_OWN, OPENING, SCENARIOS, STORM, Scenario
 
 FLEET = places(300)
 ZONE = {p.name: p.zone for p in FLEET}

@@ -3,10 +3,10 @@
 import json
 
 from kubenode.api.v1alpha1 import default_policy
-from kubenode.cli.demo.faults import Kind
-from kubenode.cli.demo.ledger import EndedBy, Ledger
-from kubenode.cli.demo.observer import Observer
-from kubenode.cli.demo.summary import Run, spread, summary
+from simulation.demo.faults import Kind
+from simulation.demo.ledger import EndedBy, Ledger
+from simulation.demo.observer import Observer
+from simulation.demo.summary import Run, spread, summary
 
 RUN = Run(scenario="mixed", nodes=300, seed=7, speed=20, seconds=60.04)
 

@@ -7,11 +7,11 @@ import pytest
 from rich.console import Console
 
 from kubenode.api.v1alpha1 import default_policy
-from kubenode.cli.demo.books import PermitView
-from kubenode.cli.demo.fleet import places
-from kubenode.cli.demo.ledger import Ledger
-from kubenode.cli.demo.observer import NodeView, Observer
-from kubenode.cli.demo.view import Screen, render
+from simulation.demo.books import PermitView
+from simulation.demo.fleet import places
+from simulation.demo.ledger import Ledger
+from simulation.demo.observer import NodeView, Observer
+from simulation.demo.view import Screen, render
 
 
 def a_job(node: str, phase: str, *, hold: str = "", why: str = "") -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The page of a set's phases says what the table says."""
 
+from devtools.component_set_states import FILE, main, page
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
-from machine.componentset.diagram import FILE, main, page
 from machine.componentset.phases import EDGES, WHEN
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from machine.machine.diagram import FILE, main, page
+from devtools.machine_states import FILE, main, page
 from machine.machine.phases import EDGES
 
 

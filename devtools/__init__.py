@@ -1,0 +1,1 @@
+"""Generators of docs, charts and reports; part of no wheel."""

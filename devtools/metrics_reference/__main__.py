@@ -1,0 +1,5 @@
+import sys
+
+from devtools.metrics_reference import main
+
+sys.exit(main(sys.argv[1:]))

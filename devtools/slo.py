@@ -1,0 +1,143 @@
+"""charts/kubenode/alerts/slo.yaml: what we promise, as recording rules, and alerts on its budget.
+
+python -m devtools.slo            write it
+python -m devtools.slo --check    exit 1 when it differs
+
+An objective leaves a budget of errors: 99 % leaves one in a hundred. An alert fires when the budget
+of 30 days is used up so fast that it will not last, seen both over a long window (so that one slow
+event is nothing) and over a short one (so that it ends soon after the trouble does).
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from devtools.generated import ROOT, run
+
+FILE = ROOT / "charts" / "kubenode" / "alerts" / "slo.yaml"
+HEAD = """# What we promise of detection, decision and healing, and alerts on the budgets of errors.
+# Written by `make docs` from devtools/slo.py; change that, not this file. See docs/slo.md.
+# runbook_url is a path in this repository: put the address of your copy of it before.
+groups:
+  - name: kubenode-slo
+    rules:
+"""
+WINDOWS = ("5m", "30m", "1h", "6h", "3d", "30d")
+
+
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """factor  times the rate at which the budget lasts for just 30 days"""
+
+    name: str
+    factor: float
+    long: str
+    short: str
+    severity: str
+
+
+OFTEN = (Burn("Fast", 14.4, "1h", "5m", "critical"), Burn("Slow", 6, "6h", "30m", "warning"))
+SELDOM = (Burn("Fast", 14.4, "6h", "1h", "critical"), Burn("Slow", 3, "3d", "6h", "warning"))
+"""For what happens a few times a day: a short window would mostly be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """slo     name in labels, of the runbook and, with a capital, of the alerts
+    share    of events that are to be good
+    good     selector of the series that counts them
+    total    of the one that counts all
+    fewest   events in the long window, below which no alert fires: of three, one is much
+    """
+
+    slo: str
+    share: float
+    good: str
+    total: str
+    fewest: int
+    summary: str
+    description: str
+    burns: tuple[Burn, ...] = OFTEN
+
+
+OBJECTIVES = (
+    Objective(
+        "detect",
+        0.99,
+        'kubenode_remedy_signal_seconds_bucket{le="10.0"}',
+        "kubenode_remedy_signal_seconds_count",
+        10,
+        "Signals of nodes reach us late",
+        "of the conditions that turned took longer than 10 s to reach us",
+    ),
+    Objective(
+        "decide",
+        0.99,
+        'kubenode_remedy_decide_seconds_bucket{le="1.0"}',
+        "kubenode_remedy_decide_seconds_count",
+        10,
+        "Jobs are made late",
+        "of the jobs were made more than 1 s after they could have been",
+    ),
+    Objective(
+        "heal",
+        0.95,
+        'kubenode_job_seconds_bucket{phase="Succeeded",le="3600.0"}',
+        'kubenode_job_seconds_count{phase=~"Succeeded|Failed"}',
+        4,
+        "Nodes are not healed in time",
+        "of the jobs that ended had failed or took longer than 1 h",
+        SELDOM,
+    ),
+)
+
+
+def text() -> str:
+    rules = [line for one in OBJECTIVES for line in (*_records(one), *_alerts(one))]
+    return HEAD + "".join(f"      {line}\n" if line else "\n" for line in rules)
+
+
+def _records(one: Objective) -> Iterator[str]:
+    yield "- record: kubenode:slo_objective:ratio"
+    yield f"  expr: vector({one.share:g})"
+    yield f"  labels: {{slo: {one.slo}}}"
+    for window in WINDOWS:
+        yield f"- record: kubenode:slo_errors:ratio_rate{window}"
+        yield "  expr: >-"
+        yield f"    1 - sum(rate({one.good}[{window}]))"
+        yield f"    / (sum(rate({one.total}[{window}])) > 0)"
+        yield f"  labels: {{slo: {one.slo}}}"
+    yield "- record: kubenode:slo_budget_left:ratio_rate30d"
+    yield "  expr: >-"
+    yield f'    1 - kubenode:slo_errors:ratio_rate30d{{slo="{one.slo}"}} / {_budget(one)}'
+    yield f"  labels: {{slo: {one.slo}}}"
+
+
+def _alerts(one: Objective) -> Iterator[str]:
+    for burn in one.burns:
+        limit = f"{burn.factor * (1 - one.share):g}"
+        yield f"- alert: KubeNode{one.slo.capitalize()}Burns{burn.name}"
+        yield "  expr: >-"
+        for window in (burn.long, burn.short):
+            yield f'    kubenode:slo_errors:ratio_rate{window}{{slo="{one.slo}"}} > {limit}'
+            yield "    and on ()"
+        yield f"    sum(increase({one.total}[{burn.long}])) >= {one.fewest}"
+        yield f"  labels: {{severity: {burn.severity}, slo: {one.slo}}}"
+        yield "  annotations:"
+        yield f"    summary: {one.summary}"
+        yield "    description: >-"
+        yield f"      {{{{ $value | humanizePercentage }}}} {one.description}, over {burn.long}."
+        yield f"      The objective allows {_budget(one) * 100:g} %."
+        yield f"    runbook_url: docs/runbooks/alerts/slo-{one.slo}.md"
+
+
+def _budget(one: Objective) -> float:
+    return round(1 - one.share, 6)
+
+
+def main(arguments: list[str]) -> int:
+    return run({FILE: text()}, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,0 @@
-"""The embedded API server, for `kubenode demo` and tests only: enough Kubernetes for our programs
-and kubectl, without authentication, RBAC, webhooks and CEL. What needs one of these needs a real
-cluster. The contract suite in tests/integration/contract holds it to what a real server does."""
-
-from kubenode.apiserver.errors import ApiError
-from kubenode.apiserver.server import EmbeddedApiServer, ListenError
-
-__all__ = ["ApiError", "EmbeddedApiServer", "ListenError"]

@@ -1,0 +1,73 @@
+"""Hooks that see every write before it is stored, and may change or refuse it.
+
+They stand in for the CEL rules of our CRDs: the pydantic models say the same in Python, and the
+demo installs them here. A real server runs the CEL rules themselves, and tests compare both.
+Mutators stand in for mutating webhooks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from simulation.apiserver.errors import ApiError, Cause, Obj, invalid
+from simulation.apiserver.patching import json_patch
+from simulation.apiserver.registry import Resource
+
+Hook = Callable[[Obj, Obj | None], None]
+"""hook(new, old): old is None when the object is created; raises ValueError to refuse the write.
+
+The objects are those of the store: a hook reads them and changes nothing. A ValueError with an
+`errors()` method (pydantic.ValidationError) names its fields.
+"""
+
+Mutator = Callable[[Obj, Obj | None], Sequence[Mapping[str, Any]]]
+"""mutator(new, old): the JSON patch that makes `new` what it shall be; else as a Hook."""
+
+
+class Admission:
+    """Hooks by qualified resource name, for example "noderemediers.kubenode.io"."""
+
+    def __init__(
+        self,
+        hooks: Mapping[str, Hook | Sequence[Hook]] | None = None,
+        mutators: Mapping[str, Mutator] | None = None,
+    ) -> None:
+        self._hooks: dict[str, list[Hook]] = {}
+        self._mutators = dict(mutators or {})
+        for qualified, given in (hooks or {}).items():
+            for hook in [given] if callable(given) else given:
+                self.add(qualified, hook)
+
+    def add(self, qualified: str, hook: Hook) -> None:
+        self._hooks.setdefault(qualified, []).append(hook)
+
+    def mutate(self, resource: Resource, new: Obj, old: Obj | None) -> Obj:
+        """`new`, or a changed copy. Raises ApiError 422 when the mutator refuses."""
+        mutator = self._mutators.get(resource.qualified)
+        if mutator is None:
+            return new
+        try:
+            ops = mutator(new, old)
+        except ValueError as refusal:
+            raise invalid(resource, new["metadata"].get("name", ""), _causes(refusal)) from refusal
+        return json_patch(new, list(ops)) if ops else new
+
+    def review(self, resource: Resource, new: Obj, old: Obj | None) -> None:
+        """Raises ApiError 422 with the first refusal; an ApiError of a hook passes as it is."""
+        for hook in self._hooks.get(resource.qualified, ()):
+            try:
+                hook(new, old)
+            except ApiError:
+                raise
+            except ValueError as refusal:
+                name = new["metadata"].get("name", "")
+                raise invalid(resource, name, _causes(refusal)) from refusal
+
+
+def _causes(refusal: ValueError) -> list[Cause]:
+    errors: Any = getattr(refusal, "errors", None)
+    if not callable(errors):
+        return [Cause("", str(refusal))]
+    return [
+        Cause(".".join(str(part) for part in error["loc"]), f"Invalid value: {error['msg']}")
+        for error in errors()
+    ]

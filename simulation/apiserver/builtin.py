@@ -1,0 +1,159 @@
+"""The fields of the built-in kinds, from builtin.txt, which is written from a real server's answer.
+
+One definition a line: its name, then `field:type` for each field. `!` after a field means that it
+is required, `~` that an object is owned as one, `[type]@keys` a list whose items are told apart by
+fields, `[type]*` a set, `{type}` a map, `string=A|B` the words that a string may be. `^key` after a
+type is the field by which a strategic merge patch joins items, `^` that it joins plain values, `!`
+after either that it keeps only the fields it names, `^=` that it replaces the whole.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from simulation.apiserver.errors import Obj
+from simulation.apiserver.shape import ANY, Fields, Shape
+
+FILE = Path(__file__).with_name("builtin.txt")
+METADATA = "meta.v1.ObjectMeta"
+REFERENCE = "#/components/schemas/"
+LEAVES: dict[str, Obj] = {
+    "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "bool": {"type": "boolean"},
+    "bytes": {"type": "string", "format": "byte"},
+    "int": {"type": "integer", "format": "int32"},
+    "int-or-string": {"x-kubernetes-int-or-string": True},
+    "int64": {"type": "integer", "format": "int64"},
+    "number": {"type": "number"},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "string": {"type": "string"},
+    "time": {"type": "string", "format": "date-time"},
+}
+"""The types of plain values, as OpenAPI says them."""
+PROTOCOL = Shape("string", whole=True, default="TCP")
+"""The one key of built-in lists that has a default."""
+GROUPS = {
+    "rbac.authorization.k8s.io": "rbac",
+    "apiextensions.k8s.io": "apiextensions",
+    "admissionregistration.k8s.io": "admissionregistration",
+    "certificates.k8s.io": "certificates",
+    "coordination.k8s.io": "coordination",
+    "events.k8s.io": "events",
+    "storage.k8s.io": "storage",
+    "": "core",
+}
+
+
+def name_of(group: str, version: str, kind: str) -> str:
+    """The name of a kind's definition ("core.v1.Pod")."""
+    return f"{GROUPS.get(group, group)}.{version}.{kind}"
+
+
+@cache
+def shape(name: str) -> Shape:
+    """The shape of a definition; its fields are read when they are asked for."""
+    whole, fields = _lines()[name]
+    return Shape("object", whole=whole, load=lambda: _fields(fields))
+
+
+def schemas(names: Iterator[str]) -> Obj:
+    """OpenAPI schemas of the definitions and of all that they refer to, by name."""
+    found: Obj = {}
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found[name] = _schema(name, todo)
+    return found
+
+
+@cache
+def _lines() -> dict[str, tuple[bool, list[str]]]:
+    """name -> (whether it is owned as one, its fields as they are written)."""
+    found: dict[str, tuple[bool, list[str]]] = {}
+    for line in FILE.read_text().splitlines():
+        name, *fields = line.split()
+        found[name.removeprefix("~")] = (name.startswith("~"), fields)
+    return found
+
+
+def _split(field: str) -> tuple[str, bool, str]:
+    """(name, whether it is required, type)"""
+    name, _, type_ = field.partition(":")
+    return name.removesuffix("!"), name.endswith("!"), type_
+
+
+def _fields(fields: list[str]) -> Fields:
+    return {
+        name: PROTOCOL if name == "protocol" else _shape(type_)
+        for name, _, type_ in map(_split, fields)
+    }
+
+
+def _shape(type_: str) -> Shape:
+    type_ = type_.partition("^")[0]
+    if type_.endswith("~"):
+        return _shape(type_[:-1]).as_whole()
+    if type_.startswith("{"):
+        return Shape("object", element=_shape(type_[1:-1]))
+    if type_.startswith("["):
+        item, _, mark = type_[1:].rpartition("]")
+        keys = tuple(mark[1:].split(",")) if mark.startswith("@") else ()
+        return Shape("array", whole=not mark, element=_shape(item), keys=keys)
+    if type_ == "any":
+        return ANY
+    type_ = type_.partition("=")[0]
+    return _leaf(type_) if type_ in LEAVES else shape(type_)
+
+
+@cache
+def _leaf(type_: str) -> Shape:
+    return Shape(type_, whole=True)
+
+
+def _schema(name: str, used: list[str]) -> Obj:
+    whole, fields = _lines()[name]
+    split = [_split(field) for field in fields]
+    schema: Obj = {
+        "type": "object",
+        "properties": {field: _source(type_, used) for field, _, type_ in split},
+    }
+    if required := [field for field, needed, _ in split if needed]:
+        schema["required"] = required
+    if whole:
+        schema["x-kubernetes-map-type"] = "atomic"
+    return schema
+
+
+def _source(type_: str, used: list[str]) -> Obj:
+    type_, merged, key = type_.partition("^")
+    if not merged:
+        return _plain_source(type_, used)
+    if key == "=":
+        return {**_plain_source(type_, used), "x-kubernetes-patch-strategy": "replace"}
+    steps = [*(["merge"] if type_.startswith("[") else []), *(["retainKeys"] * key.endswith("!"))]
+    found = {**_plain_source(type_, used), "x-kubernetes-patch-strategy": ",".join(steps)}
+    if key := key.removesuffix("!"):
+        found["x-kubernetes-patch-merge-key"] = key
+    return found
+
+
+def _plain_source(type_: str, used: list[str]) -> Obj:
+    if type_.endswith("~"):
+        return {**_source(type_[:-1], used), "x-kubernetes-map-type": "atomic"}
+    if type_.startswith("{"):
+        return {"type": "object", "additionalProperties": _source(type_[1:-1], used)}
+    if type_.startswith("["):
+        item, _, mark = type_[1:].rpartition("]")
+        listed: Obj = {"type": "array", "items": _source(item, used)}
+        if mark.startswith("@"):
+            keys = mark[1:].split(",")
+            return {**listed, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
+        return {**listed, "x-kubernetes-list-type": "set" if mark else "atomic"}
+    if type_.startswith("string="):
+        words = type_.removeprefix("string=").replace("%20", " ")
+        return {"type": "string", "enum": words.split("|")}
+    if type_ in LEAVES:
+        return LEAVES[type_]
+    used.append(type_)
+    return {"allOf": [{"$ref": REFERENCE + type_}]}

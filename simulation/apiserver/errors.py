@@ -1,0 +1,143 @@
+"""Refusals, in the words of a real API server.
+
+Every refusal leaves as a `Status` object, so client-go, kubectl and our own client treat it as they
+treat the real one. Sources: apimachinery `pkg/api/errors/errors.go` for reasons and sentences.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulation.apiserver.registry import Resource
+
+Obj = dict[str, Any]
+"""A decoded JSON object. Stored ones are shared between versions: never change one in place."""
+
+
+class ApiError(Exception):
+    """An answer other than success.
+
+    `code` is the HTTP status, `reason` the machine word (metav1.StatusReason), `details` goes into
+    Status.details (keys `name`, `group`, `kind`, `causes`, `retryAfterSeconds`).
+    """
+
+    def __init__(self, code: int, reason: str, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = {key: value for key, value in details.items() if value != ""}
+
+    def status(self) -> Obj:
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "details": self.details,
+            "code": self.code,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that is wrong with an object; `reason` is a metav1.CauseType."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+    def to_dict(self) -> Mapping[str, str]:
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def not_found(resource: "Resource", name: str) -> ApiError:
+    message = f'{resource.qualified} "{name}" not found'
+    return ApiError(404, "NotFound", message, name=name, group=resource.group, kind=resource.plural)
+
+
+def no_such_path() -> ApiError:
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(resource: "Resource", name: str) -> ApiError:
+    message = f'{resource.qualified} "{name}" already exists'
+    return ApiError(
+        409, "AlreadyExists", message, name=name, group=resource.group, kind=resource.plural
+    )
+
+
+def conflict(resource: "Resource", name: str, why: str) -> ApiError:
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return ApiError(409, "Conflict", message, name=name, group=resource.group, kind=resource.plural)
+
+
+def modified(resource: "Resource", name: str) -> ApiError:
+    return conflict(
+        resource,
+        name,
+        "the object has been modified; please apply your changes to the latest version and "
+        "try again",
+    )
+
+
+def invalid(resource: "Resource", name: str, causes: Iterable[Cause]) -> ApiError:
+    causes = list(causes)
+    listed = [f"{c.field}: {c.message}" if c.field else c.message for c in causes]
+    sentence = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    return ApiError(
+        422,
+        "Invalid",
+        f'{kind} "{name}" is invalid: {sentence}',
+        name=name,
+        group=resource.group,
+        kind=resource.kind,
+        causes=[c.to_dict() for c in causes],
+    )
+
+
+def unreadable(resource: "Resource", why: str, patch: bool) -> ApiError:
+    """A body that does not fit its kind: a patch is invalid, any other a bad request."""
+    if patch:
+        return invalid(resource, "", [Cause("patch", f"Invalid value: {why}")])
+    kind = resource.kind
+    return bad_request(
+        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}'
+    )
+
+
+def expired(message: str) -> ApiError:
+    return ApiError(410, "Expired", message)
+
+
+def too_large(asked: int, current: int) -> ApiError:
+    """A resourceVersion that this server has not reached: it went back, or it is another one."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return ApiError(
+        504,
+        "Timeout",
+        f"Too large resource version: {asked}, current: {current}",
+        causes=[cause],
+        retryAfterSeconds=1,
+    )
+
+
+def unsupported(code: int, what: str, instead: str) -> ApiError:
+    """What a real server does and this one does not; `instead` says what to do."""
+    reasons = {
+        404: "NotFound",
+        405: "MethodNotAllowed",
+        406: "NotAcceptable",
+        415: "UnsupportedMediaType",
+        422: "Invalid",
+    }
+    message = f"the embedded API server does not support {what}: {instead}"
+    return ApiError(code, reasons.get(code, "BadRequest"), message)

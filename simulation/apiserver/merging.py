@@ -1,0 +1,100 @@
+"""Server-side apply on values: a configuration laid over an object, and fields taken out of one.
+
+Source: kubernetes-sigs/structured-merge-diff `typed/merge.go`, `typed/remove.go` and
+`merge/update.go`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from simulation.apiserver.fields import Path, Paths, items_of
+from simulation.apiserver.shape import ANY, Shape
+
+
+def merge(live: Any, config: Any, shape: Shape, path: Path = ()) -> Any:
+    """`config` laid over `live`: maps and lists that are owned by their parts are joined."""
+    if shape.whole:
+        return config
+    if isinstance(live, dict) and isinstance(config, dict):
+        result = dict(live)
+        for key, item in config.items():
+            part = shape.part(key) or ANY
+            result[key] = merge(live.get(key), item, part, (*path, f"f:{key}"))
+        return result
+    if isinstance(live, list) and isinstance(config, list) and shape.type:
+        return _merge_lists(live, config, shape, path)
+    return config
+
+
+def _merge_lists(live: list[Any], config: list[Any], shape: Shape, path: Path) -> list[Any]:
+    """Items of both in the order of the configuration; those of `live` alone keep their places."""
+    ours, theirs = items_of(live, shape, path), items_of(config, shape, path)
+    left, right = list(ours), list(theirs)
+    shared = [name for name in right if name in ours]
+    merged: list[Any] = []
+    while left or right:
+        if left and left[0] not in theirs:
+            merged.append(ours[left.pop(0)])
+            continue
+        if left and right and left[0] != right[0] and shared and left[0] != shared[0]:
+            left.pop(0)  # its turn comes where the configuration has it
+            continue
+        if right:
+            name = right.pop(0)
+            if shared and shared[0] == name:
+                shared.pop(0)
+            if left and left[0] == name:
+                left.pop(0)
+            part = shape.element or ANY
+            merged.append(merge(ours.get(name), theirs[name], part, (*path, name)))
+        else:
+            left.pop(0)
+    return merged
+
+
+def without(value: Any, gone: Paths, shape: Shape) -> Any:
+    """`value` without the fields and items of `gone`; null stands for what is empty for it."""
+    touched = {path[:n] for path in gone for n in range(len(path) + 1)}
+    return _without(value, gone, touched, shape, ())
+
+
+def _without(value: Any, gone: Paths, touched: Paths, shape: Shape, path: Path) -> Any:
+    if isinstance(value, dict):
+        result = {}
+        for key, item in value.items():
+            at = (*path, f"f:{key}")
+            if at in gone:
+                continue
+            if at in touched:
+                item = _without(item, gone, touched, shape.part(key) or ANY, at)
+            result[key] = item
+        return result or None
+    if isinstance(value, list) and shape.type and not shape.whole:
+        kept_items = []
+        for name, item in items_of(value, shape, path).items():
+            at = (*path, name)
+            if at not in gone:
+                part = shape.element or ANY
+                kept_items.append(
+                    _without(item, gone, touched, part, at) if at in touched else item
+                )
+        return kept_items or None
+    return value
+
+
+def with_parents(paths: Iterable[Path], shape: Shape) -> Paths:
+    """`paths` and the declared fields that hold them: who owns a part holds on to its parents."""
+    found: Paths = set()
+    for path in paths:
+        found.add(path)
+        at: Shape | None = shape
+        for n, word in enumerate(path):
+            at = at or ANY
+            if word.startswith("f:"):
+                name = word[2:]
+                if name in at.fields:
+                    found.add(path[: n + 1])
+                at = at.part(name)
+            else:
+                at = at.element
+    return found

@@ -1,0 +1,195 @@
+"""A ladder in the words of the cases: the actions that it runs, and the class of its first rung.
+
+The words are ids of the action vocabulary of the cases (`restart_kubelet`, `drain`, ...). A step
+that the vocabulary has no word for keeps a word of its own, which counts as an act.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.api.v1alpha1.ladder import Rung, Step
+from kubenode.api.v1alpha1.noderemedier import OnGiveUp
+from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, OnTimeout, PowerPath
+from simulation.cases.form import RepairClass
+
+WAIT_HUMAN = "wait_human"
+PASSIVE = frozenset(
+    {
+        "none",
+        "suppress",
+        "notify",
+        "collect_diagnostics",
+        "open_hw_ticket",
+        WAIT_HUMAN,
+        "label_node",
+    }
+)
+"""Words that change nothing on a node; probes do not either."""
+
+_UNITS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("kubelet",), "restart_kubelet"),
+    (("containerd", "docker", "cri-docker", "crio", "cri-o"), "restart_runtime"),
+    (("chrony", "chronyd", "ntp", "ntpd", "ntpsec", "systemd-timesyncd"), "restart_time_sync"),
+    (("nvidia-fabricmanager",), "restart_fabric_manager"),
+    (("nvidia-dcgm", "dcgm", "nvidia-hostengine"), "restart_dcgm"),
+    (("node-problem-detector",), "restart_npd"),
+    (("kube-proxy",), "restart_kube_proxy"),
+)
+_COMPONENTS = {
+    "cni": "restart_cni_pod",
+    "ipam": "restart_cni_pod",
+    "kube-proxy": "restart_kube_proxy",
+    "device-plugin": "restart_device_plugin",
+    "node-problem-detector": "restart_npd",
+    "dcgm": "restart_dcgm",
+    "fabric-manager": "restart_fabric_manager",
+}
+_CLEANED = {
+    "images": "prune_images",
+    "imagesInUse": "remove_image",
+    "journal": "vacuum_journal",
+    "containerLogs": "rotate_container_logs",
+    "exitedContainers": "delete_exited_containers",
+}
+_AGENT = {
+    AgentAction.SYNC_TIME: "restart_time_sync",
+    AgentAction.RESTART_NETWORK: "reset_nic",
+    AgentAction.REMOUNT_FILESYSTEM: "remount_rw",
+    AgentAction.LOAD_MODULE: "reload_kernel_module",
+    AgentAction.RELOAD_MODULE: "reload_kernel_module",
+    AgentAction.SET_SYSCTL: "tune_sysctl",
+    AgentAction.DELETE_SANDBOX: "delete_sandbox",
+    AgentAction.RESET_GPU: "gpu_reset",
+    AgentAction.RENEW_CERTIFICATE: "renew_kubelet_cert",
+    AgentAction.RUN_CHECK: "collect_diagnostics",
+    AgentAction.KILL_PROCESS: "restart_service",
+    AgentAction.RUN_SCRIPT: "run_script",
+}
+_STEPS: Mapping[str, tuple[str, ...]] = {
+    "cordon": ("cordon",),
+    "uncordon": ("uncordon",),
+    "collect": ("collect_diagnostics",),
+    "powerOff": ("power_cycle",),
+    "powerOn": (),  # the second half of what powerOff began
+    "powerCycle": ("power_cycle",),
+    "fence": ("out_of_service_taint",),
+    "replace": ("replace_node",),
+    "rollbackComponent": ("rollback_component",),
+    "label": ("label_node",),
+    "annotate": ("label_node",),
+    "wait": (),
+    "waitForEvent": (),
+    "waitForApproval": (WAIT_HUMAN,),
+    "approveEvent": ("approve_host_event",),
+    "notify": ("notify",),
+    "webhook": ("open_hw_ticket",),
+    "createObject": ("external_remediation",),
+}
+
+
+def changing(action: str) -> bool:
+    """Whether an action does something to a node, its pods or its host."""
+    return action not in PASSIVE and not action.startswith("probe_")
+
+
+def actions_of(step: Step) -> tuple[str, ...]:
+    if step.agent is not None:
+        return (_of_agent(step.agent),)
+    if step.migrate is not None:
+        deletes = step.migrate.on_timeout is OnTimeout.DELETE
+        return ("drain", "delete_pod") if deletes else ("drain",)
+    if step.reboot is not None:
+        words = {PowerPath.AGENT: "reboot_os", PowerPath.PROVIDER: "reboot_api"}
+        return tuple(words[path] for path in step.reboot.via)
+    return _STEPS[step.name]
+
+
+def _of_agent(step: AgentStep) -> str:
+    if step.unit is not None:
+        unit = step.unit.rsplit(".", 1)[0]
+        return next((word for units, word in _UNITS if unit in units), "restart_service")
+    if step.action is AgentAction.CLEAN_DISK:
+        return _CLEANED.get(step.params.get("target", "images"), "delete_files")
+    if step.action is AgentAction.REPAIR_COMPONENT:
+        component = step.params.get("component", "")
+        return next((w for name, w in _COMPONENTS.items() if name in component), "restart_service")
+    return _AGENT[step.action]
+
+
+def plan(rule: NodeRemedier, start_rung: int = 0) -> list[str]:
+    """What a job would run from that rung on, each rung after the one before proved nothing.
+
+    The cordon that comes off once the fault is proven gone is no step of a ladder and not here.
+    """
+    rungs = (rule.spec.ladder or [])[start_rung:]
+    words = [action for rung in rungs for step in rung.steps for action in actions_of(step)]
+    if rule.spec.on_give_up is OnGiveUp.HOLD:
+        return [*words, WAIT_HUMAN] if words[-1:] != [WAIT_HUMAN] else words
+    cordons = "cordon" in words and words[-1] != "uncordon"
+    return [*words, "uncordon"] if cordons else words
+
+
+def repair_class(rule: NodeRemedier, start_rung: int = 0) -> RepairClass:
+    """Of the rung that a job would begin with; what waits for a person's approval is not in it."""
+    rungs = (rule.spec.ladder or [])[start_rung:]
+    if not rungs:
+        return RepairClass.NONE_OBSERVE
+    return class_of(list(_before_approval(rungs[0])), _person_next(rule, rungs))
+
+
+def class_of(words: Sequence[str], person_next: bool) -> RepairClass:
+    """Of actions that are done together; `person_next`: a person decides what comes after them."""
+    for word, found in _DECISIVE.items():
+        if word in words:
+            return found
+    if "drain" in words:
+        waits = RepairClass.CORDON_DRAIN_WAIT_HUMAN
+        return waits if person_next else RepairClass.EVICT_DRAIN
+    if "cordon" in words:
+        return RepairClass.CORDON_WAIT_HUMAN if person_next else RepairClass.CORDON_ONLY
+    if "uncordon" in words:
+        return RepairClass.UNCORDON_AFTER_EVENT
+    for word, found in _HOST.items():
+        if word in words:
+            return found
+    if any(changing(word) for word in words):
+        return RepairClass.RESTART_SERVICE
+    return RepairClass.NOTIFY_ONLY if set(words) & TELLING else RepairClass.NONE_OBSERVE
+
+
+TELLING = PASSIVE - {"none", "suppress"}
+"""Words by which people learn of a fault, or can see what it was."""
+_DECISIVE = {
+    "out_of_service_taint": RepairClass.FENCE_OUT_OF_SERVICE,
+    "replace_node": RepairClass.CORDON_DRAIN_REPLACE,
+    "external_remediation": RepairClass.CORDON_DRAIN_REPLACE,
+    "power_cycle": RepairClass.CORDON_DRAIN_REBOOT,
+    "reboot_os": RepairClass.CORDON_DRAIN_REBOOT,
+    "reboot_api": RepairClass.CORDON_DRAIN_REBOOT,
+    "gpu_reset": RepairClass.GPU_RESET,
+    "approve_host_event": RepairClass.APPROVE_EVENT,
+}
+"""The strongest word of a rung names its class."""
+_HOST = {
+    "delete_sandbox": RepairClass.DELETE_SANDBOX,
+    **dict.fromkeys((*_CLEANED.values(), "delete_files"), RepairClass.CLEAN_DISK),
+    "tune_sysctl": RepairClass.TUNE_SYSCTL,
+}
+
+
+def _before_approval(rung: Rung) -> Iterator[str]:
+    for step in rung.steps:
+        if step.wait_for_approval is not None:
+            return
+        yield from actions_of(step)
+
+
+def _person_next(rule: NodeRemedier, rungs: Sequence[Rung]) -> bool:
+    """Whether a person decides what comes after the first of these rungs' automatic steps."""
+    if any(step.wait_for_approval is not None for step in rungs[0].steps):
+        return True
+    if len(rungs) == 1:
+        return rule.spec.on_give_up is OnGiveUp.HOLD
+    acts = [w for w in _before_approval(rungs[1]) if changing(w) and w not in ("cordon", "drain")]
+    waits = any(step.wait_for_approval is not None for step in rungs[1].steps)
+    return waits and not acts

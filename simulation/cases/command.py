@@ -1,0 +1,49 @@
+"""`kubenode rules cases`: labelled cases through the production code, one prediction for each."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.library import rules_from
+from simulation.cases.driving import drive
+from simulation.cases.form import Case
+from simulation.cases.predicting import predict
+from simulation.cases.reading import BadCases, read
+from simulation.cases.scoring import Prediction, score
+from simulation.cases.table import lines
+from simulation.replay.compiled import Compiled
+
+
+def command(
+    files: Sequence[Path],
+    *,
+    rules: Sequence[Path] = (),
+    output: Literal["json", "table"] = "json",
+) -> Exit:
+    """json: predictions on standard output, the report on standard error; table: the report alone.
+
+    FINDING: a case was answered with what it says must not be done.
+    """
+    loaded = rules_from(rules)
+    try:
+        cases = read(files)
+    except BadCases as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    found = predictions(cases, loaded)
+    if output == "json":
+        for prediction in found.values():
+            typer.echo(prediction.model_dump_json(exclude_none=False))
+    result = score(cases, found)
+    for line in lines(result):
+        typer.echo(line, err=output == "json")
+    return Exit.FINDING if result.violations else Exit.FINE
+
+
+def predictions(cases: Sequence[Case], rules: Sequence[NodeRemedier]) -> dict[str, Prediction]:
+    """By id, in the order of the cases."""
+    compiled = Compiled()
+    return {case.id: predict(case, drive(case, rules, compiled)) for case in cases}

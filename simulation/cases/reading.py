@@ -1,0 +1,77 @@
+"""JSON lines of cases in; what is wrong with a line is told with its file and number."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from simulation.cases.form import Case
+
+SHOWN = 5
+"""Problems told at once: the rest is often their consequence."""
+
+
+class BadCases(Exception):
+    """Cases that cannot be used; one line of text for each problem."""
+
+
+def read(paths: Sequence[Path]) -> list[Case]:
+    """All cases of all files, in order. Raises BadCases naming every line that is wrong."""
+    found: list[Case] = []
+    problems: list[str] = []
+    first: dict[str, str] = {}
+    for path in paths:
+        for place, line in _lines(path, problems):
+            case = _case(place, line, problems)
+            if case is None:
+                continue
+            if case.id in first:
+                problems.append(
+                    f"{place}: id: {case.id!r} is taken by {first[case.id]}: choose another"
+                )
+                continue
+            first[case.id] = place
+            found.append(case)
+    if problems:
+        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+        raise BadCases("\n".join(problems[:SHOWN] + more))
+    return found
+
+
+def _lines(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
+    """Every line that is not blank, with its place."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{path}: cannot be read: {error}; name a file of JSON lines in UTF-8")
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"{path}:{number}", line
+
+
+def _case(place: str, line: str, problems: list[str]) -> Case | None:
+    try:
+        data = json.loads(line)
+    except json.JSONDecodeError as error:
+        problems.append(
+            f"{place}:{error.colno}: no JSON: {error.msg}; write one object on each line"
+        )
+        return None
+    try:
+        return Case.model_validate(data)
+    except ValidationError as error:
+        name = data.get("id") if isinstance(data, dict) else None
+        problems += [f"{place}: {_told(name, dict(detail))}" for detail in error.errors()]
+        return None
+
+
+def _told(case: Any, detail: dict[str, Any]) -> str:
+    """`case ID: field: what is wrong (got VALUE)`."""
+    field = ".".join(str(part) for part in detail["loc"])
+    who = f"case {case}: " if isinstance(case, str) and case else ""
+    got = repr(detail.get("input"))
+    shown = "" if detail["type"] == "missing" or len(got) > 80 else f" (got {got})"
+    return f"{who}{field + ': ' if field else ''}{detail['msg']}{shown}"

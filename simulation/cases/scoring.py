@@ -1,0 +1,262 @@
+"""How good predictions are: every number of the report, over labelled cases. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import Field, StrictInt, StrictStr
+
+from simulation.cases.actions import WAIT_HUMAN, changing
+from simulation.cases.form import Case, Form, MustNot, Parsed, RepairClass, When
+
+ANY_REPAIR, NOTIFY = "any_repair", "notify"
+
+
+class Prediction(Form):
+    """What the product would do for one case, by itself.
+
+    fault_class   of the rule that won, `none` without one
+    repair_class  of the first job; a class of level 0 where there is none
+    plan          ids of actions in order, the whole ladder and probes too; `wait_human` where it
+                  stops for a person
+    target        the node acted on; null: none
+    jobs          jobs begun; max_parallel  nodes acted on at once
+    parsed        host events that came out of the parser
+    """
+
+    id: StrictStr
+    fault_class: StrictStr
+    repair_class: RepairClass
+    plan: list[StrictStr] = Field(default_factory=list)
+    target: StrictStr | None = None
+    jobs: StrictInt = 0
+    max_parallel: StrictInt = 0
+    parsed: Parsed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One case: what was wanted, what came, and what it broke."""
+
+    case: Case
+    prediction: Prediction
+    missing: bool
+    violations: tuple[str, ...]
+
+    @property
+    def class_right(self) -> bool:
+        return self.prediction.repair_class in self.case.expected.allowed
+
+    @property
+    def right(self) -> bool:
+        return self.class_right and not self.violations
+
+    @property
+    def fault_right(self) -> bool:
+        expected = self.case.expected
+        return self.prediction.fault_class in (expected.fault_class, *expected.fault_also_ok)
+
+    @property
+    def first_right(self) -> bool:
+        return first_right(self.case.expected.first_action, self.prediction.plan)
+
+    @property
+    def acts(self) -> bool:
+        return self.prediction.repair_class.acts
+
+    @property
+    def wants_act(self) -> bool:
+        return self.case.expected.repair_class.acts
+
+    @property
+    def wants_quiet(self) -> bool:
+        """No class that counts as right acts."""
+        return not any(allowed.acts for allowed in self.case.expected.allowed)
+
+    @property
+    def wants_word(self) -> bool:
+        """Whether leaving the node alone without a word to people counts as wrong."""
+        return RepairClass.NONE_OBSERVE not in self._allowed
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was done and nobody was told."""
+        told = NOTIFY in self.prediction.plan
+        return self.prediction.repair_class is RepairClass.NONE_OBSERVE and not told
+
+    @property
+    def over(self) -> bool:
+        return self.prediction.repair_class.level > max(c.level for c in self._allowed)
+
+    @property
+    def under(self) -> bool:
+        return self.prediction.repair_class.level < min(c.level for c in self._allowed)
+
+    @property
+    def _allowed(self) -> tuple[RepairClass, ...]:
+        return self.case.expected.allowed
+
+
+@dataclass(slots=True)
+class Score:
+    """Counts over some cases. Each pair of `of` is right ones and all."""
+
+    judged: list[Judged] = field(default_factory=list)
+
+    @property
+    def cases(self) -> int:
+        return len(self.judged)
+
+    @property
+    def right(self) -> int:
+        return sum(j.right for j in self.judged)
+
+    @property
+    def class_right(self) -> int:
+        return sum(j.class_right for j in self.judged)
+
+    @property
+    def fault_right(self) -> int:
+        return sum(j.fault_right for j in self.judged)
+
+    @property
+    def first_right(self) -> int:
+        return sum(j.first_right for j in self.judged)
+
+    @property
+    def violations(self) -> int:
+        return sum(len(j.violations) for j in self.judged)
+
+    @property
+    def acts(self) -> int:
+        return sum(j.acts for j in self.judged)
+
+    @property
+    def acts_right(self) -> int:
+        return sum(j.acts and j.right for j in self.judged)
+
+    @property
+    def want_act(self) -> int:
+        return sum(j.wants_act for j in self.judged)
+
+    @property
+    def want_act_hit(self) -> int:
+        return sum(j.wants_act and j.right for j in self.judged)
+
+    @property
+    def want_quiet(self) -> int:
+        return sum(j.wants_quiet for j in self.judged)
+
+    @property
+    def false_actions(self) -> int:
+        return sum(j.wants_quiet and j.acts for j in self.judged)
+
+    @property
+    def want_word(self) -> int:
+        return sum(j.wants_word for j in self.judged)
+
+    @property
+    def silent_misses(self) -> int:
+        """Faults for which nothing was done and nobody was told."""
+        return sum(j.wants_word and j.silent for j in self.judged)
+
+    @property
+    def over(self) -> int:
+        return sum(j.over for j in self.judged)
+
+    @property
+    def under(self) -> int:
+        return sum(j.under for j in self.judged)
+
+    @property
+    def missing(self) -> int:
+        return sum(j.missing for j in self.judged)
+
+    @property
+    def parsed(self) -> tuple[int, int]:
+        """Right ones and all that say what the parser must give."""
+        asked = [j for j in self.judged if j.case.expected.parsed is not None]
+        return sum(j.prediction.parsed == j.case.expected.parsed for j in asked), len(asked)
+
+    @property
+    def precision(self) -> float | None:
+        """Right acts of all acts; None without an act."""
+        return self.acts_right / self.acts if self.acts else None
+
+    @property
+    def recall(self) -> float | None:
+        """Right acts where one is wanted; None where none is."""
+        return self.want_act_hit / self.want_act if self.want_act else None
+
+    @property
+    def wrong(self) -> list[Judged]:
+        return [j for j in self.judged if not j.right]
+
+    def per(self, key: str) -> dict[str, "Score"]:
+        """By a field or property of the case, such as `kind`, in the order of the alphabet."""
+        groups: dict[str, list[Judged]] = {}
+        for judged in self.judged:
+            groups.setdefault(str(getattr(judged.case, key)), []).append(judged)
+        return {name: Score(groups[name]) for name in sorted(groups)}
+
+
+def score(cases: Iterable[Case], predictions: Mapping[str, Prediction]) -> Score:
+    """A case without a prediction counts as one in which nothing was done."""
+    return Score([judge(case, predictions.get(case.id)) for case in cases])
+
+
+def judge(case: Case, prediction: Prediction | None) -> Judged:
+    said = prediction or Prediction(
+        id=case.id, fault_class="none", repair_class=RepairClass.NONE_OBSERVE
+    )
+    return Judged(case, said, prediction is None, tuple(_violations(case, said)))
+
+
+def _violations(case: Case, prediction: Prediction) -> Iterable[str]:
+    expected = case.expected
+    alone = by_itself(prediction.plan)
+    for rule in expected.must_not:
+        if broken(rule, alone, prediction.max_parallel):
+            yield f"{rule.action}/{rule.when}"
+    if expected.max_jobs is not None and prediction.jobs > expected.max_jobs:
+        yield "jobs"
+    wrong_node = expected.names_target and prediction.target != expected.target
+    if wrong_node and prediction.repair_class.acts:
+        yield "target"
+
+
+def by_itself(plan: Sequence[str]) -> list[str]:
+    """The part of a plan before a person is asked."""
+    return list(plan[: plan.index(WAIT_HUMAN)]) if WAIT_HUMAN in plan else list(plan)
+
+
+def broken(rule: MustNot, plan: Sequence[str], max_parallel: int) -> bool:
+    """Whether `plan`, the part without a person, does what it must not."""
+    acts = [action for action in plan if changing(action)]
+    hits = [action for action in acts if rule.action in (action, ANY_REPAIR)]
+    if not hits:
+        return False
+    repairs = [action for action in acts if action not in ("cordon", "drain")]
+    match rule.when:
+        case When.ALWAYS | When.UNAPPROVED:
+            return True
+        case When.FIRST:
+            return acts[0] == rule.action or repairs[:1] == [rule.action]
+        case When.SOLE:
+            return repairs == [rule.action]
+        case When.REPEAT:
+            return len(hits) > 1
+        case When.UNVERIFIED:
+            before = plan[: plan.index(hits[0])]
+            return not any(action.startswith("probe_") for action in before)
+        case When.MANY:
+            return max_parallel > 1
+
+
+def first_right(wanted: str, plan: Sequence[str]) -> bool:
+    """Probes, diagnostics and notices before the wanted action are never wrong."""
+    first = next((i for i, action in enumerate(plan) if changing(action)), len(plan))
+    if wanted in ("none", "suppress", "notify"):
+        return first == len(plan)
+    if not changing(wanted):
+        return wanted in plan[:first]
+    return list(plan[first : first + 1]) == [wanted]

@@ -1,0 +1,276 @@
+"""What a case describes, as a fleet and the entries of its timeline. Pure.
+
+A condition that has been held for longer than the story lasts is there from the start, as our
+first sight of a Node would find it. One that began within the story begins there, and our own
+clock sees it change. An event with a count and a window grows over that window, as an Event does.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from remedy.job.model import CORDONED_BY
+from simulation.cases import outside
+from simulation.cases.answers import answers
+from simulation.cases.form import (
+    AlertSignal,
+    Case,
+    ConditionSignal,
+    EventSignal,
+    Facts,
+    LogSignal,
+)
+from simulation.cases.limits import POOL, fleet_size
+from simulation.cases.outside import Before
+from simulation.cases.reporters import ABOUT_PODS, UNREAD, component
+from simulation.cases.underway import lead
+from simulation.replay.signals import NodeLook
+from simulation.replay.timeline import Entry, entry
+
+MOST_GROWTH = 60
+"""Updates that an Event of many occurrences is fed with."""
+ZONES = ("z1", "z2", "z3")
+PER_RACK = 10
+OURS = "a-job-of-ours"
+EARLIER = timedelta(seconds=30)
+"""That other nodes in the state of the case's node showed it, if only an alert tells."""
+
+
+@dataclass(slots=True)
+class Setting:
+    """start    when the story begins, at most the case's `now`
+    looks    each Node as it is at the start
+    entries  what happens from then on, up to `now`
+    before   what Host Doctor was told earlier, and the decisions were taken on then
+    """
+
+    start: datetime
+    looks: dict[str, NodeLook] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    before: list[Before] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Story:
+    """The signals that are about nodes, and when."""
+
+    case: Case
+    start: datetime
+
+    def at(self, seconds: float) -> datetime:
+        return self.case.now + timedelta(seconds=seconds)
+
+
+def setting(case: Case, before: Sequence[Before] = ()) -> Setting:
+    """`before`: the story begins with that, and the node is not cordoned yet."""
+    start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
+    start = min(start, case.now - lead(case), *(told.at for told in before))
+    story = _Story(case, start)
+    made = Setting(start, before=list(before))
+    for index, name in enumerate(_nodes(case)):
+        mine = [s for s in case.signals if getattr(s, "node", None) == name]
+        _add(made, story, name, mine, case.facts if name == case.node else _other(case, index))
+        made.looks[name] = _from_outside(case, name, made.looks[name], unmarked=bool(before))
+    own = [s for s in case.signals if getattr(s, "node", None) == case.node]
+    size, sick = fleet_size(case), _others_sick(case)
+    taken = len(made.looks)
+    for index in range(taken, max(size, taken)):
+        name = f"other-{index}"
+        alike = [s.model_copy(update={"node": name}) for s in own] if index - taken < sick else []
+        _add(made, story, name, alike, _other(case, index))
+        if index - taken < sick:
+            made.entries += _alike(case, name, start)
+    for name in _cordoned(case, list(made.looks)):
+        made.looks[name] = made.looks[name].model_copy(update={"cordoned": True})
+    made.entries += outside.entries(case)
+    if not before:
+        made.entries += _host_events(case, start)
+    probes = _grouped(answers(case))
+    if probes:
+        made.entries.insert(0, entry(at=start, node=case.node, probe=probes))
+    if refused := _refused(case.facts):
+        made.entries.insert(0, entry(at=start, node=case.node, evictions=refused))
+    return made
+
+
+def _alike(case: Case, name: str, start: datetime) -> Iterator[Entry]:
+    """Alerts and answers of an unnamed node in the state of the case's. It fell ill before: the
+    case counts it at its instant.
+    """
+    for signal in case.signals:
+        if isinstance(signal, AlertSignal) and signal.labels.get("node") == case.node:
+            theirs = signal.model_copy(update={"labels": {**signal.labels, "node": name}})
+            at = case.now + timedelta(seconds=signal.at_s) - EARLIER
+            yield outside.delivered(theirs, at)
+    if probes := _grouped(answers(case)):
+        yield entry(at=start, node=name, probe=probes)
+
+
+def _first(signal: Any) -> float:
+    """Seconds before `now` at which a signal's story begins."""
+    window = signal.window_s or 0.0 if isinstance(signal, EventSignal) else 0.0
+    return float(signal.at_s) - float(window)
+
+
+def _nodes(case: Case) -> list[str]:
+    """The case's node, then the others that its signals name."""
+    about = ConditionSignal | EventSignal | LogSignal
+    named = [s.node for s in case.signals if isinstance(s, about)]
+    return list(dict.fromkeys([case.node, *named, *case.facts.node_of_instance.values()]))
+
+
+def _others_sick(case: Case) -> int:
+    """How many unnamed nodes are in the state of the case's."""
+    facts = case.facts
+    unhealthy = facts.fleet.unhealthy if facts.fleet is not None else 0
+    return max((facts.nodes_same_fault or 1) - 1, unhealthy - 1, 0)
+
+
+def _cordoned(case: Case, names: list[str]) -> list[str]:
+    """Those of a pool whose last repair failed, and those that were cordoned of late."""
+    failed = names[-1:] if case.facts.pool_last_repair == "failed" else []
+    fleet = case.facts.fleet
+    return [*failed, *names[1 : 1 + (fleet.cordoned_in_window if fleet is not None else 0)]]
+
+
+def _other(case: Case, index: int) -> Facts:
+    """An unnamed node, of the same pool: of the control plane if the case counts more of it."""
+    masters = case.facts.control_plane_total or 0
+    if "control-plane" in case.facts.node_roles:
+        masters -= 1
+    roles = ["control-plane"] if index <= masters else []
+    return Facts.model_validate({"node_roles": roles, "pool": case.facts.pool})
+
+
+def _add(made: Setting, story: _Story, name: str, signals: Sequence[Any], facts: Facts) -> None:
+    conditions = [s for s in signals if isinstance(s, ConditionSignal)]
+    there: dict[str, dict[str, Any]] = {}
+    for signal in conditions:
+        since = None if signal.held_s is None else story.at(signal.at_s - signal.held_s)
+        at = max(since or story.at(signal.at_s), story.start)
+        body = _condition(signal, since, story)
+        if at == story.start and signal.type not in there:
+            there[signal.type] = body
+        else:
+            made.entries.append(entry(at=at, node=name, condition=body))
+        if signal.heartbeat_age_s is not None:
+            silent = max(story.at(signal.at_s - signal.heartbeat_age_s), story.start)
+            made.entries.append(entry(at=silent, node=name, silent=[signal.type]))
+    made.looks[name] = _look(name, len(made.looks), facts, list(there.values()))
+    for number, signal in enumerate(signals):
+        if isinstance(signal, EventSignal):
+            made.entries += _growing(signal, name, number, story)
+        elif isinstance(signal, LogSignal):
+            lines = {"source": signal.source, "text": signal.text}
+            made.entries.append(entry(at=story.at(signal.at_s), node=name, log=lines))
+
+
+def _from_outside(case: Case, name: str, look: NodeLook, *, unmarked: bool) -> NodeLook:
+    """What sources call the machine; `unmarked`: what we did to the node is yet to come."""
+    found: dict[str, Any] = {"addresses": outside.addresses(case, name)}
+    if name == case.node:
+        found["provider_id"] = outside.provider_id(case)
+    if name == case.node and unmarked and case.facts.cordoned_by == "kubenode":
+        notes = {k: v for k, v in look.annotations.items() if k != CORDONED_BY}
+        found |= {"cordoned": False, "annotations": notes}
+    return look.model_copy(update=found)
+
+
+def _condition(signal: ConditionSignal, since: datetime | None, story: _Story) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "type": signal.type,
+        "status": signal.status,
+        "reason": signal.reason,
+        "message": signal.message,
+    }
+    if since is not None:
+        body["since"] = since
+    if signal.heartbeat_age_s is not None:
+        body["heard"] = story.at(signal.at_s - signal.heartbeat_age_s)
+    return body
+
+
+def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iterator[Entry]:
+    """The Event as its reporter writes it again and again until it has its count."""
+    if signal.reason in UNREAD:
+        return
+    end, window = story.at(signal.at_s), timedelta(seconds=signal.window_s or 0)
+    steps = min(signal.count, MOST_GROWTH) if window else 1
+    for step in range(1, steps + 1):
+        share = (step - 1) / (steps - 1) if steps > 1 else 1.0
+        at = end - window * (1 - share)
+        body: dict[str, Any] = {
+            "reason": signal.reason,
+            "message": signal.message,
+            "source": component(signal.reason),
+            "count": max(signal.count * step // steps, 1),
+            "first": end - window,
+            "uid": f"{story.case.id}-{name}-{number}",
+            "aboutPod": signal.reason in ABOUT_PODS,
+        }
+        yield entry(at=at, node=name, event=body)
+
+
+def _host_events(case: Case, start: datetime) -> Iterator[Entry]:
+    """Events that a cloud announced earlier, as far as we have a class of their name."""
+    for event in case.facts.open_host_events:
+        class_ = outside.class_of(event)
+        if class_ is not None:
+            phase = "Active" if event.phase.lower() in outside.ACTIVE else "Scheduled"
+            source = outside.SOURCES[event.provider]
+            body = {"class": class_.value, "source": source, "phase": phase}
+            yield entry(at=start, node=case.node, hostEvent=body)
+
+
+def _refused(facts: Facts) -> dict[str, str]:
+    """What is answered to evictions, {} if they are granted."""
+    if facts.eviction_denied_by is not None:
+        return {"deniedBy": facts.eviction_denied_by}
+    budget = next((pdb.name for pdb in facts.pdb if not pdb.disruptions_allowed), None)
+    return {"budget": f"default/{budget}"} if budget is not None else {}
+
+
+def _look(name: str, index: int, facts: Facts, conditions: Sequence[dict[str, Any]]) -> NodeLook:
+    labels = {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": name,
+        "topology.kubernetes.io/zone": ZONES[index % len(ZONES)],
+        "kubenode.io/rack": f"r{index // PER_RACK}",
+        **{f"node-role.kubernetes.io/{role}": "" for role in facts.node_roles},
+    }
+    if facts.pool is not None:
+        labels[POOL] = facts.pool
+    annotations = dict(facts.annotations)
+    if facts.cordoned_by == "kubenode":
+        annotations[CORDONED_BY] = OURS
+    taints = [{"key": key, "effect": effect} for key, effect in _taints(facts.taints)]
+    return NodeLook.model_validate(
+        {
+            "uid": uid_of(name),
+            "labels": labels,
+            "annotations": annotations,
+            "taints": taints,
+            "conditions": conditions,
+            "cordoned": bool(facts.unschedulable_before or facts.cordoned_by),
+            "provider_id": facts.instance or "",
+        }
+    )
+
+
+def uid_of(node: str) -> str:
+    return f"{node}-uid"
+
+
+def _taints(taints: Sequence[str]) -> list[tuple[str, str]]:
+    split = [taint.partition(":") for taint in taints]
+    return [(key, effect or "NoSchedule") for key, _, effect in split]
+
+
+def _grouped(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By probe the fields that it answers."""
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in found.items():
+        probe, _, field_name = name.partition(".")
+        groups.setdefault(probe, {})[field_name] = value
+    return groups

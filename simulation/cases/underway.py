@@ -1,0 +1,114 @@
+"""A case whose job runs already: the job is begun as long ago as the case says, and then watched.
+
+So is one that an event was announced to before: the job that was made for it is there now. What
+the job does is what the production controller does; nothing is read off its ladder.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kubenode.api.v1alpha1 import JobPhase, NodeRemedier
+from kubenode.api.v1alpha1.ladder import Step
+from simulation.cases.actions import WAIT_HUMAN, actions_of
+from simulation.cases.form import Case
+from simulation.replay.records import JobRecord, StepRun
+from simulation.replay.world import World
+
+BEGUN = timedelta(minutes=10)
+"""In which a job has come to the step that it is said to be in, or will not."""
+WATCHED = timedelta(hours=2)
+"""Longer than any drain may take: what a job has not done then it does not do by itself."""
+STEP = timedelta(seconds=5)
+AFTERWARDS = timedelta(minutes=15)
+"""In which a job has heard of what is told at `now`, and done what follows of it."""
+FORCED = "delete_pod"
+
+
+def lead(case: Case) -> timedelta:
+    """How long before the case's `now` its decision was taken."""
+    job = case.facts.job
+    return timedelta(seconds=job.elapsed_s) if job is not None else timedelta(0)
+
+
+def limited(case: Case, rules: Sequence[NodeRemedier]) -> Sequence[NodeRemedier]:
+    """The rules with the time that the case gives a drain."""
+    seconds = case.policy.drain_timeout_s
+    if seconds is None:
+        return rules
+    timeout = timedelta(seconds=seconds)
+    return [_with_timeout(rule, timeout) for rule in rules]
+
+
+def _with_timeout(rule: NodeRemedier, timeout: timedelta) -> NodeRemedier:
+    if rule.spec.ladder is None:
+        return rule
+    ladder = [
+        rung.model_copy(update={"steps": [_timed(step, timeout) for step in rung.steps]})
+        for rung in rule.spec.ladder
+    ]
+    return rule.model_copy(update={"spec": rule.spec.model_copy(update={"ladder": ladder})})
+
+
+def _timed(step: Step, timeout: timedelta) -> Step:
+    if step.migrate is None:
+        return step
+    migrate = step.migrate.model_copy(update={"timeout": timeout})
+    return step.model_copy(update={"migrate": migrate})
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Actions in the order in which a job began them, each once.
+
+    words  all of them, `wait_human` where the job stands in the end
+    first  those of the rung that it was in, `wait_human` if it did not get beyond it
+    """
+
+    words: tuple[str, ...]
+    first: tuple[str, ...]
+
+
+def watch(world: World, case: Case, job: JobRecord) -> Ran | None:
+    """None: it never came to the step that it is said to be in."""
+    said = case.facts.job
+    if said is None:
+        return None
+    end = world.now + BEGUN
+    while (run := _run_of(job, said.step)) is None and world.now < end:
+        world.run_until(world.now + STEP)
+    if run is None:
+        return None
+    world.run_until(run.began + timedelta(seconds=said.elapsed_s) + WATCHED)
+    return Ran(_words(job, job.steps), _words(job, [s for s in job.steps if s.rung == run.rung]))
+
+
+def answer(world: World, case: Case, job: JobRecord) -> Ran:
+    """What a job that was made before `now` does from then on."""
+    world.run_until(case.now + AFTERWARDS)
+    begun = (run for run in job.steps if run.began >= case.now)
+    words = [word for run in begun for word in actions_of(_step(job, run))]
+    if job.uncordoned is not None and job.uncordoned >= case.now:
+        words.append("uncordon")
+    told = tuple(dict.fromkeys(words))
+    return Ran(told, told)
+
+
+def _run_of(job: JobRecord, action: str) -> StepRun | None:
+    return next((run for run in job.steps if action in actions_of(_step(job, run))), None)
+
+
+def _step(job: JobRecord, run: StepRun) -> Step:
+    rung = next(rung for rung in job.ladder if rung.name == run.rung)
+    return next(step for step in rung.steps if step.name == run.name)
+
+
+def _words(job: JobRecord, runs: Sequence[StepRun]) -> tuple[str, ...]:
+    """A rung that is begun anew after a pause repeats what it has done."""
+    words = [word for run in runs for word in actions_of(_step(job, run)) if word != FORCED]
+    if job.deleted:
+        words.append(FORCED)
+    unfinished = runs and runs[-1].state != "Done"
+    if job.open and (unfinished or (job.phase is JobPhase.NEEDS_HUMAN and job.steps[-1] in runs)):
+        words.append(WAIT_HUMAN)
+    return tuple(dict.fromkeys(words))

@@ -1,0 +1,131 @@
+"""One set of budgets with what is taken and what is healthy in each, kept change by change."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kubenode.api.v1alpha1 import DefenderPolicy
+from simulation.demo.budgets import Budget, budgets
+
+STALE = 1.0
+"""Seconds. A grant is judged by the best health that its group had this recently: nobody can know
+of a node's trouble before the watch has brought it."""
+ROUNDING = 1.0
+"""Grants above the rate that are no violation: our clock and Kube Defender's differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermitView:
+    """holder  name of the job that has it"""
+
+    node: str
+    class_: str
+    open: bool
+    holder: str = ""
+
+
+@dataclass(slots=True)
+class _Health:
+    """How many nodes of one group were healthy, over the last STALE seconds."""
+
+    seen: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def note(self, at: float, healthy: int) -> None:
+        self.seen.append((at, healthy))
+        self._forget(at)
+
+    def _forget(self, at: float) -> None:
+        """The newest value older than STALE is kept: it held until the next one."""
+        while len(self.seen) > 1 and self.seen[1][0] <= at - STALE:
+            self.seen.popleft()
+
+    def best(self, at: float) -> int:
+        self._forget(at)
+        return max((healthy for _, healthy in self.seen), default=0)
+
+
+class Books:
+    """`permits` are those that are open, shared with whoever keeps them: name -> permit."""
+
+    def __init__(self, policy: DefenderPolicy, permits: Mapping[str, PermitView]) -> None:
+        self._policy = policy
+        self._permits = permits
+        self.budgets: list[Budget] = []
+        self._groups: dict[str, list[Budget]] = {}
+        self._health: dict[str, _Health] = {}
+        self._healthy: dict[str, set[str]] = {}
+        self._grants_at: dict[str, deque[float]] = {}
+
+    def regroup(
+        self,
+        at: float,
+        labels: Mapping[str, Mapping[str, str]],
+        well: Callable[[str], bool],
+        dark: Mapping[str, frozenset[str]],
+    ) -> None:
+        """Work all budgets out anew. dark: scope -> nodes that only that scope's own budgets
+        count.
+        """
+        self.budgets = budgets(self._policy, labels, dark)
+        self._groups, self._healthy = {}, {}
+        for budget in self.budgets:
+            healthy = {name for name in budget.members if well(name)}
+            self._healthy[budget.key] = healthy
+            self._health.setdefault(budget.key, _Health()).note(at, len(healthy))
+            for name in budget.members:
+                self._groups.setdefault(name, []).append(budget)
+
+    def count(self, at: float, name: str, well: bool) -> None:
+        for budget in self._groups.get(name, ()):
+            healthy = self._healthy[budget.key]
+            if well == (name in healthy):
+                continue
+            (healthy.add if well else healthy.discard)(name)
+            self._health[budget.key].note(at, len(healthy))
+
+    def healthy(self, budget: Budget) -> int:
+        return len(self._healthy[budget.key])
+
+    def disrupted(self, budget: Budget) -> set[str]:
+        """Nodes of the budget's group with an open permit that counts in it."""
+        return {
+            p.node
+            for p in self._permits.values()
+            if p.class_ in budget.classes and p.node in budget.members
+        }
+
+    def judge(self, at: float, permit: PermitView, *, reserved: bool = False) -> dict[str, str]:
+        """By which budgets a permit just given must not have been, and why. Call it for every one.
+
+        reserved: it took a breaker's reserved slot, which no `minHealthy` holds
+        """
+        return {
+            budget.key: f"{budget.name}: {why}"
+            for budget in self._groups.get(permit.node, ())
+            if permit.class_ in budget.classes
+            for why in self._beyond(at, budget, permit, reserved)
+        }
+
+    def _beyond(
+        self, at: float, budget: Budget, permit: PermitView, reserved: bool
+    ) -> Iterator[str]:
+        taken = self.disrupted(budget)
+        if budget.at_most is not None and len(taken) > budget.at_most:
+            yield f"{len(taken)} nodes disrupted at once, {budget.at_most} allowed"
+        if budget.keep and not reserved:
+            healthy = self._healthy[budget.key]
+            others = self._health[budget.key].best(at) - (permit.node in healthy)
+            if others < budget.keep:
+                yield f"{others} others healthy, {budget.keep} must be"
+        if budget.rate is not None and (why := self._too_fast(at, budget, budget.rate)):
+            yield why
+
+    def _too_fast(self, at: float, budget: Budget, rate: float) -> str:
+        """Whether some span up to now held more grants than a token bucket can give."""
+        grants = self._grants_at.setdefault(budget.key, deque(maxlen=4096))
+        grants.append(at)
+        for count, began in enumerate(reversed(grants), start=1):
+            most = budget.burst + rate * (at - began) + ROUNDING
+            if count > most:
+                return f"{count} permits in {at - began:.1f} s, {most:.0f} allowed"
+        return ""

@@ -1,0 +1,300 @@
+"""What the breakers of a policy must do, worked out in another way than Kube Defender does.
+
+The observer asks here whether a permit may have been given. Nothing here may import `defender`.
+The rules are those of the design (api-remedy.md, DefenderPolicy, `breaker`):
+
+- a node is faulty while it is not Ready, or while a job that acts is open for it;
+- a scope is beyond its trip when enough of its nodes are faulty, or became faulty within ten
+  minutes; faulty nodes of a zone whose breaker is open do not count for the cluster;
+- open for at least `open`, and until few enough nodes are faulty for five minutes;
+- half-open: `start` permits at once, then `factor` times as many after each `every`.
+
+What Kube Defender says of its breakers is only compared. Three such escalations as it counts may
+open one too: they explain an opening here, and demand none.
+"""
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from kubenode.api.v1alpha1 import DefenderPolicy
+from kubenode.api.v1alpha1.defenderpolicy import Breaker
+from simulation.demo.budgets import budgets
+
+STALE = 1.0
+"""Seconds by which Kube Defender and we may see things at different times."""
+CONFIRM = 3.0
+"""Seconds within which its status must say what it has done."""
+RECENT = timedelta(minutes=10)
+CALM = timedelta(minutes=5)
+CLUSTER = "cluster"
+
+
+class State(StrEnum):
+    CLOSED = "Closed"
+    OPEN = "Open"
+    HALF_OPEN = "HalfOpen"
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """acts     it may disrupt its node, unlike one of a rule in DryRun
+    sources  who reported what started it
+    """
+
+    node: str
+    open: bool
+    acts: bool
+    fault_class: str
+    sources: frozenset[str]
+    rule: str = ""
+    rung: int = 0
+
+
+@dataclass(slots=True)
+class Episode:
+    """One time that Kube Defender said that a breaker was open. Times in seconds.
+
+    explained  whether our own count says that it had to be, or might be
+    """
+
+    scope: str
+    nodes: frozenset[str]
+    opened: float
+    explained: bool
+    half_open: float | None = None
+    closed: float | None = None
+
+
+@dataclass(slots=True)
+class Scope:
+    """One breaker. Times are seconds; what is only `due` has not been reached yet."""
+
+    name: str
+    rules: Breaker
+    speed: float
+    members: frozenset[str] = frozenset()
+    counted: frozenset[str] = frozenset()
+    """The members that faults are counted of."""
+    most: int = 0
+    """From so many permits at once on the limits rule alone."""
+    faulty: set[str] = field(default_factory=set)
+    fresh: deque[tuple[float, str]] = field(default_factory=deque)
+    escalated: deque[tuple[float, str]] = field(default_factory=deque)
+    state: State = State.CLOSED
+    since: float = 0.0
+    beyond_since: float | None = None
+    near: bool = False
+    """Whether a breaker may open."""
+    near_at: float = -math.inf
+    """When it last might."""
+    calm_since: float | None = None
+    told: State = State.CLOSED
+    missing: bool = False
+    """It had to be open, and its status did not say so in time."""
+
+    def fault(self, at: float, node: str, faulty: bool) -> None:
+        if faulty:
+            self.fresh.append((at, node))
+        (self.faulty.add if faulty else self.faulty.discard)(node)
+
+    def advance(self, at: float) -> None:
+        """Let time pass."""
+        trip = self.rules.trip
+        recent, hour = RECENT.total_seconds() / self.speed, trip.escalations.per.total_seconds()
+        while self.fresh and self.fresh[0][0] < at - recent:
+            self.fresh.popleft()
+        while self.escalated and self.escalated[0][0] < at - hour:
+            self.escalated.popleft()
+        faulty = len(self.faulty & self.counted)
+        ratio = _share(trip.unhealthy_ratio, len(self.counted))
+        self.calm_since = (
+            (at if self.calm_since is None else self.calm_since) if faulty < ratio / 2 else None
+        )
+        beyond, self.near = self._trips(faulty, ratio)
+        self.beyond_since = (
+            (at if self.beyond_since is None else self.beyond_since) if beyond else None
+        )
+        if self.near:
+            self.near_at = at
+        if self.state is State.OPEN and (due := self.half_open_due()) <= at:
+            self._turn(State.HALF_OPEN, due)
+        elif self.state is not State.OPEN and self.must_be_open(at):
+            self._turn(State.OPEN, self.beyond_since or at)
+
+    def _trips(self, faulty: int, ratio: float) -> tuple[bool, bool]:
+        """Whether it must open, and whether it may."""
+        trip = self.rules.trip
+        began = self.since if self.state is State.HALF_OPEN else -math.inf
+        fresh = len({n for at, n in self.fresh if at > began and n in self.counted})
+        new = _share(trip.new_faults_per10m, len(self.counted))
+        enough = faulty >= trip.min_nodes
+        often = Counter(kind for _, kind in self.escalated).most_common(1)
+        climbing = bool(often) and often[0][1] >= trip.escalations.count
+        return (
+            enough and (faulty > ratio or fresh > new),
+            (enough and (faulty >= ratio or fresh >= new)) or climbing,
+        )
+
+    def must_be_open(self, at: float) -> bool:
+        return self.beyond_since is not None and self.beyond_since <= at - STALE
+
+    def half_open_due(self) -> float:
+        if self.calm_since is None:
+            return math.inf
+        calm = CALM.total_seconds() / self.speed
+        return max(self.since + self.rules.open.total_seconds(), self.calm_since + calm)
+
+    def resumes_at(self) -> float:
+        return self.since if self.state is State.HALF_OPEN else self.half_open_due()
+
+    def allowance(self, at: float) -> float:
+        """How many permits at once may have been given since it is half-open; inf while closed."""
+        if self.state is State.CLOSED:
+            return math.inf
+        began = self.resumes_at()
+        if began > at:
+            return 0
+        resume = self.rules.resume
+        steps = min(64, int((at - began) / resume.every.total_seconds()))
+        return float(resume.start * resume.factor**steps)
+
+    def _turn(self, state: State, at: float) -> None:
+        self.state, self.since, self.missing = state, at, False
+
+    def hear(self, at: float, told: State) -> None:
+        """What Kube Defender says. An opening that we did not see coming is followed."""
+        before, self.told = self.told, told
+        if told is State.OPEN and before is not told and self.state is not State.OPEN:
+            self._turn(State.OPEN, at)
+        if told is State.CLOSED and before is not told and self.allowance(at + STALE) >= self.most:
+            self._turn(State.CLOSED, at)
+
+    @property
+    def common(self) -> bool:
+        return self.name == CLUSTER
+
+
+def _share(share: int | str, size: int) -> float:
+    return float(share) if isinstance(share, int) else size * float(share.removesuffix("%")) / 100
+
+
+class Breakers:
+    """All scopes of one policy.
+
+    late  scopes that had to be open and were not said to be, since when
+    """
+
+    def __init__(self, policy: DefenderPolicy, speed: float) -> None:
+        self.rules = policy.spec.breaker
+        self._policy = policy
+        self._speed = speed
+        self.scopes: dict[str, Scope] = {}
+        self.episodes: list[Episode] = []
+        self.late: list[tuple[float, str]] = []
+
+    def regroup(self, labels: Mapping[str, Mapping[str, str]]) -> None:
+        """These nodes there are, with these labels."""
+        groups: dict[str, set[str]] = {}
+        for each in self.rules.scopes:
+            for node, own in labels.items():
+                if each.label is None:
+                    groups.setdefault(CLUSTER, set()).add(node)
+                elif each.label in own:
+                    groups.setdefault(f"{each.label}={own[each.label]}", set()).add(node)
+        for name, members in groups.items():
+            if name not in self.scopes:
+                self.scopes[name] = Scope(name, self.rules, self._speed)
+            self.scopes[name].members = frozenset(members)
+            self.scopes[name].most = self._most(name, labels)
+        for name in self.scopes.keys() - groups.keys():
+            del self.scopes[name]
+        self._recount()
+
+    def _most(self, scope: str, labels: Mapping[str, Mapping[str, str]]) -> int:
+        """Permits at once that the limits allow there, of the class that they allow most."""
+        found = [
+            budget.at_most
+            for budget in budgets(self._policy, labels)
+            if budget.name in (CLUSTER, scope) and budget.at_most is not None
+        ]
+        return max(found, default=len(labels))
+
+    def _recount(self) -> None:
+        """What began in the dark is no new fault of the cluster when the zone is back."""
+        dark = self._out()
+        for scope in self.scopes.values():
+            scope.counted = scope.members - dark if scope.common else scope.members
+            if scope.common and dark:
+                scope.fresh = deque((at, node) for at, node in scope.fresh if node not in dark)
+
+    def _out(self) -> frozenset[str]:
+        """Nodes of zones that are open, or may be: nobody must count them for the cluster."""
+        found = [
+            scope.members
+            for scope in self.scopes.values()
+            if not scope.common and (scope.state is State.OPEN or scope.near)
+        ]
+        return frozenset().union(*found)
+
+    def dark(self) -> dict[str, frozenset[str]]:
+        """The zones, or what else has a label, whose breaker is open, with their nodes."""
+        return {
+            name: scope.members
+            for name, scope in self.scopes.items()
+            if not scope.common and scope.state is State.OPEN
+        }
+
+    def disputed(self) -> bool:
+        """Whether Kube Defender says otherwise of some breaker than we count."""
+        return any((s.state is State.OPEN) != (s.told is State.OPEN) for s in self.scopes.values())
+
+    def fault(self, at: float, node: str, faulty: bool) -> bool:
+        """Whether that is news."""
+        changed = [s for s in self.of(node) if faulty != (node in s.faulty)]
+        for scope in changed:
+            scope.fault(at, node, faulty)
+        return bool(changed)
+
+    def escalated(self, at: float, node: str, rule: str, rung: int) -> None:
+        for scope in self.of(node):
+            scope.escalated.append((at, f"{rule}/{rung}"))
+
+    def of(self, node: str) -> list[Scope]:
+        return [scope for scope in self.scopes.values() if node in scope.members]
+
+    def advance(self, at: float) -> None:
+        """Narrow scopes first: what they hold is not counted for the cluster."""
+        for common in (False, True):
+            for scope in self.scopes.values():
+                if scope.common is common:
+                    scope.advance(at)
+            self._recount()
+        for scope in self.scopes.values():
+            missing = scope.state is State.OPEN and scope.told is State.CLOSED
+            if missing and not scope.missing and at > scope.since + STALE + CONFIRM:
+                scope.missing = True
+                self.late.append((scope.since, scope.name))
+
+    def hear(self, at: float, told: Iterable[tuple[str, str]]) -> None:
+        """The status of the policy: state by scope. One that is not named is closed."""
+        named = dict(told)
+        for name, scope in self.scopes.items():
+            before, now = scope.told, State(named.get(name, State.CLOSED.value))
+            if now is not before:
+                self._note(at, scope, now)
+                scope.hear(at, now)
+        self._recount()
+
+    def _note(self, at: float, scope: Scope, now: State) -> None:
+        if now is State.OPEN and scope.told is State.CLOSED:
+            near = scope.state is State.OPEN or scope.near_at >= at - CONFIRM
+            self.episodes.append(Episode(scope.name, scope.members, at, near))
+        last = next((e for e in reversed(self.episodes) if e.scope == scope.name), None)
+        if last is not None and now is State.HALF_OPEN and last.half_open is None:
+            last.half_open = at
+        if last is not None and now is State.CLOSED:
+            last.closed = at

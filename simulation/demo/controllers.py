@@ -1,0 +1,137 @@
+"""All of KubeNode for the demo, as `kubenode run all` runs it, and an agent per host beside it.
+
+Nothing here is simulated. The programs' own times (how long a permit lives, how soon to look again)
+are divided by the speed, as the rules' and the policy's are.
+"""
+
+import contextlib
+import random
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from prometheus_client import CollectorRegistry
+
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.dashboard.people import Writers
+from defender.dashboard.server import Dashboard, DashboardSettings
+from defender.service import Defender, DefenderSettings
+from kubenode.cli.engine import engines
+from kubenode.providers.registry import Providers
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.fence import AlwaysLeader
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.shared import Informers
+from kubenode.runtime.process import Part
+from machine.operator import MachineOperator
+from remedy.operator import RemedyOperator
+from simulation.demo.agents import Agents
+from simulation.demo.hosts import Host
+from simulation.demo.power import Machines
+from simulation.demo.rollout import PACE
+from simulation.hosts.components import SimulatedComponents
+
+PERMIT_LIFE = timedelta(minutes=6)
+"""A permit must outlast the minute that the remedy operator allows for one act, at any speed, and
+the five before its end in which it is renewed: a shorter one would be renewed at every look.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """parts      what decides and acts; `ground` what only follows the API server
+    dashboard  among them; whoever has its address may do everything there
+    """
+
+    parts: list[Part]
+    ground: list[Part]
+    defender: Defender
+    dashboard: Dashboard
+
+
+@contextlib.contextmanager
+def controllers(
+    central: Kube,
+    agents: Kube,
+    hosts: dict[str, Host],
+    machines: Machines,
+    software: dict[str, SimulatedComponents],
+    clock: Clock,
+    speed: float,
+    seed: int,
+) -> Iterator[Controllers]:
+    """`central` is the operators' client, `agents` that of all agents; `machines` runs the hosts'
+    machines; `software` is what components are made of, where nodes are Machines.
+    """
+    registry = CollectorRegistry()
+    fence = AlwaysLeader()
+    settings = defender_settings(speed)
+    if software:  # a rollout asks for its permits at its own pace
+        settings = replace(settings, look_again=DefenderSettings().look_again / PACE)
+    shared = Informers()
+    defender = Defender(central, fence, clock, registry, settings, informer=shared)
+    dashboard = dashboard_of(defender, central, clock)
+    rng = random.Random(seed)
+    fleet = Agents(agents, hosts.values(), software, clock, speed, rng)
+    machine = (
+        MachineOperator(central, fence, clock, registry, permits=defender, informer=shared)
+        if software
+        else None
+    )
+    with engines() as diagnoser:
+        remedy = RemedyOperator(
+            central,
+            defender,
+            diagnoser,
+            fence,
+            clock,
+            registry,
+            informer=shared,
+            providers=Providers([machines]),
+        )
+        try:
+            yield Controllers(
+                parts=[
+                    *defender.parts,
+                    *remedy.parts,
+                    *(machine.parts if machine is not None else ()),
+                    fleet,
+                ],
+                ground=[
+                    central.delay,
+                    *defender.ground,
+                    *remedy.ground,
+                    *(machine.ground if machine is not None else ()),
+                    *dashboard.ground,
+                    dashboard.server,
+                ],
+                defender=defender,
+                dashboard=dashboard,
+            )
+        finally:
+            remedy.close()
+
+
+def dashboard_of(defender: Defender, kube: Kube, clock: Clock) -> Dashboard:
+    """On a free port of loopback. The embedded API server knows no tokens, so a link lets in."""
+    link = DashboardSettings(link=secrets.token_urlsafe(18))
+    return Dashboard(
+        defender,
+        kube,
+        clock,
+        RequestAuthenticator(None, clock, RequestAuthenticatorSettings()),
+        Writers(kube),
+        link,
+    )
+
+
+def defender_settings(speed: float) -> DefenderSettings:
+    plain = DefenderSettings()
+    return DefenderSettings(
+        life=max(PERMIT_LIFE, plain.life / speed),
+        look_again=plain.look_again / speed,
+        grace=plain.grace / speed,
+        round=max(0.5, plain.round / speed),
+        pace=plain.pace.faster(speed),
+    )

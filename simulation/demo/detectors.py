@@ -1,0 +1,237 @@
+"""node-problem-detector on every simulated host: conditions and Events in its form and rhythm.
+
+Checks are polled (a health-checker asks every 10 s), so a fault shows after up to one interval and
+its end after up to one more. The kernel log's conditions are latched: they go when the detector
+starts again, which is at the next boot. On each start every condition is posted as False.
+
+Form and wording: node-problem-detector config/*.json and a recording of a running one; a change of
+condition also gives an Event; the heartbeat comes every 5 minutes.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
+from kubenode.runtime.kube.errors import KubeError
+from simulation.demo.agenda import Agenda
+from simulation.demo.fleet import condition, whole_seconds
+from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, Host, Mark
+
+HEARTBEAT = 300.0
+BUSIEST = 100.0
+"""Heartbeats per second over the fleet, beyond which they come less often."""
+LONGEST = 480.0
+"""Seconds of a real fleet: below the `maxAge` of 10 minutes that the library's rules ask for."""
+EVENTS_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition: who reports it, how often it looks, what it says, and what is wrong."""
+
+    type: str
+    source: str
+    every: float
+    healthy: tuple[str, str]
+    faulty: tuple[str, str]
+    wrong: Callable[[Host], bool]
+
+
+def _ill(unit: str) -> Callable[[Host], bool]:
+    return lambda host: unit in host.ill
+
+
+def _marked(mark: Mark) -> Callable[[Host], bool]:
+    return lambda host: mark in host.marks
+
+
+LATCHED = frozenset(mark.value for mark in Mark)
+
+CHECKS = (
+    Check(
+        "KubeletUnhealthy", "health-checker", 10.0,
+        ("KubeletIsHealthy", "kubelet on the node is functioning properly"),
+        ("KubeletUnhealthy", "kubelet:kubelet was found unhealthy; repair flag : false"),
+        _ill(KUBELET),
+    ),
+    Check(
+        "ContainerRuntimeUnhealthy", "health-checker", 10.0,
+        ("ContainerRuntimeIsHealthy", "Container runtime on the node is functioning properly"),
+        ("ContainerdUnhealthy", "cri:containerd was found unhealthy; repair flag : false"),
+        _ill(CONTAINERD),
+    ),
+    Check(
+        "NTPProblem", "ntp-custom-plugin-monitor", 30.0,
+        ("NTPIsUp", "ntp service is up"),
+        ("NTPIsDown", "NTP service is not running"),
+        _ill(CHRONY),
+    ),
+    Check(
+        "KernelDeadlock", "kernel-monitor", 1.0,
+        ("KernelHasNoDeadlock", "kernel has no deadlock"),
+        ("DockerHung", "INFO: task docker:20744 blocked for more than 120 seconds."),
+        _marked(Mark.KERNEL_DEADLOCK),
+    ),
+    Check(
+        "ReadonlyFilesystem", "readonly-monitor", 1.0,
+        ("FilesystemIsNotReadOnly", "Filesystem is not read-only"),
+        ("FilesystemIsReadOnly", "EXT4-fs (sda1): Remounting filesystem read-only"),
+        _marked(Mark.READONLY_FILESYSTEM),
+    ),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Report:
+    wrong: bool
+    since: datetime
+
+
+@dataclass(slots=True)
+class _Told:
+    boot_id: str
+    reports: dict[str, _Report] = field(default_factory=dict)
+    sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Detectors:
+    """One detector per host. What they find comes on one Agenda, their heartbeats on another.
+
+    signalled  called with the host's name when the API server has taken a report of a problem
+    withdrawn  the same, when it has taken the report back
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        hosts: list[Host],
+        agenda: Agenda,
+        routine: Agenda,
+        clock: Clock,
+        speed: float,
+        signalled: Callable[[str], None],
+        withdrawn: Callable[[str], None],
+        rng: random.Random,
+    ) -> None:
+        self._kube = kube
+        self._agenda = agenda
+        self._routine = routine
+        self._clock = clock
+        self._speed = speed
+        self._signalled = signalled
+        self._withdrawn = withdrawn
+        self._rng = rng
+        self._told: dict[str, _Told] = {}
+        self.heartbeat = min(max(HEARTBEAT, len(hosts) / BUSIEST * speed), LONGEST) / speed
+
+    async def start(self, host: Host) -> None:
+        """Post every condition as False, then look and report for ever."""
+        now = self._time_on(host)
+        reports = {check.type: _Report(False, now) for check in CHECKS}
+        self._told[host.name] = _Told(host.boot_id, reports)
+        await self._post(host, list(CHECKS))
+        first = self._rng.uniform(0, self.heartbeat)
+        self._routine.every(self.heartbeat, lambda: self.beat(host), first=first)
+
+    def look(self, host: Host) -> None:
+        """Something about `host` changed: each check that will see it runs at its next time."""
+        told = self._told.get(host.name)
+        if told is None or not host.answers:
+            return
+        if told.boot_id != host.boot_id:
+            self._agenda.soon(2.0 / self._speed, lambda: self._restart(host))
+            return
+        for check in CHECKS:
+            if check.wrong(host) != told.reports[check.type].wrong:
+                delay = self._rng.uniform(0, check.every) / self._speed
+                self._agenda.soon(delay, partial(self._check, host, check))
+
+    async def _check(self, host: Host, check: Check) -> None:
+        if not host.answers:
+            return
+        told = self._told[host.name]
+        wrong, latched = check.wrong(host), check.type in LATCHED
+        report = told.reports[check.type]
+        if wrong == report.wrong or (latched and not wrong):
+            return
+        told.reports[check.type] = _Report(wrong, self._time_on(host))
+        try:
+            await self._post(host, [check])
+        except KubeError:
+            told.reports[check.type] = report  # nobody has heard it: the agenda looks again
+            raise
+        (self._signalled if wrong else self._withdrawn)(host.name)
+        reason, message = check.faulty if wrong else check.healthy
+        status = "True" if wrong else "False"
+        text = (
+            f'Node condition {check.type} is now: {status}, reason: {reason}, message: "{message}"'
+        )
+        await self.event(host, check.source, reason, text, "Warning" if wrong else "Normal")
+
+    async def _restart(self, host: Host) -> None:
+        told = self._told[host.name]
+        if told.boot_id == host.boot_id or not host.answers:
+            return
+        told.boot_id = host.boot_id
+        now = self._time_on(host)
+        told.reports = {check.type: _Report(False, now) for check in CHECKS}
+        await self._post(host, list(CHECKS))
+        self._withdrawn(host.name)
+        self.look(host)
+
+    async def beat(self, host: Host) -> None:
+        """Post all conditions as they were reported last."""
+        if not host.answers or self._told[host.name].boot_id != host.boot_id:
+            return
+        await self._post(host, list(CHECKS))
+
+    def _time_on(self, host: Host) -> datetime:
+        return self._clock.now() + host.clock_ahead
+
+    async def _post(self, host: Host, checks: list[Check]) -> None:
+        told = self._told[host.name]
+        # A detector sends one report after the other: an older one never overtakes a newer.
+        async with told.sending:
+            now = self._time_on(host)
+            conditions = []
+            for check in checks:
+                report = told.reports[check.type]
+                reason, message = check.faulty if report.wrong else check.healthy
+                status = "True" if report.wrong else "False"
+                conditions.append(
+                    condition(check.type, status, reason, message, heard=now, since=report.since)
+                )
+            body = {"status": {"conditions": conditions}}
+            await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
+
+    async def event(
+        self, host: Host, source: str, reason: str, message: str, type_: str = "Warning"
+    ) -> None:
+        """A core/v1 Event of the node, as node-problem-detector writes them."""
+        now = whole_seconds(self._time_on(host))
+        body: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{host.name}.{self._rng.getrandbits(64):016x}",
+                "namespace": EVENTS_NAMESPACE,
+            },
+            "type": type_,
+            "reason": reason,
+            "message": message,
+            "source": {"component": source, "host": host.name},
+            "reportingComponent": source,
+            "reportingInstance": host.name,
+            "involvedObject": {"kind": "Node", "name": host.name, "apiVersion": "v1"},
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+        }
+        await self._kube.create(paths.events(EVENTS_NAMESPACE), body)

@@ -1,0 +1,22 @@
+"""The clock of a simulated host, which may be wrong by any time."""
+
+from datetime import datetime
+
+from kubenode.runtime.clock import Clock
+from simulation.demo.hosts import Host
+
+
+class HostClock:
+    """Implements kubenode.runtime.clock.Clock: what programs on a host see."""
+
+    def __init__(self, clock: Clock, host: Host) -> None:
+        self._clock, self._host = clock, host
+
+    def now(self) -> datetime:
+        return self._clock.now() + self._host.clock_ahead
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)

@@ -1,0 +1,265 @@
+"""`kubenode demo`: everything in one process, for a minute or for an afternoon.
+
+The embedded API server, the simulated fleet, and all of KubeNode for real: remedy operator, Kube
+Defender, an agent per host. Rules and the default policy are those that ship, with every duration
+divided by `--speed`. SIGINT and SIGTERM end it within LEAVE seconds with the summary and exit code
+0: stopping a demo is no failure. Before the fleet is there they end it with 130.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from kubenode.api.duration import parse_duration
+from kubenode.api.scale import scaled
+from kubenode.api.v1alpha1 import default_policy
+from kubenode.cli.cluster import require_engine
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.library import library
+from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import Part, serve
+from kubenode.runtime.telemetry import logging as logs
+from remedy.job.model import unable
+from simulation.apiserver.server import EmbeddedApiServer
+from simulation.demo.controllers import controllers
+from simulation.demo.scenarios import SCENARIOS, Scenario
+from simulation.demo.server import api_server, client
+from simulation.demo.summary import Run, summary
+from simulation.demo.terminal import Terminal
+from simulation.demo.world import World
+
+LEAVE = 2.5
+"""Seconds for all parts to end; whatever has not ended by then ends with the process."""
+INTERRUPTED = 130
+NEWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`lasts` is seconds, None until stopped; `port` 0 takes a free one."""
+
+    scenario: Scenario
+    nodes: int
+    lasts: float | None
+    seed: int
+    speed: float
+    json: bool
+    port: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        scenario: str,
+        nodes: int | None,
+        lasts: str | None,
+        seed: int | None,
+        speed: float | None,
+        json: bool,
+        port: int,
+    ) -> Self:
+        """From what was typed; nodes and speed are else those of the scenario. Raises Refusal."""
+        if scenario not in SCENARIOS:
+            known = ", ".join(SCENARIOS)
+            raise Refusal(f"--scenario {scenario}: no such scenario; choose {known}", Exit.USAGE)
+        try:
+            seconds = parse_duration(lasts).total_seconds() if lasts is not None else None
+        except ValueError as error:
+            raise Refusal(f"--for {error}", Exit.USAGE) from error
+        if seconds == 0:
+            raise Refusal("--for 0s would end before it began: give it 20s or more", Exit.USAGE)
+        chosen = seed if seed is not None else secrets.randbelow(10_000)
+        plan = SCENARIOS[scenario]
+        nodes, speed = nodes or plan.nodes, speed or plan.speed
+        return cls(plan, nodes, seconds, chosen, speed, json, port)
+
+
+def demo(options: Options) -> None:
+    """Run until told to stop; prints the summary on standard output as its last line.
+
+    Told to stop before the fleet is there it has nothing to sum up: SystemExit(130).
+    """
+    require_engine()
+    logs.setup("warning" if options.json or not sys.stdout.isatty() else "error")
+    running = Demo(options)
+    asyncio.run(running.run())
+    if running.found is None:
+        raise SystemExit(INTERRUPTED)
+    tell(running.found)
+
+
+def tell(found: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
+class Demo:
+    """found  the summary, once the demo has run; it is taken when the end comes, before any part
+    stops, so that stopping cannot change it
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.clock = SystemClock()
+        self.news: deque[str] = deque(maxlen=NEWS)
+        self.policy = scaled(default_policy(), options.speed)
+        # The registry refuses the others, and says so once for each.
+        ours = (rule for rule in library() if not unable(rule.spec))
+        self.rules = [scaled(rule, options.speed) for rule in ours]
+        self.found: dict[str, Any] | None = None
+        self._folder: Path | None = None
+        self._world: World | None = None
+        self._began = 0.0
+
+    async def run(self) -> None:
+        """Until a signal, or the time is over. Raises what a part raises."""
+        stop = asyncio.Event()
+        with _signals(stop):
+            async with asyncio.TaskGroup() as tasks:
+                work = tasks.create_task(self._work())
+                told = tasks.create_task(stop.wait())
+                await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
+                told.cancel()
+                if not work.done():
+                    self._end()
+                    work.cancel()
+
+    def _end(self) -> None:
+        """Sum up, and see to it that the process ends, whatever a part still does."""
+        if self._world is None or self.found is not None:
+            return
+        o, world = self.options, self._world
+        now = self.clock.monotonic()
+        world.watching.apply(now)
+        run = Run(o.scenario.name, o.nodes, o.seed, o.speed, now - self._began, world.behind)
+        watching = world.watching
+        self.found = summary(
+            run, world.ledger, world.observer, watching.phases, watching.relists, now
+        )
+        if world.rollout is not None:
+            self.found["rollout"] = world.rollout.summary()
+        timer = threading.Timer(LEAVE, self._leave)
+        timer.daemon = True
+        timer.start()
+
+    def _leave(self) -> None:
+        """Some part, or a busy loop, did not end in time. The engine's child ends with us."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self.found is not None:
+            tell(self.found)
+        os._exit(0)
+
+    async def _work(self) -> None:
+        async with (
+            api_server(self.options.port) as server,
+            self._clients(server.url) as clients,
+        ):
+            await self._run(server, clients)
+
+    @contextlib.asynccontextmanager
+    async def _clients(self, url: str) -> AsyncIterator["Clients"]:
+        clients = Clients(*(client(url, self.clock) for _ in range(4)))
+        try:
+            yield clients
+        finally:
+            for kube in (clients.fleet, clients.eyes, clients.central, clients.agents):
+                await kube.close()
+
+    async def _run(self, server: EmbeddedApiServer, clients: "Clients") -> None:
+        o = self.options
+        world = World(
+            clients.fleet,
+            clients.eyes,
+            scenario=o.scenario,
+            nodes=o.nodes,
+            seed=o.seed,
+            speed=o.speed,
+            policy=self.policy,
+            clock=self.clock,
+            news=self.news.append,
+        )
+        terminal = Terminal(o, server.url, world, self.news, self.clock)
+        terminal.begins()
+        await self._install(clients.fleet)
+        await world.create()
+        grace = max(rule.spec.startup_grace for rule in self.rules).total_seconds()
+        world.trouble.starts_at = self.clock.monotonic() + grace
+        terminal.made(grace)
+        with (
+            tempfile.TemporaryDirectory(prefix="kubenode-demo-") as folder,
+            controllers(
+                clients.central,
+                clients.agents,
+                world.hosts,
+                world.machines,
+                world.software,
+                self.clock,
+                o.speed,
+                o.seed,
+            ) as ours,
+        ):
+            self._folder = Path(folder)
+            kubeconfig = self._folder / "kubeconfig"
+            await server.write_kubeconfig(kubeconfig)
+            terminal.ready(kubeconfig, ours)
+            self._world, self._began = world, self.clock.monotonic()
+            parts = [*ours.parts, *world.stories, terminal]
+            await self._serve(parts, [*ours.ground, *world.ground()])
+
+    async def _install(self, kube: Kube) -> None:
+        await kube.create(paths.custom("defenderpolicies"), self.policy.to_dict())
+        for rule in self.rules:
+            await kube.create(paths.custom("noderemediers"), rule.to_dict())
+
+    async def _serve(self, parts: list[Part], ground: list[Part]) -> None:
+        """Until the time is over. Raises what a part raises."""
+        async with asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(serve(parts, ground))
+            await asyncio.wait({work}, timeout=self.options.lasts)
+            if not work.done():
+                self._end()
+                work.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """One for each of those who would be processes or machines of their own."""
+
+    fleet: Kube
+    eyes: Kube
+    central: Kube
+    agents: Kube
+
+
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """The first signal asks for the end, the second one takes it."""
+
+    def told(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told, number)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,291 @@
+"""The independent observer: counts what KubeNode should never do.
+
+It is told what the API server showed, change by change in the order in which the server made the
+changes (`watching.py`), and what the simulated hosts know was done to them. It knows the truth
+(`ledger.py`) and works out limits by itself (`budgets.py`); it shares no code with Kube Defender or
+the controllers. It records, and prevents nothing.
+
+- A *false action* is an act of ours (a cordon, an eviction, a request to an agent) on a node with
+  nothing really wrong, a person's cordon taken off, or one request carried out twice.
+- A *limit violation* is an instant at which a disruption began (a permit, or our cordon without
+  one) although that put a group of nodes beyond its limit, or a breaker had to forbid it
+  (`breakers.py`); and a breaker that had to be open and was not.
+
+A node is disrupted while a permit for it is open. A cordon that stays after its job gave the permit
+back (a person is needed, or a PodDisruptionBudget blocks) counts against health: the node is not
+schedulable. Nodes of a zone whose breaker is open leave the budgets of wider scopes; where that has
+just changed, or is told otherwise than we count, a permit must be beyond both counts to be wrong.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kubenode.api.v1alpha1 import DefenderPolicy
+from simulation.demo.books import STALE, Books, PermitView
+from simulation.demo.breakers import Breakers, JobView
+from simulation.demo.budgets import CONTROL_PLANE_LABEL, Budget
+from simulation.demo.resuming import Resuming
+
+COVERED = 1.0
+"""Seconds within which a cordon must have a permit on either side."""
+SETTLED = 3 * STALE
+"""Seconds after a zone's breaker changed in which either way of counting is right."""
+
+
+class Truth(Protocol):
+    def faulty(self, node: str, at: float) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    labels: Mapping[str, str]
+    ready: bool
+    unschedulable: bool
+    ours: bool
+    """It carries our cordon mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    at: float
+    node: str
+    what: str
+
+
+class Observer:
+    """Feed it changes in order; read `false_actions` and `limit_violations`.
+
+    policy  as it holds: its durations already divided by `speed`
+    """
+
+    def __init__(self, policy: DefenderPolicy, truth: Truth, speed: float = 1.0) -> None:
+        self.policy = policy
+        self.truth = truth
+        self.false_actions: list[Finding] = []
+        self.limit_violations: list[Finding] = []
+        self.acts = 0
+        """All acts judged, true or false: a count of zero would mean that nothing was looked at."""
+        self.grants = 0
+        self.nodes: dict[str, NodeView] = {}
+        self.permits: dict[str, PermitView] = {}
+        """Those that are open: of a day, thousands are not."""
+        self.jobs: dict[str, JobView] = {}
+        self._at_work: dict[str, set[str]] = {}
+        self.breakers = Breakers(policy, speed)
+        self.resuming = Resuming(self.breakers, self.permits, self.jobs)
+        self._all = Books(policy, self.permits)
+        self._lit = Books(policy, self.permits)
+        """The same without the nodes of zones whose breaker is open."""
+        self._dark: dict[str, frozenset[str]] = {}
+        self._dark_since = -1e9
+        self._requests: set[tuple[str, str, str]] = set()
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._done: Counter[tuple[str, str]] = Counter()
+        self._unasked: dict[tuple[str, str], float] = {}
+        self._evicted: set[str] = set()
+        self._last_permit: dict[str, float] = {}
+        self._uncovered: list[Finding] = []
+
+    # What the API server shows.
+
+    def listed(self, at: float, nodes: Mapping[str, NodeView]) -> None:
+        """All nodes there are, at the start: nothing in them is an act that we saw."""
+        self.nodes = dict(nodes)
+        self._regroup(at)
+        for name in nodes:
+            self._fault(at, name)
+
+    def node(self, at: float, name: str, now: NodeView | None) -> None:
+        """A node as it is now, None when it is gone."""
+        before = self.nodes.get(name)
+        if now is None:
+            self.nodes.pop(name, None)
+        else:
+            self.nodes[name] = now
+        if now is None or before is None or self._moved(before, now):
+            self._regroup(at)
+        else:
+            self._count(at, name)
+        self._fault(at, name)
+        if now is not None and before is not None:
+            self._judge_cordon(at, name, before, now)
+
+    def job(self, at: float, name: str, now: JobView | None) -> None:
+        """A job as it is now, None when it is gone."""
+        before = self.jobs.get(name)
+        if now is None:
+            self.jobs.pop(name, None)
+        else:
+            self.jobs[name] = now
+        if now is not None and before is not None and now.rung > before.rung:
+            self.breakers.escalated(at, now.node, now.rule, before.rung)
+            self._advance(at)
+        if shown := now or before:
+            at_work = self._at_work.setdefault(shown.node, set())
+            (at_work.add if now and now.open and now.acts else at_work.discard)(name)
+            self._fault(at, shown.node)
+
+    def told(self, at: float, breakers: Sequence[tuple[str, str]]) -> None:
+        """What the policy's status says of its breakers: state by scope."""
+        self.breakers.hear(at, breakers)
+        self._lights(at)
+
+    def permit(self, at: float, name: str, now: PermitView | None) -> None:
+        before = self.permits.get(name)
+        if now is None or not now.open:
+            self.permits.pop(name, None)
+        else:
+            self.permits[name] = now
+        node = now.node if now is not None else before.node if before is not None else ""
+        if before is not None:
+            self._last_permit[before.node] = at
+        taken = now is not None and now.open
+        if now is not None and taken and (before is None or before.class_ != now.class_):
+            self._last_permit[now.node] = at
+            self._judge_grant(at, name, now)
+        self.resuming.changed(name)
+        self._count(at, node)
+
+    def pod_leaving(self, at: float, uid: str, node: str) -> None:
+        """A pod of `node` was told to go, by nothing of the simulation itself: an eviction."""
+        if uid in self._evicted:
+            return
+        self._evicted.add(uid)
+        self._act(at, node, "evicted a pod")
+
+    def request(self, at: float, job: str, node: str, request: str, what: str) -> None:
+        """A job asks for `what` on `node`, of its agent or of the provider. Seen as often as the
+        job is written.
+        """
+        if (job, request, what) in self._requests:
+            return
+        self._requests.add((job, request, what))
+        self._asked[node, what] += 1
+        self._act(at, node, f"asked for {what}")
+
+    # What a host knows.
+
+    def host_act(self, at: float, node: str, what: str) -> None:
+        """`what` was done to the host of `node`."""
+        self._done[node, what] += 1
+        self._unasked[node, what] = at
+
+    def settle(self, at: float) -> None:
+        """Judge what had to wait for other watches. Call it again and again."""
+        self._advance(at)
+        waiting, self._uncovered = self._uncovered, []
+        for found in waiting:
+            if (
+                self._open(found.node)
+                or self._last_permit.get(found.node, -1e9) >= found.at - COVERED
+            ):
+                continue
+            if at < found.at + COVERED:
+                self._uncovered.append(found)
+            else:
+                self.limit_violations.append(found)
+        for key, done_at in list(self._unasked.items()):
+            if at < done_at + COVERED:
+                continue
+            del self._unasked[key]
+            if self._done[key] > self._asked[key]:
+                node, what = key
+                why = f"{what} done {self._done[key]} times, asked {self._asked[key]} times"
+                self.false_actions.append(Finding(done_at, node, why))
+                self._asked[key] = self._done[key]
+
+    # Judging.
+
+    def _act(self, at: float, node: str, what: str) -> None:
+        self.acts += 1
+        if not self.truth.faulty(node, at):
+            self.false_actions.append(Finding(at, node, what))
+
+    def _judge_cordon(self, at: float, name: str, before: NodeView, now: NodeView) -> None:
+        if now.unschedulable and now.ours and not before.unschedulable:
+            self._act(at, name, "cordoned")
+            self._uncovered.append(Finding(at, name, "cordoned without a permit"))
+        if before.unschedulable and not before.ours and not now.unschedulable:
+            self.false_actions.append(Finding(at, name, "took off a person's cordon"))
+
+    def _judge_grant(self, at: float, name: str, now: PermitView) -> None:
+        self.grants += 1
+        self._advance(at)
+        why, reserved = self.resuming.granted(at, name, now)
+        if why:
+            self.limit_violations.append(Finding(at, now.node, why))
+        both = [books.judge(at, now, reserved=reserved) for books in (self._all, self._lit)]
+        found = both[1] if self._dark else both[0]
+        if at < self._dark_since + SETTLED or self.breakers.disputed():
+            found = {key: why for key, why in found.items() if all(key in each for each in both)}
+        self.limit_violations += [Finding(at, now.node, why) for why in found.values()]
+
+    def _advance(self, at: float) -> None:
+        self.breakers.advance(at)
+        self._lights(at)
+        late, self.breakers.late = self.breakers.late, []
+        for since, scope in late:
+            self.limit_violations.append(Finding(since, scope, "the breaker did not open"))
+
+    # For the view.
+
+    def disrupted(self, budget: Budget) -> set[str]:
+        return self._books.disrupted(budget)
+
+    @property
+    def budgets(self) -> list[Budget]:
+        return self._books.budgets
+
+    def healthy(self, budget: Budget) -> int:
+        return self._books.healthy(budget)
+
+    # Keeping count.
+
+    @property
+    def _books(self) -> Books:
+        return self._lit if self._dark else self._all
+
+    def _open(self, node: str) -> bool:
+        return any(p.node == node for p in self.permits.values())
+
+    def _is_healthy(self, name: str) -> bool:
+        node = self.nodes.get(name)
+        return node is not None and node.ready and not node.unschedulable and not self._open(name)
+
+    def _count(self, at: float, name: str) -> None:
+        well = self._is_healthy(name)
+        self._all.count(at, name, well)
+        self._lit.count(at, name, well)
+
+    def _fault(self, at: float, name: str) -> None:
+        node = self.nodes.get(name)
+        unready = node is not None and not node.ready
+        if self.breakers.fault(at, name, unready or bool(self._at_work.get(name))):
+            self._advance(at)
+
+    def _moved(self, before: NodeView, now: NodeView) -> bool:
+        """Whether a label changed that some limit or breaker groups by."""
+        if before.labels == now.labels:
+            return False
+        spec = self.policy.spec
+        keys = {CONTROL_PLANE_LABEL, *(limit.label for limit in spec.limits)}
+        keys |= {scope.label for scope in spec.breaker.scopes}
+        return any(before.labels.get(k or "") != now.labels.get(k or "") for k in keys)
+
+    def _regroup(self, at: float) -> None:
+        """Nodes came, went or moved to other groups: work all budgets out anew."""
+        labels = {name: view.labels for name, view in self.nodes.items()}
+        self.breakers.regroup(labels)
+        self._all.regroup(at, labels, self._is_healthy, {})
+        self._dark = self.breakers.dark()
+        self._lit.regroup(at, labels, self._is_healthy, self._dark)
+
+    def _lights(self, at: float) -> None:
+        """A zone's breaker opened or closed: other budgets count its nodes no longer, or again."""
+        dark = self.breakers.dark()
+        if dark.keys() != self._dark.keys():
+            labels = {name: view.labels for name, view in self.nodes.items()}
+            self._dark, self._dark_since = dark, at
+            self._lit.regroup(at, labels, self._is_healthy, dark)

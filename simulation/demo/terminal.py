@@ -1,0 +1,134 @@
+"""What the demo shows while it runs: a live view on a terminal, a line now and then elsewhere."""
+
+import sys
+from collections import Counter, deque
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+
+from kubenode.runtime.clock import Clock
+from simulation.demo.controllers import Controllers
+from simulation.demo.scenarios import Scenario
+from simulation.demo.view import Screen, render
+from simulation.demo.world import World
+
+REFRESH = 0.5
+LINE_EVERY = 5.0
+BEHIND = 2.0
+"""Seconds late from which the simulated fleet is no longer like a real one."""
+
+
+class Shown(Protocol):
+    @property
+    def scenario(self) -> Scenario: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def speed(self) -> float: ...
+    @property
+    def json(self) -> bool: ...
+
+
+class Terminal:
+    """A Part. With `--json` everything goes to standard error, the summary alone to output."""
+
+    name = "terminal"
+
+    def __init__(
+        self, options: Shown, url: str, world: World, news: deque[str], clock: Clock
+    ) -> None:
+        self._options = options
+        self._url = url
+        self._world = world
+        self._news = news
+        self._clock = clock
+        self._live = sys.stdout.isatty() and not options.json
+        self._footer = ""
+        self._controllers: Controllers | None = None
+
+    def begins(self) -> None:
+        o = self._options
+        self._say(f"API server {self._url}; making {o.nodes} nodes (seed {o.seed})")
+        self._say(f"scenario {o.scenario.name}: {o.scenario.about}")
+        self._say(
+            f"speed {o.speed:g}: every duration of the rules and of the default policy is divided"
+            f" by {o.speed:g}"
+        )
+
+    def made(self, grace: float) -> None:
+        self._say(
+            f"the first fault comes in {grace:.0f} s: rules leave new nodes alone for so long"
+        )
+
+    def ready(self, kubeconfig: Path, controllers: Controllers) -> None:
+        self._controllers = controllers
+        self._footer = f"kubectl --kubeconfig {kubeconfig} get nodes,noderemediers,knj -w"
+        self._say(f"look beside it: {self._footer}")
+
+    async def run(self) -> None:
+        began = self._clock.monotonic()
+        await self._show_dashboard()
+        if self._live:
+            await self._draw(began)
+        while True:
+            await self._clock.sleep(LINE_EVERY)
+            self._say(self._line(self._clock.monotonic() - began))
+
+    async def _show_dashboard(self) -> None:
+        if self._controllers is not None:
+            dashboard = self._controllers.dashboard
+            await dashboard.server.listening.wait()
+            self._say(f"dashboard: {dashboard.url}")
+            self._footer = f"{dashboard.url}  {self._footer}"
+
+    def _queue(self) -> list[str]:
+        if self._controllers is None:
+            return []
+        return [place.node for place in self._controllers.defender.control.queue.waiting()]
+
+    async def _draw(self, began: float) -> None:
+        console = Console()
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(render(self._screen(self._clock.monotonic() - began)), refresh=True)
+                await self._clock.sleep(REFRESH)
+
+    def _screen(self, seconds: float) -> Screen:
+        o, world = self._options, self._world
+        return Screen(
+            title=f"KubeNode demo, {o.scenario.name}: {o.nodes} nodes, seed {o.seed};"
+            f" every duration of rules and policy is divided by {o.speed:g}",
+            zones={place.name: place.zone for place in world.places},
+            observer=world.observer,
+            ledger=world.ledger,
+            jobs=world.watching.jobs,
+            policy=world.watching.policy_status,
+            queue=self._queue(),
+            news=list(self._news)[-4:],
+            footer=f"Ctrl-C ends.  {self._footer}",
+            seconds=seconds,
+        )
+
+    def _line(self, seconds: float) -> str:
+        world = self._world
+        faults = sum(f.kind.real for f in world.ledger.faults)
+        phases = Counter(world.watching.phases)
+        jobs = ", ".join(f"{phase} {count}" for phase, count in sorted(phases.items()))
+        breakers = ", ".join(
+            f"{scope.rpartition('=')[2]} {state}" for scope, state in world.watching.breakers
+        )
+        return (
+            f"{seconds:.0f} s: {faults} faults, {len(world.ledger.healed)} healed;"
+            f" jobs: {jobs or 'none'}; false actions {len(world.observer.false_actions)},"
+            f" limit violations {len(world.observer.limit_violations)}"
+            + (f"; {world.rollout.told}" if world.rollout is not None else "")
+            + (f"; breakers: {breakers}" if breakers else "")
+            + (f"; {world.behind:.1f} s behind: busy machine" if world.behind > BEHIND else "")
+        )
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"{text}\n")

@@ -1,0 +1,196 @@
+"""The simulated world, put together: everything of the demo that is not KubeNode.
+
+All of it talks to the API server over HTTP, as in a real cluster. Created once, then run as parts.
+"""
+
+import random
+from collections.abc import Callable
+from itertools import islice
+
+from kubenode.api.v1alpha1 import DefenderPolicy
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.objects import Node, Pod, structs
+from kubenode.runtime.process import Part
+from simulation.demo.agenda import Agenda
+from simulation.demo.detectors import Detectors
+from simulation.demo.faults import Kind
+from simulation.demo.fleet import Place, node_object, places
+from simulation.demo.hosts import Host, HostAct
+from simulation.demo.kubelets import LEASES, Kubelets, all_at_once
+from simulation.demo.ledger import Ledger
+from simulation.demo.observer import Observer
+from simulation.demo.power import Machines
+from simulation.demo.rollout import Rollout
+from simulation.demo.scenarios import Scenario
+from simulation.demo.trouble import Trouble
+from simulation.demo.watching import Watching
+from simulation.demo.workloads import NAMESPACE, SYSTEM, Workloads
+from simulation.hosts.components import SimulatedComponents
+
+NAMESPACES = ("kubenode-system", "kubenode-agents", "default", LEASES, SYSTEM, NAMESPACE)
+WIDTH = 32
+"""Requests at once while the fleet is made."""
+LOOKAHEAD = 200
+SLACK = 0.5
+"""Seconds that an answer takes at any speed."""
+
+
+class World:
+    """A fleet of `nodes` with what runs on it, what goes wrong, and who watches.
+
+    kube      for everything simulated; `eyes` for the observer alone
+    scenario  says what goes wrong
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        eyes: Kube,
+        *,
+        scenario: Scenario,
+        nodes: int,
+        seed: int,
+        speed: float,
+        policy: DefenderPolicy,
+        clock: Clock,
+        news: Callable[[str], None],
+    ) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._news = news
+        self._rng = random.Random(seed)
+        self.places: list[Place] = places(nodes)
+        self.hosts = {p.name: Host(p) for p in self.places}
+        self.ledger = Ledger(slack=max(SLACK, 20 / speed))
+        self.observer = Observer(policy, self.ledger, speed)
+        self.pods: Informer[Pod] = Informer(kube, paths.pods(), structs(Pod), name="demo pods")
+        self.nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), name="demo nodes")
+        # Two, so that heartbeats never keep a fault from being reported on a busy machine.
+        self.agenda = Agenda("fleet", clock)
+        self.routine = Agenda("heartbeats", clock, width=4)
+        self.detectors = Detectors(
+            kube,
+            list(self.hosts.values()),
+            self.agenda,
+            self.routine,
+            clock,
+            speed,
+            self._signalled,
+            self._withdrawn,
+            self._rng,
+        )
+        self.kubelets = Kubelets(
+            kube, self.hosts, self.pods, self.agenda, self.routine, clock, speed, self._rng
+        )
+        self.machines = Machines(self.hosts, self.agenda, clock, speed, self._rng)
+        soon = list(islice(scenario.plan(seed, self.places, speed), LOOKAHEAD))
+        firsts = {p.kind: p.nodes[0] for p in reversed(soon)}
+        self._by_hand = firsts.get(Kind.RUNTIME_HUNG, "")
+        self.workloads = Workloads(
+            kube,
+            self.hosts,
+            self.pods,
+            self.nodes,
+            self.agenda,
+            clock,
+            self._rng,
+            firsts.get(Kind.RUNTIME_SHIMS, ""),
+        )
+        self.trouble = Trouble(
+            kube,
+            self.hosts,
+            scenario.plan(seed, self.places, speed),
+            self.ledger,
+            self.detectors,
+            self.workloads,
+            self.agenda,
+            clock,
+            speed,
+            self._rng,
+        )
+        self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
+        self.software = {
+            place.name: SimulatedComponents()
+            for place in self.places
+            if scenario.rollout and not place.control_plane
+        }
+        self.rollout = (
+            Rollout(kube, eyes, self.places, self.software, clock, news)
+            if scenario.rollout
+            else None
+        )
+        self._blocked = False
+        for host in self.hosts.values():
+            host.changed = self._host_changed
+            host.acted = self._host_acted
+
+    async def create(self) -> None:
+        """Namespaces, nodes, leases, detectors' first reports, workloads: a fleet at rest."""
+        for name in NAMESPACES:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            try:
+                await self._kube.create(paths.namespaces(), body)
+            except AlreadyExists:
+                continue
+        await all_at_once(WIDTH, [self._node(host) for host in self.hosts.values()])
+        await self.workloads.create()
+        if self.rollout is not None:
+            await self.rollout.create()
+        if self._by_hand:
+            await self.trouble.cordon_by_hand(self._by_hand)
+
+    async def _node(self, host: Host) -> None:
+        await self._kube.create(
+            paths.nodes(), node_object(host.place, self._clock.now() + host.clock_ahead)
+        )
+        await self.kubelets.register(host)
+        await self.detectors.start(host)
+
+    def ground(self) -> list[Part]:
+        """Runs before the controllers and after them: informers, kubelets, the observer."""
+        return [
+            self.pods,
+            self.nodes,
+            self.agenda,
+            self.routine,
+            self.kubelets,
+            self.workloads,
+            self.watching,
+            *self.watching.parts(),
+            *(self.rollout.ground if self.rollout is not None else ()),
+        ]
+
+    @property
+    def stories(self) -> list[Part]:
+        """What happens to the fleet, once the controllers run."""
+        return [self.trouble, *([self.rollout] if self.rollout is not None else ())]
+
+    @property
+    def behind(self) -> float:
+        return max(self.agenda.behind, self.routine.behind)
+
+    def _host_changed(self, host: Host) -> None:
+        self.detectors.look(host)
+        self.kubelets.look(host)
+
+    def _host_acted(self, act: HostAct) -> None:
+        what = f"{act.verb} {act.unit}".strip()
+        self._news(f"{act.node}: {what}")
+        self.watching.host_acted(act.node, what)
+
+    def _signalled(self, node: str) -> None:
+        self.ledger.signalled(node, self._clock.monotonic())
+
+    def _withdrawn(self, node: str) -> None:
+        self.ledger.withdrawn(node, self._clock.monotonic())
+
+    def _job_told(self, node: str, phase: str, hold: str) -> None:
+        if phase == "NeedsHuman":
+            self.trouble.handed_over(node)
+        if hold == "PDBBlocked" and not self._blocked:
+            self._blocked = True
+            self.trouble.blocked()

@@ -1,0 +1,1 @@
+"""Hosts in memory that implement the agent's ports."""

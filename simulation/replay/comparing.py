@@ -1,0 +1,117 @@
+"""The difference between what two rule sets would have done. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Mode
+from simulation.replay.records import JobRecord
+
+SAME_FAULT = timedelta(minutes=30)
+"""Jobs of one node that begin further apart are about different faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`one` is of the rules, `other` of those they are compared with; None: there is none.
+
+    how  what differs of two that belong together, in words
+    """
+
+    kind: Literal["only", "onlyAgainst", "differs"]
+    one: JobRecord | None
+    other: JobRecord | None
+    how: tuple[str, ...] = ()
+
+    @property
+    def node(self) -> str:
+        job = self.one or self.other
+        assert job is not None
+        return job.node
+
+    def lines(self) -> Iterator[str]:
+        if self.one is not None:
+            yield f"{'~' if self.other is not None else '+'} {_told(self.one)}"
+        if self.other is not None and self.one is None:
+            yield f"- {_told(self.other)}"
+        for line in self.how:
+            yield f"    {line}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "node": self.node,
+            "job": self.one.to_dict() if self.one is not None else None,
+            "against": self.other.to_dict() if self.other is not None else None,
+            "how": list(self.how),
+        }
+
+
+def changes(one: Sequence[JobRecord], other: Sequence[JobRecord]) -> list[Change]:
+    """In order of time. Jobs of one node that begin at about the same time belong together."""
+    found = []
+    for key in dict.fromkeys(_track(job) for job in (*one, *other)):
+        mine = [job for job in one if _track(job) == key]
+        found += list(_of_track(mine, [job for job in other if _track(job) == key]))
+    return sorted(found, key=lambda c: (_made(c), c.node))
+
+
+def _of_track(one: list[JobRecord], other: list[JobRecord]) -> Iterator[Change]:
+    left = list(other)
+    for job in one:
+        near = min(left, key=lambda o: abs(o.made - job.made), default=None)
+        if near is None or abs(near.made - job.made) > SAME_FAULT:
+            yield Change("only", job, None)
+            continue
+        left.remove(near)
+        if how := tuple(_differ(job, near)):
+            yield Change("differs", job, near, how)
+    yield from (Change("onlyAgainst", None, job) for job in left)
+
+
+def _track(job: JobRecord) -> tuple[str, str]:
+    """Shadow jobs are compared with shadow jobs of the same rule."""
+    return job.node, job.remedier if job.mode is Mode.DRY_RUN else ""
+
+
+def _differ(one: JobRecord, other: JobRecord) -> Iterator[str]:
+    pairs = {
+        "rule": (one.remedier, other.remedier),
+        "made": (format_time(one.made), format_time(other.made)),
+        "first rung": (_first(one), _first(other)),
+        "rungs": (_rungs(one), _rungs(other)),
+        "steps": (_steps(one), _steps(other)),
+        "end": (one.phase.value, other.phase.value),
+        "held by": (_holds(one), _holds(other)),
+    }
+    for name, (a, b) in pairs.items():
+        if a != b:
+            yield f"{name}: {a}, against {b}"
+
+
+def _first(job: JobRecord) -> str:
+    return job.ladder[job.start_rung].name
+
+
+def _rungs(job: JobRecord) -> str:
+    return ", ".join(rung.name for rung in job.rungs) or "none"
+
+
+def _steps(job: JobRecord) -> str:
+    return ", ".join(step.name for step in job.steps) or "none"
+
+
+def _holds(job: JobRecord) -> str:
+    return ", ".join(sorted({held.reason for held in job.holds})) or "nothing"
+
+
+def _made(change: Change) -> Any:
+    job = change.one or change.other
+    assert job is not None
+    return job.made
+
+
+def _told(job: JobRecord) -> str:
+    return f"{format_time(job.made)}  {job.node}  {job.remedier}: {_rungs(job)}: {job.phase.value}"

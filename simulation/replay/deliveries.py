@@ -1,0 +1,90 @@
+"""What sources tell Host Doctor in their own form, and the HostEvents that come of it.
+
+The parsers, the resolution of Nodes and the steps of HostEvents are production's; only the way
+from the source to Host Doctor is not there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from kubenode.api.v1alpha1.hostevent import HostEvent
+from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor import notices
+from remedy.hostdoctor.nodes import NodeIndex
+from remedy.hostdoctor.notices import WarningNotice
+from remedy.hostdoctor.own import of_agent
+from remedy.hostdoctor.parsers import PARSERS
+from remedy.hostdoctor.record import fitted, name_of, note_of
+from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents
+from remedy.hostdoctor.step import lacking, step
+from remedy.remedier.build import agent_of
+from simulation.replay.signals import Delivery
+
+Change = tuple[HostEvent | None, HostEvent]
+
+
+class Deliveries:
+    """told     what each delivery gave, in order, before it was asked whose node it is about
+    refused  why deliveries could not be read
+    notices  what people were told of events that no rule can see
+    """
+
+    def __init__(self, nodes: Mapping[str, Node], events: Mapping[str, HostEvent]) -> None:
+        self._nodes, self._events = nodes, events
+        self._index: NodeIndex | None = None
+        self.told: list[ReportedEvents] = []
+        self.refused: list[str] = []
+        self.notices: list[WarningNotice] = []
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        if self._index is not None:
+            self._index.changed(old, new)
+
+    def take(self, node: str, delivery: Delivery, now: datetime) -> Iterator[Change]:
+        """`node` "": from the source itself; else its agent read it at the metadata service."""
+        try:
+            told = PARSERS[delivery.transport](delivery.payload, now)
+        except ParseError as error:
+            self.refused.append(str(error))
+            return
+        self.told.append(told)
+        yield from self.hear(node, delivery.transport, told, now)
+
+    def hear(
+        self, node: str, transport: str, told: ReportedEvents, now: datetime
+    ) -> Iterator[Change]:
+        """What is to be written, the events as they were and as they should be."""
+        index = self._indexed()
+        if node:
+            agent = agent_of(self._nodes[node])
+            told = of_agent(told, agent, transport, index.of_agent(agent), index)
+        for reported in map(fitted, told.events):
+            old = self._events.get(name_of(reported))
+            found = index.resolve(reported.host)
+            new = step(old, reported, found, now, scope=told.scope, complete=told.complete)
+            if new is not old:
+                self._notice(old, new)
+                yield old, new
+        if told.complete and told.scope:
+            yield from self._lacking(told.events, told.scope, now)
+
+    def _notice(self, old: HostEvent | None, new: HostEvent) -> None:
+        notice = notices.of(old, new)
+        if notice is not None:
+            self.notices.append(notice)
+
+    def _lacking(self, told: Iterable[Reported], scope: str, now: datetime) -> Iterator[Change]:
+        named = {name_of(fitted(reported)) for reported in told}
+        for name, event in list(self._events.items()):
+            if name not in named and scope in note_of(event).scopes:
+                new = lacking(event, now, scope)
+                if new is not event:
+                    yield event, new
+
+    def _indexed(self) -> NodeIndex:
+        """Made when it is first needed: most timelines have no deliveries."""
+        if self._index is None:
+            self._index = NodeIndex()
+            for node in self._nodes.values():
+                self._index.changed(None, node)
+        return self._index

@@ -1,0 +1,53 @@
+"""Pods of simulated nodes: how long they take to leave, and who does not let them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubenode.runtime.drain.words import Blocked, Going, Pods
+from kubenode.runtime.patience import patience
+from remedy.job.model import JobAct, JobActResult
+from simulation.replay import hosts
+from simulation.replay.signals import Evictions
+
+
+@dataclass(slots=True)
+class Leaving:
+    """The pods of one job's node, as that job knows them.
+
+    ends  when each evicted or deleted pod will be gone
+    """
+
+    ends: tuple[datetime, ...] = ()
+    _refused: Blocked | None = None
+    _since: datetime | None = None
+
+    def evict(self, pods: tuple[str, ...], answer: Evictions | None, now: datetime) -> JobActResult:
+        """`answer` None, or one that refuses nothing: they leave."""
+        if answer is None or answer.granted:
+            self._go(len(pods), now)
+            return JobActResult(JobAct.EVICT, evicted=pods)
+        self._since = self._since or now
+        until = now + patience(now - self._since)
+        self._refused = Blocked(pods[0], answer.budget, answer.words, until)
+        return JobActResult(JobAct.EVICT, blocked=self._refused)
+
+    def delete(self, count: int, now: datetime) -> JobActResult:
+        self._go(count, now)
+        return JobActResult(JobAct.DELETE_PODS)
+
+    def seen(self, count: int, now: datetime) -> Pods:
+        """`count` is how many there were before anybody left."""
+        names = tuple(f"pods/{n}" for n in range(count))
+        if self.ends or not count:
+            told = zip(names, self.ends, strict=False)
+            going = tuple(Going(name, ends) for name, ends in told if ends > now)
+            return Pods(left=len(going), every=tuple(g.pod for g in going), going=going)
+        refused = self._refused
+        if refused is not None and refused.until is not None and refused.until > now:
+            return Pods(left=count, every=names, blocked=refused, at=refused.until)
+        return Pods(left=count, every=names, due=names, blocked=refused)
+
+    def _go(self, count: int, now: datetime) -> None:
+        self._refused = self._since = None
+        first = now + hosts.GRACE
+        self.ends = tuple(first + n * hosts.EACH_POD for n in range(count))

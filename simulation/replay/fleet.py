@@ -1,0 +1,293 @@
+"""The simulated Nodes: what an informer's cache would hold, and who still writes heartbeats.
+
+Heartbeats are not simulated one by one, they would be most of the work. A node is brought up to
+date when somebody looks at it: every reporter that is not silent was last heard from at the last
+full beat.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+
+import msgspec
+
+from kubenode.runtime.hosttime import as_written, host_time
+from kubenode.runtime.kube import objects
+from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
+from simulation.replay.moments import Moment, instant
+from simulation.replay.signals import Condition, Evictions, NodeLook, System, Taint
+
+replace = msgspec.structs.replace
+BEAT = timedelta(minutes=1)
+LONG_AGO = timedelta(days=30)
+PODS = 10
+NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
+"""Reason of conditions whose kubelet fell silent; they have no heartbeats."""
+
+Changed = Callable[[str, Node | None, Node | None], None]
+
+
+@dataclass(slots=True)
+class Reporters:
+    """Who is silent of one node. `beat` is up to when heartbeats were written down; `evictions`
+    what is answered to those of its pods, None: they are granted.
+    """
+
+    beat: datetime
+    all: bool = False
+    types: set[str] = field(default_factory=set)
+    pods: int = PODS
+    boots: int = 1
+    evictions: Evictions | None = None
+
+    def alive(self, type_: str) -> bool:
+        return not self.all and type_ not in self.types
+
+
+class Fleet:
+    """Nodes by name. `changed` hears of every change, as a handler of an informer does."""
+
+    def __init__(self, start: datetime, changed: Changed) -> None:
+        self._start, self._changed = start, changed
+        self.nodes: dict[str, Node] = {}
+        self.reporters: dict[str, Reporters] = {}
+        self._born = 0
+
+    # -- what a FactStore reads -------------------------------------------------------------------
+
+    def get(self, name: str) -> Node | None:
+        return self.nodes.get(name)
+
+    def readable(self, name: str) -> bool:
+        return True
+
+    def fresh(self) -> bool:
+        return True
+
+    def unheard(self) -> Sequence[tuple[float, float]]:
+        return ()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    # -- what happens to a node -------------------------------------------------------------------
+
+    def create(self, name: str, look: NodeLook, now: datetime, *, pods: int = PODS) -> None:
+        """A Node, or another one under the same name."""
+        self._born += 1
+        if name in self.nodes:
+            self.delete(name)
+        uid = look.uid or f"{name}-uid-{self._born}"
+        created = self._at(look.created) or now
+        meta = ObjectMeta(
+            name=name,
+            uid=uid,
+            labels=dict(look.labels),
+            annotations=dict(look.annotations),
+            creation_timestamp=created,
+        )
+        info = NodeInfo(
+            boot_id=look.boot_id or f"{uid}-boot-1",
+            kernel_version=look.kernel,
+            os_image=look.os_image,
+            container_runtime_version=look.runtime,
+            architecture="amd64",
+            operating_system="linux",
+        )
+        taints = [_taint(t) for t in look.taints]
+        spec = NodeSpec(unschedulable=look.cordoned, taints=taints, provider_id=look.provider_id)
+        conditions = [self._condition(None, c, now, created) for c in look.conditions]
+        status = objects.NodeStatus(
+            addresses=[_address(text) for text in look.addresses],
+            allocatable=_devices(look.gpus),
+            conditions=conditions,
+            node_info=info,
+        )
+        self.reporters[name] = Reporters(now, pods=pods)
+        self._put(name, Node(meta, spec, status))
+
+    def renew(self, name: str, now: datetime) -> None:
+        """Another machine under the same name: healthy, new, with the labels of the old one."""
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        info, pods = node.status.node_info, self.reporters[name].pods
+        known = {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"}
+        others = [c.type for c in node.status.conditions if c.type not in known]
+        look = NodeLook(
+            labels=node.metadata.labels,
+            created=now,
+            conditions=healthy(now, timedelta(0), others),
+            kernel=info.kernel_version,
+            os_image=info.os_image,
+            runtime=info.container_runtime_version,
+        )
+        self.create(name, look, now, pods=pods)
+
+    def delete(self, name: str) -> None:
+        old = self.nodes.pop(name)
+        del self.reporters[name]
+        self._changed(name, old, None)
+
+    def condition(self, name: str, signal: Condition, now: datetime) -> None:
+        node = self.nodes[name]
+        found = node.status.conditions
+        old = next((c for c in found if c.type == signal.type), None)
+        if signal.gone:
+            changed = [c for c in found if c.type != signal.type]
+        else:
+            new = self._condition(old, signal, now, now)
+            changed = [new if c is old else c for c in found] if old else [*found, new]
+        self._put(name, replace(node, status=replace(node.status, conditions=changed)))
+
+    def label(self, name: str, labels: dict[str, str | None]) -> None:
+        meta = self.nodes[name].metadata
+        self._meta(name, replace(meta, labels=_merged(meta.labels, labels)))
+
+    def annotate(self, name: str, annotations: dict[str, str | None]) -> None:
+        meta = self.nodes[name].metadata
+        self._meta(name, replace(meta, annotations=_merged(meta.annotations, annotations)))
+
+    def taint(self, name: str, signal: Taint) -> None:
+        node = self.nodes[name]
+        others = [t for t in node.spec.taints if t.key != signal.key]
+        taints = others if signal.remove else [*others, _taint(signal)]
+        self._put(name, replace(node, spec=replace(node.spec, taints=taints)))
+
+    def cordon(self, name: str, on: bool) -> None:
+        node = self.nodes[name]
+        self._put(name, replace(node, spec=replace(node.spec, unschedulable=on)))
+
+    def boot(self, name: str, boot_id: str = "") -> None:
+        node, reporters = self.nodes[name], self.reporters[name]
+        reporters.boots += 1
+        boot_id = boot_id or f"{node.metadata.uid}-boot-{reporters.boots}"
+        info = replace(node.status.node_info, boot_id=boot_id)
+        self._put(name, replace(node, status=replace(node.status, node_info=info)))
+
+    def system(self, name: str, signal: System) -> None:
+        node = self.nodes[name]
+        old = node.status.node_info
+        info = replace(
+            old,
+            kernel_version=signal.kernel or old.kernel_version,
+            os_image=signal.os_image or old.os_image,
+            container_runtime_version=signal.runtime or old.container_runtime_version,
+        )
+        devices = node.status.allocatable if signal.gpus is None else _devices(signal.gpus)
+        status = replace(node.status, node_info=info, allocatable=devices)
+        self._put(name, replace(node, status=status))
+
+    def silence(self, name: str, who: bool | list[str], now: datetime) -> None:
+        """From now on; what they said until now counts."""
+        self.beat(name, now, to=now)
+        reporters = self.reporters[name]
+        if isinstance(who, bool):
+            reporters.all = who
+            reporters.types = reporters.types if who else set()
+        else:
+            reporters.types |= set(who)
+        if who is False:
+            self.beat(name, now, to=now)
+
+    def hear(self, name: str, who: bool | list[str], now: datetime) -> None:
+        """One heartbeat now of reporters that may be silent otherwise."""
+        if who is False:
+            return
+        node = self.nodes[name]
+        wanted = None if who is True else set(who)
+        conditions = [
+            _beaten(c, now) if wanted is None or c.type in wanted else c
+            for c in node.status.conditions
+        ]
+        self._put(name, replace(node, status=replace(node.status, conditions=conditions)))
+
+    def beat(self, name: str, now: datetime, *, to: datetime | None = None) -> None:
+        """Bring the heartbeats of a node up to date: to the last full beat, or to `to`."""
+        reporters = self.reporters[name]
+        if to is None:
+            to = now - (now - self._start) % BEAT
+        if to <= reporters.beat:
+            return
+        reporters.beat = to
+        node = self.nodes[name]
+        conditions = [
+            _beaten(c, to) if reporters.alive(c.type) or c.last_heartbeat_time is None else c
+            for c in node.status.conditions
+        ]
+        self._put(name, replace(node, status=replace(node.status, conditions=conditions)))
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _put(self, name: str, new: Node) -> None:
+        old = self.nodes.get(name)
+        self.nodes[name] = new
+        self._changed(name, old, new)
+
+    def _meta(self, name: str, meta: ObjectMeta) -> None:
+        self._put(name, replace(self.nodes[name], metadata=meta))
+
+    def _at(self, moment: Moment | None) -> datetime | None:
+        return None if moment is None else instant(moment, self._start)
+
+    def _condition(
+        self, old: NodeCondition | None, signal: Condition, now: datetime, first: datetime
+    ) -> NodeCondition:
+        """`first` is since when a condition holds that is seen for the first time."""
+        since = self._at(signal.since)
+        if since is None:
+            same = old is not None and old.status == signal.status
+            turned = old.last_transition_time if old is not None and same else None
+            since = None if turned is None else as_written(turned)
+        reason = signal.reason
+        if not reason and signal.type == "Ready" and signal.status == "Unknown":
+            reason = NODE_CONTROLLER_WROTE
+        heard = None if reason == NODE_CONTROLLER_WROTE else self._at(signal.heard) or now
+        return NodeCondition(
+            signal.type,
+            signal.status.value,
+            reason,
+            signal.message,
+            None if heard is None else host_time(heard),
+            host_time(since or (now if old is not None else first)),
+        )
+
+
+def _beaten(condition: NodeCondition, at: datetime) -> NodeCondition:
+    """The node controller writes no heartbeats: its conditions stay as they are."""
+    heard = condition.last_heartbeat_time
+    if heard is None or heard >= host_time(at):
+        return condition
+    return replace(condition, last_heartbeat_time=host_time(at))
+
+
+def _address(text: str) -> objects.NodeAddress:
+    try:
+        ip_address(text)
+    except ValueError:
+        return objects.NodeAddress("Hostname", text)
+    return objects.NodeAddress("InternalIP", text)
+
+
+def _devices(gpus: int) -> objects.Devices | None:
+    return objects.Devices(nvidia=str(gpus)) if gpus else None
+
+
+def _taint(signal: Taint) -> objects.Taint:
+    return objects.Taint(signal.key, signal.value, signal.effect)
+
+
+def _merged(old: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+    merged = {k: v for k, v in old.items() if k not in changes}
+    return merged | {k: v for k, v in changes.items() if v is not None}
+
+
+def healthy(now: datetime, age: timedelta, types: Iterable[str] = ()) -> list[Condition]:
+    """What a kubelet reports of a node that is well, and further detectors that see nothing."""
+    since = now - age
+    falses = ("MemoryPressure", "DiskPressure", "PIDPressure", *types)
+    return [
+        Condition.model_validate({"type": "Ready", "status": "True", "since": since}),
+        *(Condition.model_validate({"type": t, "status": "False", "since": since}) for t in falses),
+    ]

@@ -1,0 +1,60 @@
+"""Results of rule tests in the XML that continuous integration systems read (JUnit)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
+from xml.etree import ElementTree as ET
+
+from simulation.replay.expecting import Difference
+from simulation.replay.testfile import Case
+
+CONTROL = {c: None for c in range(32) if chr(c) not in "\t\n\r"}
+"""Characters that XML has no place for."""
+
+
+class Failed(Protocol):
+    @property
+    def place(self) -> str: ...
+    @property
+    def difference(self) -> Difference: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    case: Case
+    failures: Sequence[Failed]
+    seconds: float
+
+
+def junit_xml(results: Sequence[Result]) -> str:
+    root = ET.Element("testsuites", name="kubenode rules test")
+    for file, group in groupby(results, key=lambda result: str(result.case.file)):
+        several = list(group)
+        suite = ET.SubElement(
+            root,
+            "testsuite",
+            name=file,
+            tests=str(len(several)),
+            failures=str(sum(bool(result.failures) for result in several)),
+            errors="0",
+            time=f"{sum(result.seconds for result in several):.3f}",
+        )
+        for result in several:
+            _case(suite, file, result)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
+
+
+def _case(suite: ET.Element, file: str, result: Result) -> None:
+    name = result.case.test.name.translate(CONTROL)
+    case = ET.SubElement(suite, "testcase", classname=file, name=name, time=f"{result.seconds:.3f}")
+    if not result.failures:
+        return
+    first = result.failures[0].difference.message.translate(CONTROL)
+    lines = []
+    for failure in result.failures:
+        lines.append(f"{failure.place}: {failure.difference.message}")
+        lines += [f"    {line}" for line in failure.difference.explain]
+    told = ET.SubElement(case, "failure", message=first, type="Difference")
+    told.text = "\n".join(lines).translate(CONTROL)

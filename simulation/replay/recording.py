@@ -1,0 +1,214 @@
+"""`kubenode record`: writes what happens to a cluster's nodes, so that rules can be replayed on it.
+
+First what is there, then every change, as JSON lines of timeline entries. The command only reads:
+it lists and watches nodes, events, hostevents and hostprobes, and lists pods for Events about
+volumes. A file is complete or absent: the command writes beside its place and moves it there at the
+end, also on an interrupt.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import zstandard
+
+from kubenode.api.v1alpha1 import HostEvent, HostProbe
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal, say
+from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.controller.controller import KeySource
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES
+from kubenode.runtime.kube.objects import Event, Node, structs
+from remedy.remedier.attach_events import AttachEvents
+from simulation.replay.recorder import Recorder
+from simulation.replay.timeline import Entry
+
+STDOUT = "-"
+PARTIAL = ".partial"
+MOST_BYTES = 4 << 30
+"""Of unpacked text: some weeks of a thousand nodes."""
+LIST_SECONDS = 120.0
+FLUSH_SECONDS = 5.0
+
+
+async def command(
+    kubeconfig: str | None, context: str | None, *, out: str, lasts: timedelta | None
+) -> Exit:
+    """Record for so long, or until interrupted. Raises Refusal for a file that cannot be written.
+
+    out  a file, `.zst` packs it; `-` is standard output
+    """
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube)
+        with opened(out) as file, _interrupted() as over:
+            written = RecordingWriter(file)
+            await record(kube, written, kube.clock, lasts, over)
+    what = f"{written.entries} entries, {written.bytes} bytes"
+    say(f"recorded {what}{'' if out == STDOUT else f' in {out}'}")
+    return Exit.FINE
+
+
+class RecordingFull(Exception):
+    """The recording is as large as one may be."""
+
+
+class RecordingSink(Protocol):
+    def write(self, data: bytes, /) -> Any: ...
+    def flush(self) -> Any: ...
+
+
+class RecordingWriter:
+    """Entries as lines; counts them."""
+
+    def __init__(self, file: RecordingSink, most: int = MOST_BYTES) -> None:
+        self._file, self._most = file, most
+        self.entries = self.bytes = 0
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Raises Full once no more is taken."""
+        for entry in entries:
+            line = entry.line().encode() + b"\n"
+            if self.bytes + len(line) > self._most:
+                raise RecordingFull
+            self._file.write(line)
+            self.entries, self.bytes = self.entries + 1, self.bytes + len(line)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+async def record(
+    kube: Kube, written: RecordingWriter, clock: Clock, lasts: timedelta | None, over: asyncio.Event
+) -> None:
+    """Until `over` is set, `lasts` have passed, or no more is taken."""
+    recorder = Recorder()
+    nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
+    *events, volumes = (
+        Informer(kube, paths.events(), structs(Event), field_selector=about, clock=clock)
+        for about in (ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES)
+    )
+    attach_events = AttachEvents(kube, volumes, clock)
+    told: Informer[HostEvent] = Informer(
+        kube, paths.custom(HostEvent.resource.plural), HostEvent.from_server, clock=clock
+    )
+    probes: Informer[HostProbe] = Informer(
+        kube, paths.custom(HostProbe.resource.plural), HostProbe.from_server, clock=clock
+    )
+
+    failed: list[OSError] = []
+
+    def take(entries: Iterable[Entry]) -> None:
+        if over.is_set():
+            return
+        try:
+            written.add(entries)
+        except RecordingFull:
+            say(f"the recording is full: {written.bytes} bytes; it ends here")
+            over.set()
+        except OSError as error:
+            failed.append(error)
+            over.set()
+
+    informers: tuple[Informer[Any], ...] = (nodes, *events, volumes, told, probes)
+    async with _running(informers, attach_events.controller.run):
+        take(recorder.begin(clock.now()))
+        # A handler that is added later is told first what is there: the order is ours.
+        nodes.add_handler(lambda name, old, new: take(recorder.node(name, old, new, clock.now())))
+        sources: tuple[KeySource, ...] = (*events, attach_events)
+        for source in sources:
+            source.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
+        told.add_handler(lambda _, old, new: take(recorder.host_event(old, new, clock.now())))
+        probes.add_handler(lambda _, old, new: take(recorder.probe(old, new, clock.now())))
+        end = None if lasts is None else clock.monotonic() + lasts.total_seconds()
+        while not over.is_set():
+            written.flush()  # first what is there: whoever reads along sees that we listen
+            left = FLUSH_SECONDS if end is None else end - clock.monotonic()
+            if left <= 0:
+                break
+            await wait(clock, over, min(left, FLUSH_SECONDS))
+        if not failed:
+            with suppress(RecordingFull):
+                written.add(recorder.end(clock.now()))
+    if failed:
+        raise Refusal(f"the recording cannot be written: {failed[0]}") from failed[0]
+
+
+@asynccontextmanager
+async def _running(
+    informers: Iterable[Informer[Any]], *others: Callable[[], Coroutine[Any, Any, None]]
+) -> AsyncIterator[None]:
+    """Run `informers` and `others` until the block ends; it begins once all have listed."""
+    async with asyncio.TaskGroup() as tasks:
+        parts = (*(informer.run for informer in informers), *others)
+        running = [tasks.create_task(part()) for part in parts]
+        try:
+            try:
+                async with asyncio.timeout(LIST_SECONDS):
+                    for informer in informers:
+                        await informer.synced.wait()
+            except TimeoutError as error:
+                late = ", ".join(i.path for i in informers if not i.synced.is_set())
+                text = f"the cluster did not list {late} in {LIST_SECONDS:.0f} s"
+                raise Refusal(text, Exit.UNREACHABLE) from error
+            yield
+        finally:
+            for task in running:
+                task.cancel()
+
+
+@contextmanager
+def _interrupted() -> Iterator[asyncio.Event]:
+    """Set by SIGINT and SIGTERM, which end nothing by themselves meanwhile."""
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+    ours = (signal.SIGINT, signal.SIGTERM)
+    for each in ours:
+        loop.add_signal_handler(each, over.set)
+    try:
+        yield over
+    finally:
+        for each in ours:
+            loop.remove_signal_handler(each)
+
+
+@contextmanager
+def opened(out: str) -> Iterator[RecordingSink]:
+    """Where lines go. The file appears under its name when the block ends without an error."""
+    if out == STDOUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(out)
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        file = partial.open("wb")
+    except OSError as error:
+        text = f"{out}: cannot be written: {error.strerror}; name another place"
+        raise Refusal(text, Exit.USAGE) from error
+    try:
+        with file, _packed(file, path) as sink:
+            yield sink
+        with partial.open("rb") as whole:
+            os.fsync(whole.fileno())
+        partial.replace(path)
+    except BaseException:  # an interrupt too: no half a recording under a name like a whole one
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+@contextmanager
+def _packed(file: BinaryIO, path: Path) -> Iterator[RecordingSink]:
+    if path.suffix != ".zst":
+        yield file
+        return
+    with zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as packed:
+        yield packed

@@ -1,0 +1,144 @@
+"""The agents' log watchers: lines in, the conditions and Events that their publishers write out.
+
+A watcher begins with the first line that a timeline has of its node; it has read its logs before
+then and found nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+
+from agent.detectors import ConditionReport, EventReport, Report, Status
+from agent.detectors.logs.line import recorded
+from agent.detectors.logs.pack import our_program
+from agent.detectors.logs.passing import after_boot, due, pass_time, questions
+from agent.detectors.logs.program import Program
+from agent.detectors.logs.state import State, end_faults
+from agent.detectors.logs.watch import begin, looked, watch
+from agent.publishing import form
+from agent.publishing.board import ConditionBoard, ReportNews
+from agent.publishing.tally import EventEntry, EventTally
+from kubenode.api.meta import ConditionStatus
+from simulation.replay.signals import Condition, Event, Log
+
+Written = Condition | Event
+NAME = "logs"
+"""The detector that owns all their conditions."""
+
+
+@dataclass(slots=True)
+class _Agent:
+    state: State
+    board: ConditionBoard
+    tally: EventTally
+
+
+class Watchers:
+    """By node. Each method gives what is written to the API server, in order."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, _Agent] = {}
+
+    def line(self, node: str, log: Log, now: datetime) -> Iterator[Written]:
+        program = builtin()
+        agent = self._agents.get(node)
+        if agent is None:
+            agent = self._agents[node] = _started(program, now)
+            yield from _conditions(agent)
+        for line in recorded(log.source, log.text, now, node):
+            agent.state, reports = watch(program, agent.state, line, now)
+            yield from _published(agent, reports, now)
+
+    def due(self, node: str) -> datetime | None:
+        """When `passed` has something to do; None: not before another line."""
+        agent = self._agents.get(node)
+        return due(builtin(), agent.state) if agent is not None else None
+
+    def passed(self, node: str, now: datetime) -> Iterator[Written]:
+        agent = self._agents.get(node)
+        if agent is not None:
+            agent.state, reports = pass_time(builtin(), agent.state, now)
+            # The host has no answers to checks: what they would end lasts on.
+            agent.state, _ = questions(builtin(), agent.state, now)
+            yield from _published(agent, reports, now)
+
+    def ended(self, node: str, type_: str, now: datetime) -> None:
+        """The fault is over, and somebody else has said so in the condition."""
+        agent = self._agents.get(node)
+        if agent is None or type_ not in agent.state.held:
+            return
+        program = builtin()
+        held = agent.state.held[type_]
+        keys = frozenset(fault.key for fault in held.faults)
+        after, reports = end_faults(program.conditions[type_], held, keys, now)
+        agent.state = State({**agent.state.held, type_: after}, agent.state.counts)
+        list(_published(agent, reports, now))
+
+    def booted(self, node: str, now: datetime) -> Iterator[Written]:
+        """The agent starts anew and has read the logs of the new boot."""
+        before = self._agents.get(node)
+        if before is None:
+            return
+        agent = self._agents[node] = _started(builtin(), now, before.state)
+        yield from _conditions(agent)
+
+    def forget(self, node: str) -> None:
+        self._agents.pop(node, None)
+
+
+@cache
+def builtin() -> Program:
+    """What an agent looks for that has no configuration of its own."""
+    return our_program()
+
+
+def _started(program: Program, now: datetime, before: State | None = None) -> _Agent:
+    held = after_boot(program, dict(before.held)) if before is not None else {}
+    state, reports = begin(program, now, held)
+    agent = _Agent(state, ConditionBoard(dict.fromkeys(program.conditions, NAME)), EventTally())
+    agent.board.begin(now)
+    agent.state, more = looked(program, state, program.conditions, now)
+    for report in [*reports, *more]:
+        if isinstance(report, ConditionReport):
+            agent.board.put(NAME, report, now)
+    return agent
+
+
+def _conditions(agent: _Agent) -> Iterator[Condition]:
+    known = agent.board.untold()
+    agent.board.told(known)
+    for one in known:
+        yield Condition(
+            type=one.type,
+            status=ConditionStatus(one.status.value),
+            reason=one.reason,
+            message=one.message,
+        )
+
+
+def _published(agent: _Agent, reports: Iterable[Report], now: datetime) -> Iterator[Written]:
+    """As the agent's publisher does: a condition that changes is an Event as well."""
+    for report in reports:
+        if isinstance(report, EventReport):
+            yield _event(agent.tally.put(report, now))
+            continue
+        before = agent.board.status(report.type)
+        if agent.board.put(NAME, report, now) is not ReportNews.STATE:
+            continue
+        yield from _conditions(agent)
+        if before is not Status.UNKNOWN or report.status is not Status.FALSE:
+            yield _event(agent.tally.put(form.changed(report), now))
+
+
+def _event(entry: EventEntry) -> Event:
+    return Event(
+        reason=entry.reason,
+        message=entry.message,
+        source=entry.detector,
+        severity=entry.severity.value,
+        count=entry.count,
+        first=entry.first,
+        last=entry.last,
+        uid=entry.name,
+    )

@@ -1,0 +1,503 @@
+"""A fleet in which rules run on a clock of our own: what would they do, when, and what holds them?
+
+    world = World(rules, start=...)                      # rules that are Off are not loaded
+    world.add_node("a", labels={"kubenode.io/pool": "gpu"})
+    world.feed(entry(at="0s", node="a", condition={"type": "KernelDeadlock"}))
+    world.run_until(world.start + timedelta(minutes=5))
+    world.jobs, world.waits("a"), world.facts("a"), world.explain("a", "kernel-deadlock")
+
+The code that decides is production's: facts (remedy.remedier.facts), both rule engines
+(rules.diagnose), the choice (remedy.remedier.decide), the job controller (remedy.job) and Kube
+Defender's limits (defender.verdict). Simulated are only the hosts (hosts.py): a fault stays as the
+timeline says. Nothing here reads a machine's clock, so the same timeline gives the same jobs, and
+entries of one instant about different nodes may come in any order.
+
+Not part of it are the API server and its failures: no write is late and no cache is stale.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+from kubenode.api.v1alpha1 import DefenderPolicy, Mode, NodeRemedier, RemedyOperationJob, Rung
+from kubenode.runtime.kube.objects import Node
+from remedy.hostdoctor.reported import ReportedEvents
+from remedy.remedier.build import agent_of, build
+from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
+from remedy.remedier.decide import JobOrder, RuleWait, WaitReason
+from remedy.remedier.dryrun import result_of
+from remedy.remedier.facts import FactStore
+from remedy.remedier.judge import Judge, rule_id
+from remedy.remedier.past import Past
+from rules.diagnose import Diagnoser, Diagnosis, LoadReport, Match
+from rules.engines.crosscheck import CrossCheck
+from rules.explain import explain
+from rules.facts import FactSet, Value
+from rules.program import RuleProgram, RuleVersion, compile_program
+from rules.truth import Truth
+from simulation.replay.budget import Budget
+from simulation.replay.clock import SetClock
+from simulation.replay.compiled import Compiled
+from simulation.replay.deliveries import Deliveries
+from simulation.replay.fleet import LONG_AGO, PODS, Fleet, healthy
+from simulation.replay.happenings import Happenings
+from simulation.replay.jobs import Jobs
+from simulation.replay.leases import Leases
+from simulation.replay.moments import instant
+from simulation.replay.noderecords import SimulatedRecords
+from simulation.replay.outside import HostDoctor, Hosts
+from simulation.replay.records import JobRecord
+from simulation.replay.signals import NodeLook
+from simulation.replay.spans import Span, Spans
+from simulation.replay.timeline import Entry
+
+START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+"""A Monday noon, when nothing else is said."""
+LONGEST = timedelta(hours=1)
+ROUNDS = 100
+"""More rounds at one instant than any sequence of acts takes: a loop would be our own mistake."""
+Heals = Callable[[JobRecord, Rung], bool]
+
+
+class Engine(Protocol):
+    """What a world asks of a rules.diagnose.Diagnoser."""
+
+    @property
+    def check(self) -> CrossCheck: ...
+    def load(self, rules: Sequence[RuleVersion]) -> LoadReport: ...
+    def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]: ...
+
+
+def stays(job: JobRecord, rung: Rung) -> bool:
+    """No repair helps."""
+    return False
+
+
+def heals(job: JobRecord, rung: Rung) -> bool:
+    """The first repair of a host helps."""
+    return True
+
+
+@dataclass(slots=True)
+class _NodeState:
+    """What the remedier remembers of a node, and what it said last."""
+
+    mind: Mind = field(default_factory=Mind)
+    waits: dict[str, WaitReason] = field(default_factory=dict)
+    waiting: tuple[RuleWait, ...] = ()
+    wake: datetime | None = None
+
+
+class World:
+    """diagnoser  None: the reference engine alone, taken at its word
+    compiled   that engine, with what it keeps of the same rules from an earlier world
+    policies   none: Kube Defender's default; `unlimited`: it grants everything
+    heals      whether a rung's repair ends the fault: `stays` (never) or `heals`, or own
+    fails      names of steps that fail
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[NodeRemedier],
+        *,
+        policies: Sequence[DefenderPolicy] = (),
+        unlimited: bool = False,
+        diagnoser: Engine | None = None,
+        compiled: Compiled | None = None,
+        start: datetime = START,
+        heals: Heals = stays,
+        fails: Collection[str] = (),
+    ) -> None:
+        self.start = start
+        self._clock = SetClock(start)
+        self._fleet = Fleet(start, self._node_changed)
+        self._leases = Leases(self._clock)
+        self._budget = Budget(self._clock, policies, unlimited=unlimited)
+        self._facts = FactStore(
+            self._fleet,
+            self._past,
+            self._clock,
+            one_engine_is_enough=diagnoser is None,
+            leases=self._leases,
+        )
+        self._alone = diagnoser is None
+        self._compiled = compiled
+        self._diagnoser: Engine = diagnoser or compiled or Diagnoser()
+        self._doctor = HostDoctor(self._clock, self._facts, self._fleet.nodes, start)
+        self._hosts = Hosts(self._clock, self._facts, self._later, self._touch)
+        self._records = SimulatedRecords(self._fleet.get, self._facts.events_until)
+        self._judged = Judge(self, self, self._facts, self._clock)
+        self._jobs = Jobs(
+            self._clock,
+            self._fleet,
+            self._budget,
+            self._judged,
+            self._later,
+            self._touch,
+            heals,
+            self.cure,
+            self._doctor.planned,
+            self._facts.booted_at,
+            self._records,
+            fails,
+        )
+        self._happenings = Happenings(
+            start,
+            self._clock,
+            self._fleet,
+            self._facts,
+            self._doctor,
+            self._hosts,
+            self._leases,
+            self._jobs,
+            self._come,
+            self._wake,
+            self._later,
+        )
+        self.happen = self._happenings.happen
+        """One entry, now; `feed` and `run_until` call it in time."""
+        self._state: dict[str, _NodeState] = {}
+        self._dirty: dict[str, None] = {}
+        self._todo: list[tuple[datetime, int, Callable[[], None]]] = []
+        self._wakes: list[tuple[datetime, str]] = []
+        self._count = 0
+        self._waits, self._infers = Spans(), Spans()
+        self.evaluations = 0
+        self._load(rules)
+
+    def _load(self, rules: Sequence[NodeRemedier]) -> None:
+        self.rules = {r.metadata.name: r for r in rules if r.spec.mode is not Mode.OFF}
+        versions = {rule_id(n, r.metadata.generation): r for n, r in self.rules.items()}
+        report = self._diagnoser.load([RuleVersion(id_, rule) for id_, rule in versions.items()])
+        self.rejected = {id_.rpartition("@")[0]: why for id_, why in report.rejected.items()}
+        """By name why a rule was refused by the engines; the others run."""
+        bad = {*report.rejected, *report.quarantined}
+        self._active = {id_: rule for id_, rule in versions.items() if id_ not in bad}
+        self._inferring = {i: r for i, r in self._active.items() if r.spec.infer is not None}
+        self._facts.rules_loaded(versions)
+        self._happenings.rules_loaded(self._active.values())
+        self._facts.shortest_max_age = shortest_max_age(self._active.values())
+
+    # -- building and running ---------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def add_node(
+        self,
+        name: str,
+        look: NodeLook | None = None,
+        *,
+        age: timedelta = LONG_AGO,
+        pods: int = PODS,
+        **fields: Any,
+    ) -> None:
+        """A node that is there now; `fields` are those of NodeLook. It is healthy and old."""
+        look = look or NodeLook.model_validate(fields)
+        known = {c.type for c in look.conditions}
+        usual = [c for c in healthy(self.now, age) if c.type not in known]
+        update = {
+            "conditions": [*usual, *look.conditions],
+            "created": look.created or self.now - age,
+        }
+        self._leases.say(name, renewed=True)
+        self._fleet.create(name, look.model_copy(update=update), self.now, pods=pods)
+
+    def _come(self, name: str, look: NodeLook | None) -> None:
+        """A node exactly as it looks; without a look one that is well and new."""
+        if look is None:
+            self.add_node(name, age=timedelta(0))
+        else:
+            self._fleet.create(name, look, self.now)
+
+    def repaired(self, node: str, at: datetime, *, ended: bool = True) -> None:
+        """Kube Defender remembers a repair of the node from before all this."""
+        self._budget.remember(node, at, ended=ended)
+
+    def feed(self, *entries: Entry) -> None:
+        """Let these happen at their times; what lies in the past happens now."""
+        for entry in entries:
+            self._later(instant(entry.at, self.start), partial(self.happen, entry))
+
+    def answer(self, node: str, answers: Mapping[str, Mapping[str, Value] | None]) -> None:
+        """What is said from now on when somebody asks; None: nothing any more."""
+        self._hosts.answer(node, answers)
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """What was delivered to Host Doctor, and became of it."""
+        return self._doctor.deliveries
+
+    def known(self, at: datetime, node: str, transport: str, told: ReportedEvents) -> None:
+        """What an earlier delivery told, without its form; `node` is whose agent brought it."""
+
+        def happen() -> None:
+            self._wake(self._doctor.known(node, transport, told))
+
+        self._later(at, happen)
+
+    def run_until(self, end: datetime) -> None:
+        """Let everything happen up to and at `end`."""
+        self._settle()
+        while (at := self.next_at()) is not None and at <= end:
+            self._clock.set(max(at, self.now))
+            self._settle()
+        if end > self.now:
+            self._clock.set(end)
+            self._settle()
+
+    def run_before(self, end: datetime) -> None:
+        """Let everything happen that is due before `end`, and stand there."""
+        while (at := self.next_at()) is not None and at < end:
+            self._clock.set(max(at, self.now))
+            self._settle()
+        self._clock.set(max(end, self.now))
+
+    # -- what can be read -------------------------------------------------------------------------
+
+    @property
+    def jobs(self) -> Sequence[JobRecord]:
+        """All jobs that were made, in that order."""
+        return self._jobs.records
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self._fleet.nodes
+
+    def jobs_of(self, node: str) -> list[JobRecord]:
+        return [record for record in self._jobs.records if record.node == node]
+
+    def waits(self, node: str) -> Mapping[str, WaitReason]:
+        """By name the rules that match the node but make no job now, and why."""
+        state = self._state.get(node)
+        return state.waits if state is not None else {}
+
+    def waiting(self, node: str) -> Sequence[RuleWait]:
+        """The same, with until when."""
+        state = self._state.get(node)
+        return state.waiting if state is not None else ()
+
+    @property
+    def waited(self) -> Sequence[Span]:
+        """All times in which a rule matched a node but made no job, and why."""
+        return self._waits.all
+
+    @property
+    def inferred(self) -> Sequence[Span]:
+        """All times in which a node was evidence for a derived fact."""
+        return self._infers.all
+
+    def facts(self, node: str) -> FactSet | None:
+        """What the rules see of the node now; None for a node that is not there."""
+        if node not in self._fleet.nodes:
+            return None
+        self._fleet.beat(node, self.now)
+        self._doctor.live()
+        return self._facts.facts(node)
+
+    def matches(self, node: str) -> tuple[Match, ...]:
+        """What each rule that selects the node says of it now, in the order of choice."""
+        facts = self.facts(node)
+        return self._diagnose([facts])[0].matches if facts is not None else ()
+
+    def explain(self, node: str, rule: str) -> str:
+        """Why the rule matches the node now or does not, as a text for people."""
+        facts, found = self.facts(node), self.rules.get(rule)
+        if found is None:
+            return self.rejected.get(rule) or f"rule {rule} is not loaded"
+        if facts is None:
+            return f"node {node} is not there"
+        return explain(found, facts, self.now, self._program)
+
+    @cached_property
+    def _program(self) -> RuleProgram:
+        """For explanations: which rules infer what others read."""
+        rules = [RuleVersion(id_, rule) for id_, rule in self._active.items()]
+        return compile_program(rules) if self._compiled is None else self._compiled.program(rules)
+
+    def asked(self, node: str) -> Sequence[str]:
+        """The probes that were asked of the node, in order."""
+        return self._hosts.of(node).asked
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def _later(self, at: datetime, what: Callable[[], None]) -> None:
+        self._count += 1
+        heappush(self._todo, (at, self._count, what))
+
+    def next_at(self) -> datetime | None:
+        """When something happens or is looked at next; None: never."""
+        times = [heap[0][0] for heap in (self._todo, self._wakes) if heap]
+        job = self._jobs.next_wake()
+        return min([*times, job] if job is not None else times, default=None)
+
+    def _settle(self) -> None:
+        """Do all that is to be done at this instant."""
+        for _ in range(ROUNDS):
+            self._happen()
+            for name in self._woken():
+                self._dirty[name] = None
+            if self._dirty:
+                nodes, self._dirty = sorted(self._dirty), {}
+                self._decide(nodes)
+            for job in self._jobs.due(self.now):
+                self._jobs.work(job)
+            next_ = self.next_at()
+            if not self._dirty and (next_ is None or next_ > self.now):
+                return
+        raise AssertionError(f"no end of changes at {self.now}: {sorted(self._dirty)[:3]}")
+
+    def _happen(self) -> None:
+        while self._todo and self._todo[0][0] <= self.now:
+            heappop(self._todo)[2]()
+
+    def _woken(self) -> list[str]:
+        found = []
+        while self._wakes and self._wakes[0][0] <= self.now:
+            at, name = heappop(self._wakes)
+            state = self._state.get(name)
+            if state is not None and state.wake == at:
+                state.wake = None
+                found.append(name)
+        return found
+
+    def _touch(self, node: str) -> None:
+        self._dirty[node] = None
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def _node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
+        self._budget.node_changed(name, old, new)
+        self._doctor.deliveries.node_changed(old, new)
+        if new is None:
+            self._leases.forget(name)
+        elif old is not None and old.status.node_info.boot_id != new.status.node_info.boot_id:
+            self._leases.booted(name)
+            self._later(self.now, partial(self._happenings.booted, name))
+        if not self._facts.node_changed(name, old, new):
+            return
+        if new is None:
+            self._state.pop(name, None)
+            self._wake(self._facts.learned(name, Diagnosis(name)))
+            return
+        self._dirty[name] = None
+        self._jobs.wake_node(name)
+
+    def cure(self, node: str, rule: NodeRemedier) -> None:
+        """What the rule reads of the node as evidence is over now."""
+        self._happenings.cure(node, rule)
+
+    @property
+    def signals(self) -> int:
+        """Entries that happened, each once for each node it names."""
+        return self._happenings.signals
+
+    def _wake(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            self._touch(node)
+
+    # -- what the remedier does -------------------------------------------------------------------
+
+    def _decide(self, nodes: Iterable[str]) -> None:
+        """One run of the remedier for each of these nodes."""
+        found = [(name, facts) for name in nodes if (facts := self.facts(name)) is not None]
+        said = self._diagnose([facts for _, facts in found])
+        for (name, facts), diagnosis in zip(found, said, strict=True):
+            self._reconcile(name, facts, diagnosis)
+
+    def _diagnose(self, factsets: list[FactSet]) -> list[Diagnosis]:
+        self.evaluations += len(factsets)
+        return self._diagnoser.diagnose(factsets, self.now)
+
+    def _reconcile(self, name: str, facts: FactSet, diagnosis: Diagnosis) -> None:
+        woken = self._facts.learned(name, diagnosis)
+        self._wake(woken)
+        if name in woken:
+            return  # decided in the next round, on what was just learned
+        state = self._state.get(name)
+        if state is None:
+            state = self._state[name] = _NodeState()
+        now, node = self.now, self._fleet.nodes[name]
+        asked_at = self._hosts.ask(name, agent_of(node), wanted_probes(diagnosis))
+        self._records.judge(name, diagnosis, facts, now)
+        booted_at, past = self._facts.booted_at(name), self._past(name)
+        mind, active, unjudged = state.mind, self._active, self._facts.unjudged
+        choice = mind.choose(node, booted_at, facts, diagnosis, active, past, now, unjudged)
+        decision = choice.decision
+        state.waits, state.waiting = dict(decision.waits), decision.waiting
+        self._waits.now(name, decision.waits, now)
+        if self._inferring:
+            self._infers.now(name, self._inferred_by(diagnosis), now)
+        if self._jobs.stronger.told(name, decision.stronger):
+            self._jobs.wake_node(name)
+        for order in decision.orders:
+            self._make(order, choice.match(order.candidate.rule_id), node, facts)
+        for order in decision.dry_runs:
+            match, rule = choice.match(order.candidate.rule_id), order.candidate.rule
+            result, _ = result_of(order, match, node, facts, now)
+            self._records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result)
+            self._make(order, match, node, facts)  # which is over at once, and tells the verdict
+        times = (decision.at, asked_at, diagnosis.flips_at, self._facts.changes_at(name))
+        self._look_again(name, state, times)
+
+    def _inferred_by(self, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+        return [
+            (rule.metadata.name, f"{rule.spec.infer.fact} = {rule.spec.infer.value}")
+            for match in diagnosis.matches
+            if match.evidence is Truth.TRUE
+            and (rule := self._inferring.get(match.rule_id)) is not None
+            and rule.spec.infer is not None
+        ]
+
+    def _make(self, order: JobOrder, match: Match, node: Node, facts: FactSet) -> None:
+        if self._jobs.has(order.name):
+            return
+        rule, now = order.candidate.rule, self.now
+        text = explain(rule, facts, now, self._program)
+        body = build(order, node, trigger(match), text, now, facts.host_events)
+        record = JobRecord(
+            name=order.name,
+            node=node.metadata.name,
+            rule=rule,
+            made=now,
+            fault_since=order.candidate.since,
+            ladder=rule.spec.ladder or [],
+            start_rung=order.start_rung,
+            previous=order.previous,
+            also_matched=tuple(name for name, _ in order.others),
+            explanation=text,
+        )
+        self._jobs.make(RemedyOperationJob.model_validate(body), record)
+
+    def _look_again(self, name: str, state: _NodeState, times: Iterable[datetime | None]) -> None:
+        known = [t for t in times if t is not None]
+        if not known:
+            state.wake = None
+            return
+        soonest = self.now + timedelta(milliseconds=1)
+        state.wake = max(min(min(known), self.now + LONGEST), soonest)
+        heappush(self._wakes, (state.wake, name))
+
+    def _past(self, node: str) -> Sequence[Past]:
+        return [*self._records.past(node), *self._jobs.open(node)]
+
+    # -- ports of the judge -----------------------------------------------------------------------
+
+    async def diagnose(self, node: str) -> tuple[FactSet, Diagnosis] | None:
+        facts = self.facts(node)
+        return None if facts is None else (facts, self._diagnose([facts])[0])
+
+    def is_loaded(self, version: str) -> bool:
+        return version in self._active
+
+    @property
+    def trouble(self) -> str:
+        return self._diagnoser.check.trouble
+
+    @property
+    def one_engine_is_enough(self) -> bool:
+        return self._alone
